@@ -18,9 +18,9 @@ from penstock.core.settings.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.management.users import Users
 from penstock.persistence.transaction_encoder import encode
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response

@@ -9,6 +9,7 @@
     │   ├── PreconditionFailed      channel
     │   ├── Fenced                  nothing      a newer holder took over (control operations only)
     │   ├── ResourceError           channel      a limit was reached
+    │   ├── ConnectionForced        connection   an operator closes it, or the broker stops
     │   ├── FrameError              connection
     │   ├── SyntaxInvalid           connection
     │   ├── CommandInvalid          connection
@@ -45,6 +46,7 @@ class Codes(NamedTuple):
 
 CODES: Final = {
     311: Codes("CONTENT_TOO_LARGE", "amqp:link:message-size-exceeded", 400),
+    320: Codes("CONNECTION_FORCED", "amqp:connection:forced", 400),
     403: Codes("ACCESS_REFUSED", "amqp:unauthorized-access", 401),
     404: Codes("NOT_FOUND", "amqp:not-found", 404),
     405: Codes("RESOURCE_LOCKED", "amqp:resource-locked", 400),
@@ -147,6 +149,13 @@ class ResourceError(BrokerError):
 
     code = 506
     closes = "channel"
+    retriable = True
+
+
+class ConnectionForced(BrokerError):
+    """An operator closes the connection, or the broker stops."""
+
+    code = 320
     retriable = True
 
 

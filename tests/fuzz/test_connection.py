@@ -13,8 +13,9 @@ import time
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import CLOSED, CLOSING, RUNNING, Peer
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER
@@ -107,7 +108,7 @@ class World:
         connection = client.connection
         connection.receive(client.next_input())
         self.turn()
-        if connection.state in (CLOSING, CLOSED) or self.octets.one_in(300):
+        if connection.is_closing() or self.octets.one_in(300):
             self.leave(client)
 
     def turn(self) -> None:
@@ -133,7 +134,7 @@ class World:
 
     def leave(self, client: Client) -> None:
         """A client goes away, in good order or not."""
-        if client.connection.state == RUNNING and self.octets.one_in(2):
+        if client.connection.state is ConnectionState.RUNNING and self.octets.one_in(2):
             client.connection.receive(method_frame(0, spec.CONNECTION_CLOSE))
             self.turn()
         self.clients.remove(client)

@@ -113,7 +113,7 @@ def test_an_answer_in_steps_is_the_text_of_the_answer_at_once() -> None:
 def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
     driver = make_driver()
     vhost = driver.broker.vhosts["/"]
-    channel = Dialogue(driver).connection.channels[1]
+    channel = Dialogue(driver).connection.engine.session(1)
     for number in range(MANY):
         queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
         if number % 100 == 0:

@@ -20,7 +20,7 @@ from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.turns import Turns
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import text_of
-from penstock.management.log_messages import LogLine
+from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish

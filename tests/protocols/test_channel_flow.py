@@ -135,8 +135,9 @@ def test_what_was_under_way_when_a_client_was_asked_to_stop_is_held_and_its_conn
         drain(driver, "q")
         peer.listen(101.0)
     assert peer.connection.holding.bytes == 0
-    assert peer.connection.asked == 0
-    assert peer.connection.hold_bytes() == driver.connection_limits.hold_bytes
+    assert peer.connection.pausing.asked == 0
+    limits, deadline_s = driver.connection_limits, driver.broker.defaults.hold_deadline_s
+    assert peer.connection.holding.bound == (limits.hold_bytes if consuming else limits.hold_bytes_most(deadline_s))
 
 
 def test_a_channel_with_confirms_is_held_by_those() -> None:

@@ -19,7 +19,7 @@ def talk() -> Dialogue:
 
 
 def state(dialogue: Dialogue) -> ContentState:
-    return ContentState(int(dialogue.connection.channels[1].content.state))
+    return ContentState(int(dialogue.connection.engine.channels[1].content.state))
 
 
 def method(queue: str = "q", exchange: str = "") -> bytes:
@@ -72,11 +72,11 @@ def test_content_assembly_ignores_the_body_of_an_oversized_control_request() -> 
 def test_content_assembly_drops_a_publish_when_its_channel_ends() -> None:
     dialogue = talk()
     dialogue.say(method() + header(10) + body(b"12345"))
-    channel = dialogue.connection.channels[1]
+    channel = dialogue.connection.engine.channels[1]
     assert channel.content.state == ContentState.BODY
     dialogue.driver.disconnect(dialogue.connection)
     assert channel.content.state == ContentState.METHOD
-    assert dialogue.driver.partial_messages.bytes == 0
+    assert dialogue.driver.services.partial_messages.bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, encode_method, frame
 from penstock.wire.amqp091.spec import METHODS, MethodSpec

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import CLOSED, THIS_MACHINE, Peer
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login_backoff import REMEMBERED, USER_WAITING_MOST, WAITING_MOST, Backoff
+from penstock.protocols.common.peer import THIS_MACHINE, Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
@@ -115,18 +116,18 @@ def test_waiting_answers_leave_nothing_behind() -> None:
 def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> None:
     driver = make_driver()
     for _ in range(3):
-        assert log_in(driver, "wrong").state == CLOSED
+        assert log_in(driver, "wrong").state is ConnectionState.CLOSED
     late = log_in(driver, "wrong")
-    assert late.state != CLOSED
+    assert late.state is not ConnectionState.CLOSED
     assert driver.next_deadline() == 0.5
     assert log_in(driver, "guest").logged_in
     driver.begin(0.4)
     driver.run_turn()
-    assert late.state != CLOSED
+    assert late.state is not ConnectionState.CLOSED
     driver.begin(0.5)
     driver.run_turn()
-    assert late.state == CLOSED
-    assert driver.backoff.waits() == 0
+    assert late.state is ConnectionState.CLOSED
+    assert driver.services.backoff.waits() == 0
 
 
 def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_goes() -> None:
@@ -136,27 +137,28 @@ def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_g
     login = plain_response("guest", "guest")
     late.receive(method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
     assert not late.logged_in
-    assert driver.backoff.waits() == 1
+    assert driver.services.backoff.waits() == 1
     driver.disconnect(late)
-    assert driver.backoff.waits() == 0
+    assert driver.services.backoff.waits() == 0
     assert driver.next_deadline() is None
 
 
 def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at() -> None:
     driver = make_driver()
+    failures = driver.services.backoff._addresses
     looked: list[float] = []
     open_ones: list[Connection] = []
     for tick in range(600):  # A minute, 10 attempts each tenth of a second.
         now = tick / 10
         driver.begin(now)
         driver.run_turn()
-        for each in [each for each in open_ones if each.state == CLOSED]:
+        for each in [each for each in open_ones if each.state is ConnectionState.CLOSED]:
             open_ones.remove(each)
             driver.disconnect(each)
         for _ in range(10):
-            before = driver.backoff._addresses["10.0.0.9"].count if "10.0.0.9" in driver.backoff._addresses else 0
+            before = failures["10.0.0.9"].count if "10.0.0.9" in failures else 0
             open_ones.append(log_in(driver, "wrong", "10.0.0.9"))
-            if driver.backoff._addresses["10.0.0.9"].count > before:
+            if failures["10.0.0.9"].count > before:
                 looked.append(now)
     assert len(looked) < 150
     assert log_in(driver, "guest").logged_in, "on this machine nothing is noticed of it"

@@ -73,11 +73,12 @@ def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() 
     announced = int(dialogue.connection.arriving)
     assert announced < KIB, "what is announced and has not come is no memory"
     go_on(dialogue, 1, 40 * KIB)
-    assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES == driver.partial_messages.bytes
+    assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES
+    assert dialogue.connection.arriving == driver.services.partial_messages.bytes
     before = counted(driver.broker.gates)
     assert before >= 40 * KIB
     go_on(dialogue, 1, 88 * KIB)
-    assert dialogue.connection.arriving == driver.partial_messages.bytes == 0
+    assert dialogue.connection.arriving == driver.services.partial_messages.bytes == 0
     assert counted(driver.broker.gates) == 0
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
 
@@ -108,7 +109,7 @@ def test_the_largest_message_always_fits_however_small_its_pieces_and_the_bound(
     assert begin(dialogue, 1) == []
     pieces = b"".join(frame(spec.FRAME_BODY, 1, bytes(64)) for _ in range(2 * KIB))
     assert closes(dialogue, pieces) == []
-    assert driver.partial_messages.bytes == 0
+    assert driver.services.partial_messages.bytes == 0
 
 
 def test_large_content_headers_count_as_well() -> None:
@@ -121,7 +122,7 @@ def test_large_content_headers_count_as_well() -> None:
         data = method_frame(channel, spec.BASIC_PUBLISH, routing_key="q") + frame(spec.FRAME_HEADER, channel, header)
         closed += closes(dialogue, data)
     assert len(closed) > 30
-    assert dialogue.connection.arriving <= driver.partial_messages.connection_most()
+    assert dialogue.connection.arriving <= driver.services.partial_messages.connection_most()
 
 
 def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -> None:
@@ -138,7 +139,7 @@ def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -
     assert "this connection has the most of them" in reason
     assert go_on(other, 1, 68 * KIB) == []
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
-    assert driver.partial_messages.bytes == 0
+    assert driver.services.partial_messages.bytes == 0
 
 
 def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publishing() -> None:
@@ -149,7 +150,7 @@ def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publish
         for channel in range(1, 13):
             begin(hog, channel)
             go_on(hog, channel, 100 * KIB)
-    assert driver.partial_messages.bytes <= driver.partial_messages.node_most()
+    assert driver.services.partial_messages.bytes <= driver.services.partial_messages.node_most()
     other = talk(driver, 1)
     for _ in range(10):
         begin(other, 1)
@@ -168,7 +169,7 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
     dialogues[0].declare("q")
     for what, who, number, size in steps:
         dialogue = dialogues[who]
-        channel = dialogue.connection.channels.get(number)
+        channel = dialogue.connection.engine.session(number)
         waiting = channel is not None and not channel.closing and channel.content.state != ContentState.METHOD
         if what == "disconnect":
             driver.disconnect(dialogue.connection)
@@ -183,10 +184,10 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
             go_on(dialogue, number, int(channel.content.octets_left))
         elif what == "close channel" and not waiting:
             dialogue.say(method_frame(number, spec.CHANNEL_CLOSE))
-        there = [each.arriving for one in dialogues for each in one.connection.channels.values()]
-        assert sum(there) == driver.partial_messages.bytes == counted(driver.broker.gates)
-        assert sum(int(one.connection.arriving) for one in dialogues) == driver.partial_messages.bytes
+        there = [each.arriving for one in dialogues for each in one.connection.engine.sessions()]
+        assert sum(there) == driver.services.partial_messages.bytes == counted(driver.broker.gates)
+        assert sum(int(one.connection.arriving) for one in dialogues) == driver.services.partial_messages.bytes
     for dialogue in dialogues:
         driver.disconnect(dialogue.connection)
-    assert driver.partial_messages.bytes == counted(driver.broker.gates) == 0
-    assert driver.partial_messages._connections == {}
+    assert driver.services.partial_messages.bytes == counted(driver.broker.gates) == 0
+    assert driver.services.partial_messages._connections == {}

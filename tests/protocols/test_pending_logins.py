@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import Peer, network_of
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.engine import CLOSED_ENGINE
+from penstock.protocols.common.peer import Peer, network_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
@@ -55,7 +56,7 @@ def test_the_bound_of_the_handshake_is_seen_at_the_first_octets_of_a_frame() -> 
     connection = stranger(make_driver())
     connection.receive(GREETING + b"\x01\x00\x00\x00\x01\x00\x00\x00")
     assert closed_with(connection)[0] == 501
-    assert connection.reader.unparsed == b""
+    assert connection.engine.reader.unparsed == b""
 
 
 def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
@@ -64,7 +65,7 @@ def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
     frame = start_ok("guest", product="")
     connection.receive(start_ok("guest", product="x" * (4096 - len(frame))))
     assert connection.logged_in
-    assert driver.logins.count(connection.peer.network) == 0
+    assert driver.services.logins.count(connection.peer.network) == 0
 
 
 def test_after_the_handshake_frames_are_as_large_as_was_agreed() -> None:
@@ -84,7 +85,7 @@ def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:
         "version": "['a', 2]",
         "capabilities": {"basic.nack": True, "connection.blocked": False},
     }
-    assert connection.product == "p" * 255
+    assert connection.peer.properties["product"] == "p" * 255
 
 
 def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
@@ -107,16 +108,18 @@ def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
         gc.enable()
     assert left == []
     assert driver.connections == {}
-    assert driver.logins.count("this machine") == 0
+    assert driver.services.logins.count("this machine") == 0
 
 
 def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
     driver = make_driver()
     connection = stranger(driver)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
-    assert len(connection.reader.unparsed) > 2000
+    engine = connection.engine
+    assert len(engine.reader.unparsed) > 2000
     driver.disconnect(connection)
-    assert connection.reader.unparsed == b""
+    assert engine.reader.unparsed == b""
+    assert connection.engine is CLOSED_ENGINE
     assert len(connection.out) == 0
 
 
@@ -126,12 +129,12 @@ def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_
     driver = make_driver(policy)
     first = [stranger(driver) for _ in range(3)]
     late = stranger(driver)
-    assert driver.logins.take_turned_away() == [late]
+    assert driver.services.logins.take_turned_away() == [late]
     other = stranger(driver, "10.0.0.2")
     local = stranger(driver, "127.0.0.1")
-    assert driver.logins.take_turned_away() == []
-    assert driver.logins.count(first[0].peer.network) == 3
-    assert [driver.logins.count(each.peer.network) for each in (other, local)] == [1, 1]
+    assert driver.services.logins.take_turned_away() == []
+    assert driver.services.logins.count(first[0].peer.network) == 3
+    assert [driver.services.logins.count(each.peer.network) for each in (other, local)] == [1, 1]
 
 
 def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
@@ -142,7 +145,7 @@ def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() 
     driver.begin(2.0)
     stranger(driver)
     stranger(driver)
-    assert driver.logins.take_turned_away() == first[:2]
+    assert driver.services.logins.take_turned_away() == first[:2]
 
 
 def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> None:
@@ -152,8 +155,8 @@ def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> 
     crowd = [stranger(driver, "10.0.0.9") for _ in range(5)]
     stranger(driver, "10.0.0.2")
     stranger(driver, "10.0.0.2")
-    assert driver.logins.take_turned_away() == crowd[:2]
-    assert driver.logins.count("10.0.0.2") == 2
+    assert driver.services.logins.take_turned_away() == crowd[:2]
+    assert driver.services.logins.count("10.0.0.2") == 2
 
 
 def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
@@ -162,9 +165,9 @@ def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
     driver = make_driver(policy)
     for index in range(20):
         stranger(driver, f"10.0.1.{index}")
-    driver.logins.take_turned_away()
+    driver.services.logins.take_turned_away()
     operator = stranger(driver, "127.0.0.1")
-    assert driver.logins.take_turned_away() == []
+    assert driver.services.logins.take_turned_away() == []
     operator.receive(GREETING + start_ok("guest"))
     assert operator.logged_in
 
@@ -177,7 +180,7 @@ def test_who_has_logged_in_or_is_lost_takes_no_place_any_more() -> None:
         connection = stranger(driver, "127.0.0.1")
         connection.receive(GREETING + start_ok("guest"))
         driver.disconnect(stranger(driver, "127.0.0.1"))
-    assert driver.logins.take_turned_away() == []
+    assert driver.services.logins.take_turned_away() == []
     assert len(driver.connections) == 10
 
 

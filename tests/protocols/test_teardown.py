@@ -8,8 +8,8 @@ from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import SHARE
-from penstock.protocols.amqp091.connection import OUTPUT_FULL
-from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols.common.connection import OUTPUT_FULL
+from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
@@ -155,7 +155,7 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
     assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN
     assert "own" not in vhost.queues
     assert "passing" not in vhost.queues
-    assert not client.connection.channels
+    assert not client.connection.engine.sessions()
 
 
 def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before_anything_younger() -> None:

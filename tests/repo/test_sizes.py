@@ -17,7 +17,7 @@ MOST_ATTRIBUTES = 25
 LONG_FUNCTIONS = {
     "src/penstock/cli/messages.py publish": 60,  # the options of a command are its parameters
     "src/penstock/driver/driver.py __init__": 60,  # one line for each part that the driver connects
-    "src/penstock/protocols/amqp091/connection.py __init__": 60,  # attributes of the hottest object after a message
+    "src/penstock/protocols/common/connection.py __init__": 60,  # attributes of the hottest object after a message
     "src/penstock/protocols/amqp091/frame_reader.py _frames": 55,  # the hot path of input: one loop, no calls
     "src/penstock/protocols/amqp091/frame_reader.py _publish": 55,  # the hot path of a publish
 }
@@ -28,7 +28,10 @@ LARGE_CLASSES = {
     "src/penstock/core/queue/queue.py Queue": (52, 52),  # the owner of a queue's counters, gates and fast path
     "src/penstock/driver/driver.py BrokerDriver": (25, 27),  # the parts that it connects
     "src/penstock/protocols/amqp091/channel.py Channel": (25, 28),  # states of a channel, read for each frame
-    "src/penstock/protocols/amqp091/connection.py Connection": (40, 48),  # states of a connection, read for each frame
+    "src/penstock/protocols/common/connection.py Connection": (
+        29,
+        40,
+    ),  # its parts, and its states
 }
 
 

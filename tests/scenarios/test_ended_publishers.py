@@ -199,8 +199,7 @@ def notices(client: Dialogue, data: bytes) -> float:
     """Send octets, and return for how long a notice is to wait of which the output is made."""
     client.connection.receive(data)
     assert not client.driver.run_turn()
-    assert client.connection.notice is not None
-    return client.connection.notice.waits(client.driver.broker.now)
+    return client.connection.engine.output_delay(client.driver.broker.now)
 
 
 def test_a_notice_to_a_publisher_without_confirms_waits_for_a_moment_after_its_last_publish() -> None:

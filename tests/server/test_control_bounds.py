@@ -78,6 +78,6 @@ def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_co
         driver.scheduler.receive(client.connection, request[start : start + 131072])
         driver.run_turn()
         driver.scheduler.begin_turn()
-        most = max(most, int(driver.partial_messages.bytes))
+        most = max(most, int(driver.services.partial_messages.bytes))
     assert most < 131072
     assert int(driver.broker.vhosts["/"].queues["answers"].waiting()) == 1

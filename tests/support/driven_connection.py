@@ -6,8 +6,8 @@ from penstock.core.broker import Broker
 from penstock.core.settings.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.management.users import Users
-from penstock.protocols.amqp091.connection_state import Peer
 from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response

@@ -80,7 +80,7 @@ class World:
         for connection in self.driver.connections.values():
             assert connection.holding.messages == connection.holding.bytes == 0
             assert connection.blocking == 0
-        live = {id(each.producer) for con in self.driver.connections.values() for each in con.channels.values()}
+        live = {id(each.producer) for con in self.driver.connections.values() for each in con.engine.sessions()}
         assert set(queue.gate.stats.blocks) <= live
 
 

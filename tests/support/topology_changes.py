@@ -16,8 +16,8 @@ from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.management import vhost_admin
-from penstock.protocols.amqp091.connection_state import Peer
 from penstock.protocols.amqp091.content_frames import make_content
+from penstock.protocols.common.peer import Peer
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.support.amqp091_strategies import tables

@@ -10,8 +10,6 @@ It has no socket, no clock and no randomness: the event loop supplies them.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import Final
 
 from penstock.core.broker import Broker
@@ -22,18 +20,19 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.queue.queue import Queue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
+from penstock.driver.services import DriverServices
 from penstock.management import log_messages
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_records import Record, Recorder
-from penstock.management.log_messages import LogLine
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols import standard_protocols
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.login_backoff import Backoff
-from penstock.protocols.common.partial_messages import PartialMessages
-from penstock.protocols.common.pending_logins import PendingLogins
+from penstock.protocols.common.engine import Protocol
+from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.protocol_header import HeaderReader
 from penstock.protocols.common.refusal_log import Refusals
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.protocols.message_formats import add_message_formats
@@ -59,23 +58,31 @@ LINE_MOST: Final = 4096
 
 
 class BrokerDriver:
-    """Driver of one broker with all its connections."""
+    """Driver of one broker with all its connections.
 
-    def __init__(self, broker: Broker, policy: ConnectionLimits, users: Users, seed: str, version: str) -> None:
+    `protocols` are those of the listeners; None: the standard ones.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        policy: ConnectionLimits,
+        users: Users,
+        seed: str,
+        version: str,
+        protocols: list[Protocol] | None = None,
+    ) -> None:
         self.broker = broker
         self.connection_limits = policy
         self.users = users
-        self.backoff = Backoff(users.names())
-        """Back-off of answers to wrong passwords."""
         self.control = ControlApi(self, broker, version)
         add_message_formats(broker.formats)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)
-        self.partial_messages = PartialMessages(self)
-        """Accounting of messages that arrive in pieces."""
-        self.logins = PendingLogins(self)
-        """Connections that are not logged in."""
+        self.services = DriverServices(self, seed, version)
+        """Services for the connections."""
+        self.protocols = standard_protocols() if protocols is None else protocols
         self.node: str = "penstock@localhost"
         """Name of this node; the event loop knows the host's name."""
         self.publications: list[SinglePublish] = []
@@ -85,31 +92,12 @@ class BrokerDriver:
         self._without_connection: dict[str, ConnectionGates] = {}
         self.touched: list[Connection] = []
         """Connections with pending output."""
-        self.server_properties: dict[str, object] = {
-            "product": "Penstock",
-            "version": version,
-            "platform": "Python",
-            "information": "Licensed under the Apache License 2.0",
-            "capabilities": {
-                "publisher_confirms": True,
-                "exchange_exchange_bindings": True,
-                "basic.nack": True,
-                "consumer_cancel_notify": True,
-                "connection.blocked": True,
-                "authentication_failure_close": True,
-                "per_consumer_qos": True,
-                "direct_reply_to": True,
-            },
-        }
-        self._seed: bytes = seed.encode()
-        self._names: int = 0
         self._connected: int = 0
         self.silent: list[Connection] = []
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder: Recorder | None = None
         """Recorder of the flow log; None without one."""
         self._log_lines: list[LogLine] = []
-        self._without_effect: set[str] = set()
         self._log_lines_dropped: int = 0
         self._refusals = Refusals()
         self.refused = RefusedPublishes()
@@ -123,9 +111,10 @@ class BrokerDriver:
     def connect(self, peer: Peer) -> Connection:
         """Add a new connection."""
         self._connected += 1
-        connection = Connection(self, self._connected, peer)
+        connection = Connection(self.services, self._connected, peer)
+        connection.engine = HeaderReader(connection, self.protocols)
         self.connections[self._connected] = connection
-        self.logins.enter(connection)
+        self.services.logins.enter(connection)
         return connection
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:
@@ -251,26 +240,11 @@ class BrokerDriver:
         if self._refusals.admit(kind, text, self.broker.now):
             self.log(text)
 
-    def log_without_effect(self, argument: str) -> None:
-        """Log once that an argument of a declaration has no effect here."""
-        if argument not in self._without_effect:
-            self._without_effect.add(argument)
-            self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
-
     def record_setting(self, subject: str, change: str) -> None:
         """Log and record a change of settings at run time: its subject, and the change with its author."""
         self.log(f"settings of {subject} {change}")
         if self.recorder is not None:
             self.recorder.setting(subject, change)
-
-    def make_name(self, prefix: str) -> str:
-        """Return a name for a queue or consumer without one, in RabbitMQ's form.
-
-        The event loop's seed makes it hard to guess, also from other names.
-        """
-        self._names += 1
-        digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
-        return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
     # A turn
 

@@ -22,8 +22,8 @@ from penstock.core.effects import (
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import RUNNING
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.lost_publishes import LOST_BY
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Notifier:
         if blocking:
             self._blocking = {}
             for connection in blocking.values():
-                if connection.notice is not None:
-                    connection.notice.update()
+                connection.engine.update_blocked()
                 if connection.blocking == 0:
                     self._unblocked.append(connection)
         losing = self._losing
@@ -132,7 +131,7 @@ class Notifier:
         effect.producer.listener.on_departed()
 
     def schedule_blocked_notice(self, connection: Connection) -> None:
-        """Schedule a check for the end of the turn: the number of gates that block a connection has changed."""
+        """Schedule a notice for a connection whose number of blocking gates has changed."""
         self._blocking[connection.number] = connection
 
     def schedule_loss_report(self, connection: Connection) -> None:
@@ -143,18 +142,19 @@ class Notifier:
     def _report_losses(self, connection: Connection) -> None:
         """Log a connection's lost publishes when none of its publishes wait in line; for an open one at once."""
         losses = connection.losses
-        if connection.state == RUNNING or losses.are_known():
+        if connection.state is ConnectionState.RUNNING or losses.are_known():
             self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
 
-    def reason(self, connection: Connection) -> str:
-        """Return the reason for connection.blocked; empty if the connection is not blocked."""
-        for channel in connection.channels.values():
-            for gate in channel.producer.gates.values():
-                if not gate.frequent:
-                    patience_s = channel.producer.entry(gate).patience_s
-                    until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
-                    return f"{because(channel.producer, gate, self.broker.now)}{until}"
+    def block_reason(self, connection: Connection) -> str:
+        """Return why publishes of a connection are blocked (connection.blocked); empty if none is."""
+        for session in connection.engine.sessions():
+            for producer in session.producers():
+                for gate in producer.gates.values():
+                    if not gate.frequent:
+                        patience_s = producer.entry(gate).patience_s
+                        until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
+                        return f"{because(producer, gate, self.broker.now)}{until}"
         return ""
 
     def _on_cancelled(self, effect: Cancelled) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from penstock.core.broker import Broker
 from penstock.driver.turn_times import TurnTimes
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
-from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
 
 

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from penstock.flow.work import WorkMeter
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 RECENT_S: Final = 60.0
 """Seconds of a period; the recent longest turn covers one to two periods."""

@@ -49,7 +49,7 @@ from penstock.management.users import ADMINISTRATOR
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 WAIT_MS_MAX: Final = 60_000
 """Longest time in milliseconds that a plan may wait for messages."""
@@ -180,7 +180,7 @@ class ControlApi:
         except BrokerError as error:
             self._fail(request, error)
         if request.connection is not None:
-            request.connection.await_disk(declared)
+            request.connection.await_change(declared)
 
     def look_again(self, queue: Queue) -> None:
         """Reconsider a waiting plan after a change of one of its queues."""
@@ -204,7 +204,7 @@ class ControlApi:
             self._fail(request, error)
         self._stop_waiting(cursor)
         if request.connection is not None:
-            request.connection.await_disk(declared)  # After a crash its positions must stay valid.
+            request.connection.await_change(declared)  # After a crash its positions must stay valid.
 
     # Operations
 

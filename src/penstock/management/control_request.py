@@ -9,7 +9,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 
 REQUEST_OCTETS: Final = 256 * 1024

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.session import Session
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.routing.exchange import Exchange
@@ -21,8 +22,7 @@ from penstock.flow.work import Steps, finish
 from penstock.management import rabbitmq_json
 from penstock.management.control_request import ControlRequest
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape
-from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.common.connection import Connection
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -81,8 +81,8 @@ def name_of(subject: object) -> str:
         return subject.source.name
     if isinstance(subject, Consumer):
         return subject.queue.name
-    if isinstance(subject, Channel):
-        return subject.producer.name
+    if isinstance(subject, Session):
+        return subject.name
     return subject.name() if isinstance(subject, Connection) else ""
 
 
@@ -121,7 +121,7 @@ def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: in
         for connection in driver.connections.values():
             its = connection.vhost
             if its is not None and (vhost is None or its is vhost):  # Otherwise it is not open, or elsewhere.
-                found.offer(its, [connection] if kind == "connections" else connection.channels.values())
+                found.offer(its, [connection] if kind == "connections" else connection.engine.sessions())
         return found
     if kind == "cursors":
         for cursor in driver.control.cursors.values():
@@ -163,7 +163,7 @@ def shape(driver: BrokerDriver, item: Item) -> Shape:
         return rabbitmq_json.exchange_of(vhost, subject)
     if isinstance(subject, Binding):
         return rabbitmq_json.binding_of(vhost, subject)
-    if isinstance(subject, Channel):
+    if isinstance(subject, Session):
         return rabbitmq_json.channel_of(subject, driver)
     if isinstance(subject, Consumer):
         return rabbitmq_json.consumer_of(subject, driver)
@@ -226,8 +226,8 @@ def _of_asker(item: Item, request: ControlRequest) -> bool:
         return False
     if isinstance(subject, Queue):
         return subject.owner is asker
-    if isinstance(subject, Channel):
-        return subject.connection is asker
+    if isinstance(subject, Session):
+        return subject.connection_number == asker.number
     if isinstance(subject, Consumer):
         return subject.queue.owner is asker
     return subject is asker

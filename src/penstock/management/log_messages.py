@@ -13,20 +13,9 @@ from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount
 from penstock.flow.timers import NEVER
 from penstock.management.gate_descriptions import text_of
+from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.slowed_connections import KIND, Wait
-
-
-class LogLine:
-    """Log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
-
-    __slots__ = ("text", "fields", "now")
-
-    def __init__(self, text: str, fields: dict[str, object]) -> None:
-        self.text = text
-        self.fields = fields
-        self.now: float = 0.0
-        """Time of the event in seconds of the broker's monotonic clock; set by the driver."""
 
 
 def gate_fields(gate: Gate) -> dict[str, object]:

@@ -16,14 +16,16 @@ from urllib.parse import quote_plus
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.rotation import has_exclusive, single_active
+from penstock.core.consume.session import Session
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.vhost import VirtualHost
 from penstock.management import views
-from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -179,15 +181,13 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
 
 def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
     """Return a consumer, with the reasons why it gets no messages."""
-    channel = consumer.session
-    assert isinstance(channel, Channel)
-    view = views.consumer_view(consumer)
+    view = views.consumer_view(consumer, driver.broker.now)
     single = consumer.queue.features.single_active
     active = not single or single_active(consumer.queue) is consumer
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
-        "channel_details": _channel_details(channel, driver),
+        "channel_details": _channel_details(consumer.session, driver),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "prefetch_count": int(consumer.credit.window),
@@ -236,13 +236,10 @@ def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
         "vhost": "" if vhost is None else vhost.name,
         "node": driver.node,
         "type": "network",
-        "protocol": "AMQP 0-9-1",
         "auth_mechanism": connection.peer.mechanism,
         "state": _state(connection),
-        "channels": len(connection.channels),
-        "channel_max": connection.channel_max,
-        "frame_max": int(connection.frame_max),
-        "timeout": connection.heartbeat_s,
+        "channels": len(connection.engine.sessions()),
+        **connection.engine.details(),
         "connected_at": round((connection.opened_at + driver.broker.wall_offset) * 1000),
         "peer_host": host,
         "peer_port": port,
@@ -262,50 +259,56 @@ def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
 
 def _state(connection: Connection) -> str:
     """Return RabbitMQ's state: `blocked` for a connection blocked by any gate."""
-    if connection.state == "running" and connection.blocking > 0:
+    if connection.state is ConnectionState.RUNNING and connection.blocking > 0:
         return "blocked"
-    return connection.state
+    return connection.state.word()
 
 
-def channel_of(channel: Channel, driver: BrokerDriver) -> Shape:
-    """Return a channel."""
-    producer = channel.producer
-    connection = channel.connection
-    unconfirmed = 0
-    for pending in producer.confirms.pending:
-        unconfirmed += pending.publishes()
-    view = views.producer_view(producer, driver.broker.now)
-    stats: Shape = {"deliver_get": int(channel.unsettled.last_number())}
-    if producer.confirming:
-        stats["publish"] = int(producer.confirms.published)
+def channel_of(session: Session, driver: BrokerDriver) -> Shape:
+    """Return a session as a channel, RabbitMQ's word for it."""
+    connection = driver.connections.get(session.connection_number)
+    vhost = None if connection is None else connection.vhost
+    producers = session.producers()
+    confirming = any(producer.confirming for producer in producers)
+    stats: Shape = {"deliver_get": int(session.unsettled.last_number())}
+    if confirming:
+        stats["publish"] = sum(int(producer.confirms.published) for producer in producers)
     found: Shape = {
-        "name": producer.name,
-        "number": int(channel.number),
-        "user": connection.user,
-        "vhost": channel.vhost.name,
+        "name": session.name,
+        "number": int(session.number),
+        "user": "" if connection is None else connection.user,
+        "vhost": "" if vhost is None else vhost.name,
         "node": driver.node,
-        "connection_details": _connection_details(connection),
-        "consumer_count": len(channel.consumers),
-        "prefetch_count": int(channel.prefetch),
-        "global_prefetch_count": int(channel.credit.window),
-        "confirm": producer.confirming,
-        "transactional": channel.transaction is not None,
-        "messages_unacknowledged": channel.unsettled.count(),
-        "messages_unconfirmed": unconfirmed,
+        "connection_details": {} if connection is None else _connection_details(connection),
+        "consumer_count": len(session.consumers),
+        "prefetch_count": int(session.prefetch),
+        "global_prefetch_count": int(session.credit.window),
+        "confirm": confirming,
+        "transactional": session.in_transaction(),
+        "messages_unacknowledged": session.unsettled.count(),
+        "messages_unconfirmed": sum(_unconfirmed(producer) for producer in producers),
         "state": "running",
-        "penstock": {
-            name: view[name] for name in ("held", "withheld", "waits_at", "blocked_by", "times_blocked", "blocked_s")
-        },
+        "penstock": {} if not producers else _publishing(producers[0], driver.broker.now),
     }
     if any(stats.values()):
         found["message_stats"] = stats
     return found
 
 
-def channel_in_full(channel: Channel, driver: BrokerDriver) -> Shape:
-    """Return a channel with its consumers."""
-    found = channel_of(channel, driver)
-    consumers = islice(channel.consumers.values(), CONSUMERS_DETAILED)
+def _unconfirmed(producer: Producer) -> int:
+    return sum(pending.publishes() for pending in producer.confirms.pending)
+
+
+def _publishing(producer: Producer, now: float) -> Shape:
+    view = views.producer_view(producer, now)
+    shown = ("held", "withheld", "waits_at", "blocked_by", "times_blocked", "blocked_s")
+    return {name: view[name] for name in shown}
+
+
+def channel_in_full(session: Session, driver: BrokerDriver) -> Shape:
+    """Return a session with its consumers."""
+    found = channel_of(session, driver)
+    consumers = islice(session.consumers.values(), CONSUMERS_DETAILED)
     found["consumer_details"] = [consumer_of(consumer, driver) for consumer in consumers]
     return found
 
@@ -318,14 +321,15 @@ def exchange_types() -> list[Shape]:
     ]
 
 
-def _channel_details(channel: Channel, driver: BrokerDriver) -> Shape:
-    host, port = _split(channel.connection.peer.address)
+def _channel_details(session: Session, driver: BrokerDriver) -> Shape:
+    connection = driver.connections.get(session.connection_number)
+    host, port = ("", 0) if connection is None else _split(connection.peer.address)
     return {
-        "name": channel.producer.name,
-        "number": int(channel.number),
-        "user": channel.connection.user,
+        "name": session.name,
+        "number": int(session.number),
+        "user": "" if connection is None else connection.user,
         "node": driver.node,
-        "connection_name": channel.connection.name(),
+        "connection_name": "" if connection is None else connection.name(),
         "peer_host": host,
         "peer_port": port,
     }

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.effects import PublishRefused
-from penstock.management.log_messages import LogLine, gate_fields
+from penstock.management.log_messages import gate_fields
+from penstock.protocols.common.log_line import LogLine
 
 KEPT: Final = 10
 """Most refusals stored per connection; those of one channel with one cause are one entry with a count."""

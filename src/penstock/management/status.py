@@ -27,7 +27,7 @@ def answer_status(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[s
     hidden = _own_queue(request)
     connections: list[dict[str, object]] = []
     for connection in list(itertools.islice(driver.connections.values(), STATUS_MOST)):
-        connections.append(connection.view())
+        connections.append(views.connection_summary(connection))
         broker.work.done += VIEW_WORK
         if broker.work.used_up():
             yield

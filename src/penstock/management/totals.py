@@ -33,10 +33,10 @@ def totals_steps(driver: BrokerDriver) -> Steps[Shape]:
     for connection in list(driver.connections.values()):
         if connection.vhost is not None:
             connections += 1
-            channels += len(connection.channels)
-            for channel in connection.channels.values():
+            channels += len(connection.engine.sessions())
+            for channel in connection.engine.sessions():
                 consumers += len(channel.consumers)
-            work.done += 1 + len(connection.channels) // CHANNELS_A_UNIT
+            work.done += 1 + len(connection.engine.sessions()) // CHANNELS_A_UNIT
         if work.used_up():
             yield
     return {

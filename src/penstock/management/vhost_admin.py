@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.vhost import VirtualHost
-from penstock.errors import NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import ConnectionForced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def delete_vhost_steps(driver: BrokerDriver, name: str) -> Steps[None]:
     vhost.deleting = True
     for connection in list(driver.connections.values()):
         if connection.vhost is vhost:
-            connection.close(320, f"CONNECTION_FORCED - vhost '{name}' is deleted", 0)
+            connection.close(ConnectionForced(f"vhost '{name}' is deleted"))
     driver.control.forget_cursors(name)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import waits_behind
+from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -14,13 +15,13 @@ from penstock.flow.confirms import WITHHELD
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.management.gate_descriptions import text_of
-from penstock.protocols.amqp091.channel import Channel
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 CONSUMERS_SHOWN: Final = 20
 CHANNELS_SHOWN: Final = 50
+PRODUCERS_SHOWN: Final = 20
 CONNECTIONS_SHOWN: Final = 20
 """Most connections in one answer; the others are counted."""
 
@@ -151,24 +152,22 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
     }
 
 
-def consumer_view(consumer: Consumer) -> dict[str, object]:
+def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
     """Return a consumer, with the reasons why it gets no messages; an empty list if there are none."""
     return {
         "consumer": consumer.tag,
-        "channel": channel_of(consumer),
+        "channel": consumer.session.name,
         "queue": consumer.queue.name,
         "unacknowledged": int(consumer.credit.out),
         "prefetch": int(consumer.credit.window) or None,
         "delivered": int(consumer.delivered),
-        "obstacles": obstacles(consumer),
+        "obstacles": obstacles(consumer, now),
     }
 
 
-def obstacles(consumer: Consumer) -> list[str]:
+def obstacles(consumer: Consumer, now: float) -> list[str]:
     """Return why a consumer gets no messages: its own obstacles, or an empty queue."""
-    session = consumer.session
-    assert isinstance(session, Channel)
-    found = consumer.obstacles(session.broker.now)
+    found = consumer.obstacles(now)
     queue = consumer.queue
     behind = waits_behind(consumer)
     if behind:
@@ -184,35 +183,45 @@ def obstacles(consumer: Consumer) -> list[str]:
     return found
 
 
-def channel_of(consumer: Consumer) -> str:
-    """Return the name of a consumer's channel."""
-    session = consumer.session
-    assert isinstance(session, Channel)
-    return session.producer.name
-
-
-def channel_view(channel: Channel, now: float) -> dict[str, object]:
-    """Return a channel: its producer and its consumers."""
-    consumers = list(channel.consumers.values())
-    return {
-        "channel": channel.producer.name,
-        "publishing": producer_view(channel.producer, now),
-        "receiving": channel.receiving(),
-        "unacknowledged": channel.unsettled.count(),
-        "consumers": [consumer_view(consumer) for consumer in consumers[:CONSUMERS_SHOWN]],
+def session_view(session: Session, now: float) -> dict[str, object]:
+    """Return a session, such as a channel: its producers and its consumers."""
+    consumers = list(session.consumers.values())
+    producers = session.producers()
+    view: dict[str, object] = {
+        "channel": session.name,
+        "publishing": producer_view(producers[0], now) if producers else None,
+        "receiving": session.receiving(),
+        "unacknowledged": session.unsettled.count(),
+        "consumers": [consumer_view(consumer, now) for consumer in consumers[:CONSUMERS_SHOWN]],
         "more_consumers": max(len(consumers) - CONSUMERS_SHOWN, 0),
+    }
+    if len(producers) > 1:
+        view["links"] = [producer_view(producer, now) for producer in producers[:PRODUCERS_SHOWN]]
+        view["more_links"] = max(len(producers) - PRODUCERS_SHOWN, 0)
+    return view
+
+
+def connection_summary(connection: Connection) -> dict[str, object]:
+    """Return a connection without its channels."""
+    return {
+        "name": connection.name(),
+        "product": str(connection.peer.properties.get("product", "")),
+        "state": connection.state.word(),
+        "blocked": connection.blocking > 0,
+        "channels": len(connection.engine.sessions()),
+        "held": {"messages": int(connection.holding.messages), "bytes": int(connection.holding.bytes)},
     }
 
 
 def connection_view(connection: Connection, now: float) -> dict[str, object]:
     """Return a connection with its channels."""
-    channels = list(connection.channels.values())
+    sessions = list(connection.engine.sessions())
     return {
-        **connection.view(),
+        **connection_summary(connection),
         "user": connection.user,
         "paused": connection.may_pause(),
-        "channels": [channel_view(channel, now) for channel in channels[:CHANNELS_SHOWN]],
-        "more_channels": max(len(channels) - CHANNELS_SHOWN, 0),
+        "channels": [session_view(session, now) for session in sessions[:CHANNELS_SHOWN]],
+        "more_channels": max(len(sessions) - CHANNELS_SHOWN, 0),
     }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.session import Session
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
@@ -26,12 +27,11 @@ from penstock.flow.measure import amount
 from penstock.management import views
 from penstock.management.gate_descriptions import because, key_of, text_of
 from penstock.management.refused_publishes import Refusal
-from penstock.protocols.amqp091.channel import Channel
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
     from penstock.management.control_request import ControlRequest
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
@@ -62,7 +62,7 @@ def answer(request: ControlRequest, driver: BrokerDriver) -> dict[str, object]:
     if subject == "connection":
         return of_connection(_connection(driver, name), driver)
     if subject == "channel":
-        return of_channel(_channel(driver, name), driver.broker)
+        return of_channel(_channel(driver, name), driver)
     asker = request.connection
     connections = [each for each in driver.connections.values() if each.user == name and each is not asker]
     if not connections:
@@ -87,14 +87,14 @@ def _connection(driver: BrokerDriver, name: str) -> Connection:
     raise NotFound(f"no connection '{name}'; of {len(driver.connections):,} there are {known}")
 
 
-def _channel(driver: BrokerDriver, name: str) -> Channel:
+def _channel(driver: BrokerDriver, name: str) -> Session:
     """Find a channel by connection and number (2/1 or con:2/ch:1) or by its full name in the log."""
     of, slash, number = name.rpartition("/")
     number = number.removeprefix("ch:")
     if not slash or not number.isdecimal():
         raise PreconditionFailed(f"'{name}' is not a channel; write CONNECTION/CHANNEL, such as 2/1")
     connection = _connection(driver, of)
-    channel = connection.channels.get(int(number))
+    channel = connection.engine.session(int(number))
     if channel is None:
         raise NotFound(f"{connection.name()} has no channel {number}")
     return channel
@@ -139,13 +139,11 @@ def of_connection(connection: Connection, driver: BrokerDriver) -> dict[str, obj
     return view
 
 
-def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
+def of_channel(channel: Session, driver: BrokerDriver) -> dict[str, object]:
     """Return the view of a channel, as `of_connection`."""
-    view = views.channel_view(channel, broker.now)
-    connection = channel.connection
-    refusals = [
-        each for each in connection.driver.refused.of(connection.number) if each.producer == channel.producer.name
-    ]
+    broker = driver.broker
+    view = views.session_view(channel, broker.now)
+    refusals = [each for each in driver.refused.of(channel.connection_number) if each.producer == channel.name]
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
     return view
@@ -177,7 +175,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
             }
         )
     if not found:
-        found = [views.consumer_view(consumer) for consumer in islice(queue.consumers, views.CONSUMERS_SHOWN)]
+        found = [views.consumer_view(consumer, now) for consumer in islice(queue.consumers, views.CONSUMERS_SHOWN)]
     return found
 
 
@@ -257,11 +255,11 @@ def _of_connections(connections: list[Connection], driver: BrokerDriver) -> list
         if connection.may_pause()
     ]
     unsaid = [
-        f"{connection.name()}: {_answers(connection.durable_replies.waiting)} for the disk, and what comes after"
+        f"{connection.name()}: {_answers(_waiting_replies(connection))} for the disk, and what comes after"
         for connection in connections
-        if connection.durable_replies is not None and connection.durable_replies.waiting
+        if _waiting_replies(connection)
     ]
-    channels = [channel for connection in connections for channel in connection.channels.values()]
+    channels = [channel for connection in connections for channel in connection.engine.sessions()]
     waits = [(connection, driver.scheduler.slowed.of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
     sentences = _first(slowed, "connections are slowed by their own work")
@@ -270,35 +268,44 @@ def _of_connections(connections: list[Connection], driver: BrokerDriver) -> list
     return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
 
+def _waiting_replies(connection: Connection) -> int:
+    return 0 if connection.durable is None else connection.durable.replies.waiting
+
+
 def _answers(count: int) -> str:
     return "1 answer waits" if count == 1 else f"{count:,} answers wait"
 
 
-def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
+def _of_channels(channels: list[Session], broker: Broker) -> list[str]:
     """Describe what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
     now = broker.now
     blocks: list[tuple[float, int, Gate, BlockStats]] = []
     consumers: list[Consumer] = []
-    for index, channel in enumerate(channels):
+    producers: list[Producer] = []
+    idle: list[Producer] = []
+    for channel in channels:
         consumers += channel.consumers.values()
-        for gate, block in channel.producer.stories():
-            if block.since is not None:
-                blocks.append((block.since, index, gate, block))
+        for producer in channel.producers():
+            producers.append(producer)
+            if not channel.consumers and not producer.gates:
+                idle.append(producer)
+            for gate, block in producer.stories():
+                if block.since is not None:
+                    blocks.append((block.since, len(producers) - 1, gate, block))
     blocks.sort(key=_longest)
     gates: list[Gate] = []
     sentences: list[str] = []
     for _, index, gate, block in blocks[:SAID_MOST]:
-        sentences.append(blocked_by(channels[index].producer, gate, block, now))
+        sentences.append(blocked_by(producers[index], gate, block, now))
         if gate not in gates:
             gates.append(gate)
     if len(blocks) > SAID_MOST:
         sentences.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
     for gate in gates:
         sentences += waits_of(gate, broker)
-    sentences += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
+    sentences += [_consumer(consumer, now) for consumer in consumers[:SAID_MOST]]
     if len(consumers) > SAID_MOST:
         sentences.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
-    idle = [channel.producer for channel in channels if not channel.consumers and not channel.producer.gates]
     if not sentences:
         lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
         sentences = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
@@ -320,12 +327,13 @@ def _history(producer: Producer, now: float) -> str:
     return f"; until now it was blocked {times:,} times, {total:.1f} s in all" if times else ""
 
 
-def _consumer(consumer: Consumer) -> str:
-    return f"consumer {consumer.tag} of {views.channel_of(consumer)} on queue {consumer.queue.name}: {_state(consumer)}"
+def _consumer(consumer: Consumer, now: float) -> str:
+    where = f"consumer {consumer.tag} of {consumer.session.name} on queue {consumer.queue.name}"
+    return f"{where}: {_state(consumer, now)}"
 
 
-def _state(consumer: Consumer) -> str:
-    return ", ".join(views.obstacles(consumer)) or "may receive"
+def _state(consumer: Consumer, now: float) -> str:
+    return ", ".join(views.obstacles(consumer, now)) or "may receive"
 
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
@@ -374,7 +382,7 @@ def _readers(queue: Queue, now: float) -> str:
         )
     if not queue.consumers:
         return f"queue {queue.name} has no consumer"
-    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in islice(queue.consumers, SAID_MOST)]
+    phrases = [f"consumer {consumer.tag} ({_state(consumer, now)})" for consumer in islice(queue.consumers, SAID_MOST)]
     more = len(queue.consumers) - len(phrases)
     return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 

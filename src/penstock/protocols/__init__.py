@@ -1,1 +1,16 @@
-"""Protocols: translators of frames into calls of the core, and of the core's effects into frames."""
+"""Protocols of the broker: the only place that names them. A new one is a folder here and an entry in this list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.engine import Protocol
+
+
+def standard_protocols() -> list[Protocol]:
+    """Return the protocols that every listener speaks; the header of the first answers unknown octets."""
+    # Imported here: the parts that all protocols share (protocols.common) are below them and in this package too.
+    from penstock.protocols.amqp091.engine import Amqp091
+
+    return [Amqp091()]

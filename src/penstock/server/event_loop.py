@@ -16,9 +16,10 @@ from typing import Final
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import CLOSED, Peer
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.flowlog import FlowLog
@@ -101,7 +102,7 @@ class EventLoop:
         self.driver.begin(self.loop.time())
         connection = self.driver.connect(peer)
         self.transports[connection.number] = transport
-        for stranger in self.driver.logins.take_turned_away():
+        for stranger in self.driver.services.logins.take_turned_away():
             self.transports[stranger.number].abort()
         return connection
 
@@ -113,7 +114,7 @@ class EventLoop:
         self.driver.begin(start)
         self.driver.scheduler.receive(connection, data)
         transport.after_reading()
-        if connection.state == CLOSED:
+        if connection.state is ConnectionState.CLOSED:
             self._write(connection)
         self.schedule()
         self._busy_s += self.loop.time() - start
@@ -269,14 +270,13 @@ class EventLoop:
             return
         if transport.full:
             return  # It stays registered; `drained` comes back to it.
-        notice = connection.notice
-        if notice is not None and transport.writes_later(notice.waits(self.loop.time())):
+        if transport.writes_later(connection.engine.output_delay(self.loop.time())):
             connection.touched = False
             return
         transport.write(connection.take_output())
         if connection.waits_for_disk():
             return
-        if connection.state == CLOSED:
+        if connection.state is ConnectionState.CLOSED:
             transport.close()
         elif not transport.full:
             if not connection.writable:

@@ -8,8 +8,9 @@ import socket
 from typing import TYPE_CHECKING
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
-from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import CLOSED, Peer
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.peer import Peer
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -49,7 +50,7 @@ class Transport(asyncio.BufferedProtocol):
         """Timer of output that may be written later."""
         self._shrunk = False
         self._pulsing = False
-        """Timer of read pulses while reading is paused, since `connection.paused_at`."""
+        """Timer of read pulses while reading is paused, since `ReadPausing.paused_at`."""
 
     # Calls of the socket
 
@@ -121,7 +122,7 @@ class Transport(asyncio.BufferedProtocol):
         """Pause or resume reading after input was handled, as the connection requires."""
         connection = self.connection
         assert connection is not None
-        if connection.state == CLOSED:
+        if connection.state is ConnectionState.CLOSED:
             return
         self._stop_pulsing()
         if connection.input_paused:
@@ -129,12 +130,12 @@ class Transport(asyncio.BufferedProtocol):
         elif connection.may_pause():
             if not self._pulsing:
                 self._pulsing = True
-                connection.paused_at = asyncio.get_running_loop().time()
+                connection.pausing.paused_at = asyncio.get_running_loop().time()
             self._pause()
             self._pulse_later()
         else:
             self.resume()
-            if connection.profile.small_receive_buffer and not self._shrunk:
+            if connection.engine.needs_small_receive_buffer() and not self._shrunk:
                 self._shrink()
 
     def resume(self) -> None:
@@ -182,8 +183,7 @@ class Transport(asyncio.BufferedProtocol):
 
         Input may still be unread. Writing would make the peer's kernel reset what it has not sent yet.
         """
-        notice = None if self.connection is None else self.connection.notice
-        if notice is None or not notice.held_unconfirmed or self._socket is None:
+        if self.connection is None or not self.connection.held_unconfirmed or self._socket is None:
             return False
         sock = self._socket.get_extra_info("socket")
         if sock is None or sock.fileno() < 0:

@@ -90,7 +90,7 @@ def test_get_of_a_foreign_message_is_converted_with_its_delivery_count() -> None
 
 def test_return_of_a_foreign_message_is_converted() -> None:
     driver, dialogue = opened()
-    channel = dialogue.connection.channels[1]
+    channel = dialogue.connection.engine.channels[1]
     route = driver.broker.vhosts["/"].route("", "nowhere", True)
     write_return(channel, route, TOY.encode(Properties(message_id="m"), b"body"), None)
     assert received(dialogue.listen()) == [(Properties(message_id="m"), b"body")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing
@@ -12,7 +14,11 @@ from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.journal.redelivery_mark import record_delivery
 from penstock.core.message import Message
 from penstock.core.queue.queue import Queue
+from penstock.errors import BrokerError
 from penstock.flow.credit import Credit
+
+if TYPE_CHECKING:
+    from penstock.core.publish.producer import Producer
 
 
 class Outlet(WaitList):
@@ -48,8 +54,14 @@ class Session:
         """Name for logs, such as "con:2(guest@127.0.0.1:1)/ch:1"; empty for a session without a client."""
         self.connection_number = connection_number
         """Number of its connection; 0 without one."""
+        self.arriving: i64 = 0
+        """Charge of the part of a message that has been received so far."""
+        self.number: i64 = 0
+        """Number of the session in its connection."""
         self.credit = Credit()
         """Prefetch shared by all consumers of the session (basic.qos with global=true)."""
+        self.prefetch: i64 = 0
+        """Window in messages of its new consumers (basic.qos with global=false); 0 is no bound."""
         self.delivering: bool = True
         """False while the client has stopped its deliveries (channel.flow), and when it closes."""
         self.consumers: dict[str, Consumer] = {}
@@ -79,6 +91,17 @@ class Session:
 
     def on_cancelled(self, consumer: Consumer) -> None:
         """Notify the client that the broker has cancelled a consumer, which is no longer subscribed."""
+
+    def in_transaction(self) -> bool:
+        """Return whether publishes or settlements of the session wait for a commit."""
+        return False
+
+    def producers(self) -> list[Producer]:
+        """Return the producers of the session: its publishing side."""
+        return []
+
+    def fail(self, error: BrokerError) -> None:
+        """Close what an error of the session closes, and tell the client why."""
 
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
         """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""

@@ -33,7 +33,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
-    channel.connection.driver.deliver_first(queue)
+    channel.connection.services.deliver_first(queue)
     no_ack = arg.flag(args, "no_ack")
     pages = queue.pager
     if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
@@ -43,7 +43,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
     if expire_slice(channel.broker, queue):
         _get(channel, queue, no_ack)
     else:
-        channel.connection.driver.scheduler.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
+        channel.connection.services.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
 
 
 def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:

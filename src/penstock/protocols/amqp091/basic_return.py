@@ -20,7 +20,7 @@ def write_return(channel: Channel, route: Route, content: bytes, refused: Broker
     """
     if not channel.is_open():
         return  # The channel was closed in the same read: nothing may be sent on it.
-    if refused is not None and channel.producer.confirming and channel.connection.profile.return_is_success:
+    if refused is not None and channel.producer.confirming and channel.engine.profile.return_is_success:
         return  # This client understands only the nack.
     address = route.envelope
     method = method_frame(

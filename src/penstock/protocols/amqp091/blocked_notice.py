@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.protocols.amqp091.connection_state import RUNNING
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import short_text
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.amqp091.engine import Amqp091Engine
 
 QUIET_S: Final = 0.5
 """Seconds without input after which a waiting notice is sent."""
@@ -26,11 +26,8 @@ LATEST_S: Final = 1.0
 class BlockedNotice:
     """Blocked state of one client, as last sent to it."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.held_unconfirmed: bool = False
-        """True if one of its publishes without confirms was held: the process may exit before the publish is admitted.
-        """
+    def __init__(self, engine: Amqp091Engine) -> None:
+        self.engine = engine
         self._blocked: bool = False
         """True if the last notice sent was connection.blocked."""
         self._octets: int = 0
@@ -39,28 +36,28 @@ class BlockedNotice:
 
     def update(self) -> None:
         """Send a notice if the blocked state has changed since the last one."""
-        connection = self.connection
-        if connection.state != RUNNING or (connection.blocked_count > 0) == self._blocked:
+        engine, connection = self.engine, self.engine.connection
+        if connection.state is not ConnectionState.RUNNING or (connection.blocked_count > 0) == self._blocked:
             return
         self._blocked = not self._blocked
-        if connection.capabilities.get("connection.blocked") is not True:
+        if engine.capabilities.get("connection.blocked") is not True:
             return
         if self.is_alone():
-            connection.out.truncate(0)  # Both the change and its reversal are still unsent: drop them.
+            engine.out.truncate(0)  # Both the change and its reversal are still unsent: drop them.
             self._octets = 0
             return
-        alone = len(connection.out) == 0
+        alone = len(engine.out) == 0
         if self._blocked:
-            reason = short_text(connection.driver.notifier.reason(connection))
-            connection.send(0, spec.CONNECTION_BLOCKED, {"reason": reason})
+            reason = short_text(engine.services.block_reason(connection))
+            engine.send(0, spec.CONNECTION_BLOCKED, {"reason": reason})
         else:
-            connection.send(0, spec.CONNECTION_UNBLOCKED, {})
-        self._octets = len(connection.out) if alone else 0
-        self._since = connection.broker.now
+            engine.send(0, spec.CONNECTION_UNBLOCKED, {})
+        self._octets = len(engine.out) if alone else 0
+        self._since = engine.broker.now
 
     def is_alone(self) -> bool:
         """Tell whether the output holds nothing but a notice."""
-        return self._octets > 0 and self._octets == len(self.connection.out)
+        return self._octets > 0 and self._octets == len(self.engine.out)
 
     def is_taken(self) -> None:
         """Record that the output was taken, to be written."""
@@ -68,15 +65,15 @@ class BlockedNotice:
 
     def waits(self, now: float) -> float:
         """Return the seconds for which the output must wait because it is only a notice; 0 if it need not."""
-        connection = self.connection
-        if connection.state != RUNNING or not self.is_alone() or not self._may_have_gone():
+        engine = self.engine
+        if engine.connection.state is not ConnectionState.RUNNING or not self.is_alone() or not self._may_have_gone():
             return 0.0
-        if connection.may_pause() and connection.may_pulse(now):
-            return connection.limits.pulse_s
-        return max(min(connection.last_received + QUIET_S, self._since + LATEST_S) - now, 0.0)
+        if engine.connection.may_pause() and engine.connection.may_pulse(now):
+            return engine.limits.pulse_s
+        return max(min(engine.connection.last_received + QUIET_S, self._since + LATEST_S) - now, 0.0)
 
     def _may_have_gone(self) -> bool:
-        connection = self.connection
-        if connection.profile.obeys_flow or not connection.publishes_only():
+        engine = self.engine
+        if engine.profile.obeys_flow or not engine.connection.publishes_only():
             return False
-        return not any(channel.producer.confirming for channel in connection.channels.values())
+        return not any(channel.producer.confirming for channel in engine.channels.values())

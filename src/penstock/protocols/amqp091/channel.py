@@ -15,9 +15,8 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.copies import BCC, route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
-from penstock.errors import PreconditionFailed, SyntaxInvalid
+from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.gate import Gate
-from penstock.protocols.amqp091.ack_timeout import AckTimeout
 from penstock.protocols.amqp091.cc_bcc import may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.channel_flow import ChannelFlow
 from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
@@ -27,12 +26,14 @@ from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confi
 from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
+from penstock.protocols.common.ack_timeout import AckTimeout
+from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
 from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.amqp091.engine import Amqp091Engine
     from penstock.protocols.amqp091.methods_tx import ChannelTransaction
 
 ACK_FRAME: Final = 21
@@ -46,10 +47,12 @@ HEADER_OCTETS_A_UNIT: Final = 8
 class Channel(Session):
     """Channel of a connection."""
 
-    def __init__(self, connection: Connection, number: i64, vhost: VirtualHost, broker: Broker) -> None:
-        super().__init__(connection.outlet, connection.channel_name(number), connection.number)
+    def __init__(self, engine: Amqp091Engine, number: i64, vhost: VirtualHost, broker: Broker) -> None:
+        connection = engine.connection
+        super().__init__(connection.outlet, f"{connection.name()}/ch:{number}", connection.number)
+        self.engine: Amqp091Engine = engine
         self.connection: Connection = connection
-        self.number: i64 = number
+        self.number = number
         self.vhost = vhost
         self.broker: Broker = broker
         self.closing: bool = False
@@ -68,9 +71,8 @@ class Channel(Session):
         """State of channel.flow towards the client; None if it was never sent."""
         self.ack_timeout: AckTimeout | None = None
         """Acknowledgement timer; None until the first delivery that needs one."""
-        self.prefetch: i64 = 0
         self.prefetch_bytes: i64 = 0
-        """Prefetch windows of new consumers (basic.qos with global=false)."""
+        """Prefetch window in bytes of new consumers (basic.qos with global=false)."""
         self.last_queue: str = ""
         """Queue declared last: the meaning of an empty queue name (AMQP 0-9-1 section 1.7.2)."""
         self.replies: Queue | None = None
@@ -79,8 +81,6 @@ class Channel(Session):
         self.body_prefix: i64 = 3 << 16 | number
         self.content = ContentAssembly(self)
         """The publish that arrives in pieces."""
-        self.arriving: i64 = 0
-        """Charge of the part of a message received so far; see `PartialMessages`."""
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = Producer(broker, self.name, connection.holding, connection.origin, ChannelPublisher(self))
 
@@ -88,11 +88,24 @@ class Channel(Session):
         """Tell whether frames may be sent on the channel: it is not closed, and its number is not reused."""
         if self.closing or self.connection.leaving:
             return False
-        return self.connection.channels.get(int(self.number)) is self
+        return self.engine.channels.get(int(self.number)) is self
 
     def replies_to(self) -> str:
         """Return the address of direct replies to this channel; empty while it consumes none."""
         return "" if self.replies is None or self.replies.deleted else self.replies.name
+
+    def in_transaction(self) -> bool:
+        """See `Session.in_transaction`."""
+        return self.transaction is not None
+
+    def producers(self) -> list[Producer]:
+        """See `Session.producers`: a channel has one."""
+        return [self.producer]
+
+    def fail(self, error: BrokerError) -> None:
+        """See `Session.fail`."""
+        if self.is_open():
+            self.engine.on_error(int(self.number), error, 0 if self.content.state == NO_CONTENT else spec.BASIC_PUBLISH)
 
     # Receiving
 
@@ -118,7 +131,7 @@ class Channel(Session):
         if batch.consumer.queue.counts_returns():
             formats = self.broker.formats
             messages = [None if message is None else formats.with_delivery_count(message) for message in messages]
-        write_deliveries(connection.out, head, messages, batch.first, connection.frame_max, self.broker.formats)
+        write_deliveries(connection.out, head, messages, batch.first, self.engine.frame_max, self.broker.formats)
         if batch.waits_for_disk:
             connection.await_deliveries()
         if not batch.consumer.no_ack:
@@ -128,13 +141,13 @@ class Channel(Session):
     def await_settlement(self, batch: Batch) -> None:
         """Start the acknowledgement timeout of deliveries, with the value of their queue."""
         if self.ack_timeout is None:
-            self.ack_timeout = AckTimeout(self)
+            self.ack_timeout = AckTimeout(self.connection.services, self)
         self.ack_timeout.delivered(batch)
 
     def on_cancelled(self, consumer: Consumer) -> None:
         """See `Session.on_cancelled`. Only clients with the capability consumer_cancel_notify get a basic.cancel."""
         self.forget_consumer(consumer.tag)
-        if self.connection.capabilities.get("consumer_cancel_notify") is True and self.is_open():
+        if self.engine.capabilities.get("consumer_cancel_notify") is True and self.is_open():
             self.send(spec.BASIC_CANCEL, {"consumer_tag": consumer.tag, "no_wait": True})
 
     def forget_consumer(self, tag: str) -> None:
@@ -146,7 +159,7 @@ class Channel(Session):
 
         Confirms hold publishers by themselves.
         """
-        if self.connection.profile.obeys_flow and not self.producer.confirming and self.is_open():
+        if self.engine.profile.obeys_flow and not self.producer.confirming and self.is_open():
             if self.channel_flow is None:
                 self.channel_flow = ChannelFlow(self)
             self.channel_flow.stop(gate)
@@ -161,7 +174,7 @@ class Channel(Session):
     def publish(self, route: Route, content: bytes, charge: i64) -> None:
         """Publish a message that is not on the fast path."""
         if route.control:
-            self.connection.control_request(self, route, content)
+            self.engine.control_request(self, route, content)
         elif route.by_headers:
             own = Route(route.envelope, route.mandatory)
             self.vhost.resolve(own, self._headers(content))
@@ -248,13 +261,13 @@ class Channel(Session):
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""
-        self.connection.send(self.number, method, args)
+        self.engine.send(self.number, method, args)
 
     def send_content(self, method: bytes, content: bytes) -> None:
         """Write a method frame with content (basic.return, basic.get-ok)."""
         out: BytesWriter = self.connection.out
         out.write(method)
-        write_content(out, as_frames(content, self.broker.formats), self.number, self.connection.frame_max)
+        write_content(out, as_frames(content, self.broker.formats), self.number, self.engine.frame_max)
         self.connection.request_flush()
 
 

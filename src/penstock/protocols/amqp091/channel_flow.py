@@ -60,7 +60,7 @@ class ChannelFlow(TimerHandler):
     def _log(self, stopped: bool) -> None:
         if stopped != self.stopped:
             self.stopped = stopped
-            self.channel.connection.asked += 1 if stopped else -1
+            self.channel.connection.pausing.asked += 1 if stopped else -1
             self.channel.connection.review_hold_bound()
 
     def on_deadline(self, now: float) -> float:

@@ -35,21 +35,16 @@ class ChannelPublisher(ProducerListener):
 
     def on_closed(self, error: BrokerError) -> None:
         """See `ProducerListener.on_closed`."""
-        channel = self.channel
-        if channel.is_open():
-            channel.connection.on_error(int(channel.number), error)
+        self.channel.fail(error)
 
     def on_blocked(self, gate: Gate) -> bool:
         """Count a gate for its connection, and stop a client that obeys channel.flow at the first one.
 
         The first gate of a channel is logged, and the release of its last: once each (as Broker-J does).
         """
-        connection = self.channel.connection
-        connection.blocking += 1
-        connection.driver.notifier.schedule_blocked_notice(connection)
+        self.channel.connection.count_blocking(gate, 1)
         if gate.frequent:
             return False
-        connection.blocked_count += 1
         self._enforced += 1
         if self._enforced > 1:
             return False
@@ -58,12 +53,9 @@ class ChannelPublisher(ProducerListener):
 
     def on_unblocked(self, gate: Gate) -> bool:
         """See `on_blocked`."""
-        connection = self.channel.connection
-        connection.blocking -= 1
-        connection.driver.notifier.schedule_blocked_notice(connection)
+        self.channel.connection.count_blocking(gate, -1)
         if gate.frequent:
             return False
-        connection.blocked_count -= 1
         self._enforced -= 1
         if self._enforced > 0:
             return False
@@ -74,8 +66,8 @@ class ChannelPublisher(ProducerListener):
         """Add the lost publishes to those of its connection, which are logged together."""
         connection, producer = self.channel.connection, self.channel.producer
         if producer.loss is not None:
-            connection.lose(producer.loss, producer.origin)
-        connection.driver.notifier.schedule_loss_report(connection)
+            connection.losses.add(producer.loss, producer.origin)
+        connection.services.schedule_loss_report(connection)
 
     def publish_error(self) -> BrokerError | None:
         """Refuse a client that obeys channel.flow and went on publishing after the enforcement time."""
@@ -83,13 +75,13 @@ class ChannelPublisher(ProducerListener):
         flow = channel.channel_flow
         if flow is None or channel.broker.now < flow.forbidden_from:
             return None
-        channel.connection.driver.log(log_messages.ignored(channel.name))
+        channel.connection.services.log(log_messages.ignored(channel.name))
         return ResourceError("channel.flow was requested, but the client went on publishing")
 
     def on_held(self, held: Held) -> None:
         """Log once a connection that a publish without a confirm is held: its process may exit before it passes."""
-        notice = self.channel.connection.notice
-        if held.pending is None and notice is not None and not notice.held_unconfirmed:
-            notice.held_unconfirmed = True
+        connection = self.channel.connection
+        if held.pending is None and not connection.held_unconfirmed:
+            connection.held_unconfirmed = True
             deadline_s = held.deadline - self.channel.broker.now
-            self.channel.connection.driver.log(log_messages.held_unconfirmed(self.channel.name, deadline_s))
+            connection.services.log(log_messages.held_unconfirmed(self.channel.name, deadline_s))

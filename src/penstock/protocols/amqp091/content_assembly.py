@@ -101,7 +101,7 @@ class ContentAssembly:
         if body < 0 or body > most:
             self.drop()
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
-        channel.connection.driver.partial_messages.add(channel, size + PIECE_BYTES)
+        channel.connection.services.partial_messages.add(channel.connection, channel, size + PIECE_BYTES)
         self._frames.append(frame)
         self._size = size - FIXED_OCTETS + body
         self.octets_left = body
@@ -124,7 +124,8 @@ class ContentAssembly:
             )
         self.octets_left -= size
         if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
-            channel.connection.driver.partial_messages.add(channel, size if size < SMALL_PIECE else size + PIECE_BYTES)
+            charge = size if size < SMALL_PIECE else size + PIECE_BYTES
+            channel.connection.services.partial_messages.add(channel.connection, channel, charge)
             self._append(frame, size)
         if self.octets_left == 0:
             self._publish()
@@ -158,7 +159,8 @@ class ContentAssembly:
         """Drop the incomplete publish; returns its route."""
         route = self._route
         assert route is not None
-        self._channel.connection.driver.partial_messages.give_back(self._channel)
+        connection = self._channel.connection
+        connection.services.partial_messages.give_back(connection, self._channel)
         self.state = CONTENT_STATES.step(self.state, ContentState.METHOD)
         self._route = None
         self._frames = []

@@ -27,8 +27,8 @@ PREFIX: Final = REPLY_TO + "."
 
 def consume(channel: Channel, args: dict[str, object]) -> None:
     """Deliver replies to this channel. Raises PreconditionFailed (406), NotAllowed (530)."""
-    driver = channel.connection.driver
-    tag = arg.text(args, "consumer_tag") or driver.make_name("amq.ctag")
+    services = channel.connection.services
+    tag = arg.text(args, "consumer_tag") or services.make_name("amq.ctag")
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     if not arg.flag(args, "no_ack"):
@@ -37,7 +37,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         raise PreconditionFailed("reply consumer already set")
     arguments = arg.table(args, "arguments")
     channel.broker.gates.metadata.admit(f"consumer '{tag}'", channel.vhost.name, arguments)
-    queue = channel.vhost.create_reply_queue(PREFIX + driver.make_name("")[1:])
+    queue = channel.vhost.create_reply_queue(PREFIX + services.make_name("")[1:])
     consumer = Consumer(tag, channel, queue, True, False, 0)
     consumer.shared = Credit()  # Replies ignore the channel's prefetch (as in RabbitMQ).
     consumer.arguments = arguments

@@ -13,56 +13,55 @@ from penstock.errors import ChannelError, CommandInvalid, NotAllowed, ResourceEr
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.connection_state import CLOSING, OPEN, RUNNING, START, TUNE
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
-from penstock.protocols.amqp091.teardown import ConnectionOutlet
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.amqp091.engine import Amqp091Engine
 
 
-def connection_method(connection: Connection, method: Method) -> None:
+def connection_method(engine: Amqp091Engine, method: Method) -> None:
     """Handle a method on channel 0. Raises BrokerError."""
-    state = connection.state
+    state = engine.connection.state
     if method.id == spec.CONNECTION_CLOSE:
-        connection.on_client_close()
-    elif method.id == spec.CONNECTION_CLOSE_OK and state == CLOSING:
-        connection.end()
-    elif connection.discarding:
+        engine.connection.on_client_close()
+    elif method.id == spec.CONNECTION_CLOSE_OK and state is ConnectionState.CLOSING:
+        engine.connection.end()
+    elif engine.connection.discarding:
         return
-    elif method.id == spec.CONNECTION_START_OK and state == START:
-        handshake.start_ok(connection, method.args)
-    elif method.id == spec.CONNECTION_TUNE_OK and state == TUNE:
-        handshake.tune_ok(connection, method.args)
-    elif method.id == spec.CONNECTION_OPEN and state == OPEN:
-        handshake.open_vhost(connection, method.args)
-    elif method.id == spec.CONNECTION_UPDATE_SECRET and state == RUNNING:
-        connection.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
-    elif state == RUNNING:
+    elif method.id == spec.CONNECTION_START_OK and state is ConnectionState.START:
+        handshake.start_ok(engine, method.args)
+    elif method.id == spec.CONNECTION_TUNE_OK and state is ConnectionState.TUNE:
+        handshake.tune_ok(engine, method.args)
+    elif method.id == spec.CONNECTION_OPEN and state is ConnectionState.OPEN:
+        handshake.open_vhost(engine, method.args)
+    elif method.id == spec.CONNECTION_UPDATE_SECRET and state is ConnectionState.RUNNING:
+        engine.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
+    elif state is ConnectionState.RUNNING:
         raise ChannelError("unexpected method in connection state running")
     else:
-        raise CommandInvalid(f"{method.name} is not expected while the connection is in state '{state}'")
+        raise CommandInvalid(f"{method.name} is not expected while the connection is in state '{state.word()}'")
 
 
-def channel_method(connection: Connection, number: int, method: Method) -> None:
+def channel_method(engine: Amqp091Engine, number: int, method: Method) -> None:
     """Handle a method on a channel. Raises BrokerError."""
-    if connection.discarding:
+    if engine.connection.discarding:
         return
-    if connection.state != RUNNING:
+    if engine.connection.state is not ConnectionState.RUNNING:
         raise CommandInvalid(f"{method.name} came on channel {number} before the connection was open")
-    channel = connection.channels.get(number)
+    channel = engine.channels.get(number)
     if method.id == spec.CHANNEL_OPEN:
-        _open(connection, number, channel)
+        _open(engine, number, channel)
     elif channel is None:
         raise ChannelError("expected 'channel.open'")
     elif method.id == spec.CHANNEL_CLOSE:
-        _close(connection, channel)
+        _close(engine, channel)
     elif channel.closing:
         if method.id == spec.CHANNEL_CLOSE_OK and not channel.leaving:
-            del connection.channels[number]
+            del engine.channels[number]
         elif method.id == spec.BASIC_PUBLISH and isinstance(channel.producer.closing, ResourceError):
             _count_unheard(channel, method)
     else:
@@ -76,7 +75,7 @@ def _count_unheard(channel: Channel, method: Method) -> None:
     """Count a publish on a channel that flow control has closed: it is lost too."""
     loss = Loss(CLOSED_BEFORE)
     loss.messages = 1
-    channel.connection.lose(loss, channel.producer.origin)
+    channel.connection.losses.add(loss, channel.producer.origin)
     route = channel.vhost.route(
         arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
     )
@@ -86,30 +85,28 @@ def _count_unheard(channel: Channel, method: Method) -> None:
         channel.broker.emit_publish_refused(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
 
 
-def _open(connection: Connection, number: int, before: Channel | None) -> None:
+def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
     """Open a channel. Its number may be one that both sides have closed while close-ok is still missing."""
     if before is not None and not before.closed_by_both:
         raise ChannelError("second 'channel.open' seen")
-    others, most = len(connection.channels) - int(before is not None), connection.channel_max
+    others, most = len(engine.channels) - int(before is not None), engine.channel_max
     if others >= most:
         raise NotAllowed(f"number of channels opened ({others}) has reached the negotiated channel_max ({most})")
-    assert connection.vhost is not None
-    if connection.outlet is None:
-        connection.outlet = ConnectionOutlet(connection)
-    connection.channels[number] = Channel(connection, number, connection.vhost, connection.broker)
-    connection.send(number, spec.CHANNEL_OPEN_OK, {})
+    assert engine.connection.vhost is not None
+    engine.channels[number] = Channel(engine, number, engine.connection.vhost, engine.broker)
+    engine.send(number, spec.CHANNEL_OPEN_OK, {})
 
 
-def _close(connection: Connection, channel: Channel) -> None:
+def _close(engine: Amqp091Engine, channel: Channel) -> None:
     """Handle channel.close of the client. If ours was sent too, theirs is answered and ours still awaits close-ok."""
     if channel.leaving:
         return  # Answered when the teardown is complete.
     if channel.closing:
         channel.closed_by_both = True
-        connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
+        engine.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
         return
-    connection.driver.deliver()
-    connection.driver.notifier.dispatch_effects()  # Outcomes on the channel precede its close-ok.
+    engine.services.deliver()
+    engine.services.dispatch_effects()  # Outcomes on the channel precede its close-ok.
     channel.closing = True
     channel.leaving = True
-    connection.end_channel(channel, graceful=True)
+    engine.end_channel(channel, graceful=True)

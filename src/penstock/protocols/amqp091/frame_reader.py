@@ -24,6 +24,7 @@ from penstock.protocols.amqp091.cc_bcc import may_have_cc
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
+from penstock.protocols.common.connection import OUTPUT_LEFT_UNREAD
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
@@ -38,13 +39,10 @@ from penstock.wire.amqp091.spec import (
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.amqp091.engine import Amqp091Engine
 
 ROUTES_KEPT: Final = 4096
 """Most routes cached by a connection; at the bound the cache is cleared."""
-OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
-"""Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
-
 METHOD_WORK: Final = 16
 """Units of work that each method costs for decoding, lookup and reply."""
 OCTETS_A_UNIT: Final = 128
@@ -69,23 +67,23 @@ class FrameReader:
 
     # Frames
 
-    def feed(self, connection: Connection, data: bytes) -> None:
+    def feed(self, engine: Amqp091Engine, data: bytes) -> None:
         """Handle bytes that were read."""
         if self.unparsed:
             data = self.unparsed + data
             self.unparsed = b""
-        connection.input_paused = False
-        pos = self._frames(connection, data)
-        connection.work.done += pos // OCTETS_A_UNIT + 1
+        engine.connection.input_paused = False
+        pos = self._frames(engine, data)
+        engine.work.done += pos // OCTETS_A_UNIT + 1
         if pos < len(data):
             self.unparsed = data[pos:] if pos else data
 
-    def leave(self, connection: Connection, data: bytes) -> None:
+    def leave(self, engine: Amqp091Engine, data: bytes) -> None:
         """Store bytes that were read until the client's share of a turn comes."""
         self.unparsed = self.unparsed + data if self.unparsed else data
-        connection.input_paused = True
+        engine.connection.input_paused = True
 
-    def _frames(self, connection: Connection, data: bytes) -> i64:
+    def _frames(self, engine: Amqp091Engine, data: bytes) -> i64:
         """Handle every complete frame. Return the position of the first incomplete one."""
         pos: i64 = 0
         n: i64 = len(data)
@@ -103,24 +101,22 @@ class FrameReader:
                         continue
                     if end < 0:
                         pos = -end
-                        if self._must_stop(connection):
+                        if self._must_stop(engine):
                             return pos
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
-            if size > connection.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
-                connection.on_frame_error(
-                    FrameError(f"a frame of {size + 8} octets is larger than {connection.frame_bound()}")
-                )
+            if size > engine.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
+                engine.on_error(0, FrameError(f"a frame of {size + 8} octets is larger than {engine.frame_bound()}"))
                 return n
             if end > n:
                 return pos
             if data[end - 1] != FRAME_END:
-                connection.on_frame_error(
-                    FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
+                engine.on_error(
+                    0, FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
                 )
                 return n
-            if self._frame(connection, data, pos, end, n):
+            if self._frame(engine, data, pos, end, n):
                 last_frame = self._last_frame
                 last_size = len(last_frame)
                 assert self._last_channel is not None and self._last_route is not None
@@ -129,95 +125,91 @@ class FrameReader:
                     pos = self._begin(self._last_channel, self._last_route, end)
                 else:
                     pos = after if after > 0 else -after
-                    if self._must_stop(connection):
+                    if self._must_stop(engine):
                         return pos
             else:
                 pos = end
                 last_frame = self._last_frame  # The frame may have closed its channel.
                 last_size = len(last_frame)
-                if self._must_stop(connection):
+                if self._must_stop(engine):
                     return pos
         return pos
 
-    def _must_stop(self, connection: Connection) -> bool:
+    def _must_stop(self, engine: Amqp091Engine) -> bool:
         """Stop if the client's share is used up, one of its requests is still carried out, or its output is full."""
         if (
-            connection.work.done < connection.work.limit
-            and len(connection.out) <= OUTPUT_LEFT_UNREAD
-            and not connection.busy
+            engine.work.done < engine.work.limit
+            and len(engine.out) <= OUTPUT_LEFT_UNREAD
+            and not engine.connection.busy
         ):
             return False
-        connection.input_paused = True
-        connection.request_flush()
+        engine.connection.input_paused = True
+        engine.connection.request_flush()
         return True
 
-    def _frame(self, connection: Connection, data: bytes, pos: i64, end: i64, n: i64) -> bool:
+    def _frame(self, engine: Amqp091Engine, data: bytes, pos: i64, end: i64, n: i64) -> bool:
         """Handle one frame. Return whether it was a publish, which is then cached as the last one."""
         start = read_i64_be(data, pos)
         kind = (start >> 56) & 0xFF
         number = int((start >> 40) & 0xFFFF)
-        channel = connection.channels.get(number)
+        channel = engine.channels.get(number)
         if kind == FRAME_METHOD and end - pos >= 12:
             if channel is not None and not channel.closing:
                 method = read_i32_be(data, pos + 7)
                 if channel.content.state != NO_CONTENT:
-                    connection.on_frame_error(channel.content.unexpected(), BASIC_PUBLISH)
+                    engine.on_error(0, channel.content.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
-                    return self._remember_publish(connection, channel, number, data, pos, end)
+                    return self._remember_publish(engine, channel, number, data, pos, end)
                 elif method == BASIC_ACK and end - pos == channel.ack_frame_size:
-                    self._acknowledge(connection, channel, number, data, pos)
+                    self._acknowledge(engine, channel, number, data, pos)
                 else:
-                    connection.work.done += METHOD_WORK
-                    connection.on_method(number, data[pos + 7 : end - 1])
+                    engine.work.done += METHOD_WORK
+                    engine.on_method(number, data[pos + 7 : end - 1])
             else:
-                connection.work.done += METHOD_WORK
-                connection.on_method(number, data[pos + 7 : end - 1])
+                engine.work.done += METHOD_WORK
+                engine.on_method(number, data[pos + 7 : end - 1])
         elif kind == FRAME_HEARTBEAT:
             if number:
-                connection.on_frame_error(
-                    UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0")
-                )
+                engine.on_error(0, UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
             elif end - pos > 8:
-                connection.on_frame_error(
-                    FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none")
-                )
-        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not connection.discarding:
+                engine.on_error(0, FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none"))
+        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not engine.connection.discarding:
             if channel is None:
-                connection.on_frame_error(UnexpectedFrame("expected method frame, got non method frame instead"))
+                engine.on_error(0, UnexpectedFrame("expected method frame, got non method frame instead"))
             elif not channel.closing:
-                self._piece(connection, channel, number, data, pos, end)
-        elif not connection.discarding:
-            connection.on_frame_error(
-                FrameError(f"a frame of type {kind} with {end - pos - 8} octets is not an AMQP 0-9-1 frame")
+                self._piece(engine, channel, number, data, pos, end)
+        elif not engine.connection.discarding:
+            engine.on_error(
+                0, FrameError(f"a frame of type {kind} with {end - pos - 8} octets is not an AMQP 0-9-1 frame")
             )
         return False
 
-    def _acknowledge(self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64) -> None:
+    def _acknowledge(self, engine: Amqp091Engine, channel: Channel, number: int, data: bytes, pos: i64) -> None:
         try:
             tag = read_i64_be(data, pos + 11)
             if tag < 0:  # Tags are unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
             channel.unsettled.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
         except BrokerError as error:
-            connection.on_error(number, error, BASIC_ACK)
+            engine.on_error(number, error, BASIC_ACK)
 
     # Publishes
 
     def _remember_publish(
-        self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64, end: i64
+        self, engine: Amqp091Engine, channel: Channel, number: int, data: bytes, pos: i64, end: i64
     ) -> bool:
         payload = data[pos + 7 : end - 1]
         try:
             route = self._routes.get(payload)
             if route is None:
-                route = connection.route_of(channel, payload)
+                route = engine.route_of(channel, payload)
                 if len(self._routes) >= ROUTES_KEPT:
                     self._routes.clear()
                 self._routes[payload] = route
             if route.epoch != channel.vhost.epoch:
-                connection.find_again(route)
+                channel.vhost.refresh_route(route)
         except BrokerError as error:
-            connection.on_error(number, error, BASIC_PUBLISH)
+            engine.on_error(number, error, BASIC_PUBLISH)
             return False
         self._last_frame = data[pos:end]
         self._last_channel = channel
@@ -252,7 +244,7 @@ class FrameReader:
         start = read_i64_be(data, body_at)
         body = (start >> 8) & 0xFFFFFFFF
         end = body_at + 8 + body
-        if start >> 40 != channel.body_prefix or body == 0 or end > n or body + 8 > channel.connection.frame_max:
+        if start >> 40 != channel.body_prefix or body == 0 or end > n or body + 8 > channel.engine.frame_max:
             return 0
         if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
             return 0
@@ -273,7 +265,7 @@ class FrameReader:
                 try:
                     route = route_variant(route, data, head)
                 except BrokerError as error:
-                    channel.connection.on_error(int(channel.number), error, BASIC_PUBLISH)
+                    channel.engine.on_error(int(channel.number), error, BASIC_PUBLISH)
                     return end
         elif route.checks_delivery_mode and size == 15 and data[head + 21] == PERSISTENT:
             route = route.persistent()
@@ -286,7 +278,7 @@ class FrameReader:
             try:
                 channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
             except BrokerError as error:
-                channel.connection.on_error(int(channel.number), error, BASIC_PUBLISH)
+                channel.engine.on_error(int(channel.number), error, BASIC_PUBLISH)
             return -end
         return end
 
@@ -294,14 +286,14 @@ class FrameReader:
         try:
             channel.publish_with_properties(route, content, charge)
         except BrokerError as error:
-            channel.connection.on_error(int(channel.number), error, BASIC_PUBLISH)
+            channel.engine.on_error(int(channel.number), error, BASIC_PUBLISH)
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
         """Begin a publish whose content is incomplete: the channel assembles it."""
         channel.content.begin(route)
         return end
 
-    def _piece(self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
+    def _piece(self, engine: Amqp091Engine, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
         size = end - pos - 8
         content = channel.content
         method = BASIC_PUBLISH if content.state != NO_CONTENT else 0
@@ -319,4 +311,4 @@ class FrameReader:
                 raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
             content.take_header(data[pos:end], size, read_i64_be(data, pos + 11))
         except BrokerError as error:
-            connection.on_error(number, error, method)
+            engine.on_error(number, error, method)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.protocols.amqp091.connection_state import RUNNING
+from penstock.protocols.common.connection_state import ConnectionState
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.amqp091.engine import Amqp091Engine
 
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
@@ -21,37 +21,37 @@ HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 class Heartbeat(TimerHandler):
     """Heartbeat timer of one connection: sends heartbeats and detects a silent peer."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, engine: Amqp091Engine) -> None:
         super().__init__()
-        self.connection = connection
+        self.engine = engine
         self._due: bool = False
         """True if a heartbeat is due although all other output waits for fsync."""
 
     def begin(self) -> None:
         """Start: heartbeats were negotiated and the connection is open."""
-        if self.connection.heartbeat_s:
-            now = self.connection.broker.now
-            self.connection.broker.timers.add(self, now + self.connection.heartbeat_s / 2)
+        if self.engine.heartbeat_s:
+            now = self.engine.broker.now
+            self.engine.broker.timers.add(self, now + self.engine.heartbeat_s / 2)
 
     def end(self) -> None:
         """Stop: the connection is closed."""
-        self.connection.broker.timers.drop(self)
+        self.engine.broker.timers.drop(self)
 
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
-        connection = self.connection
-        if connection.state != RUNNING:
+        engine, connection = self.engine, self.engine.connection
+        if connection.state is not ConnectionState.RUNNING:
             return NEVER
         if connection.in_line:
-            connection.last_received = now  # The broker does not read it now, so silence proves nothing about the peer.
-        silent_at = connection.last_received + 2 * connection.heartbeat_s
+            connection.last_received = now  # The broker does not read it now: silence proves nothing about the peer.
+        silent_at = connection.last_received + 2 * engine.heartbeat_s
         if now >= silent_at:
-            connection.driver.silent.append(connection)
+            engine.services.report_silent(connection)
             return NEVER
-        if now >= connection.last_sent + connection.heartbeat_s / 2 and connection.writable:
+        if now >= connection.last_sent + engine.heartbeat_s / 2 and connection.writable:
             self._beat(now)
-        due = connection.last_sent + connection.heartbeat_s / 2
-        return min(due if due > now else now + connection.heartbeat_s / 2, silent_at)
+        due = connection.last_sent + engine.heartbeat_s / 2
+        return min(due if due > now else now + engine.heartbeat_s / 2, silent_at)
 
     def take(self) -> bytes:
         """Take the heartbeat that is due although other output waits for fsync; empty if none is."""
@@ -59,10 +59,10 @@ class Heartbeat(TimerHandler):
         return HEARTBEAT_FRAME if due else b""
 
     def _beat(self, now: float) -> None:
-        connection = self.connection
-        connection.last_sent = now
-        if connection.waits_for_disk():
+        engine = self.engine
+        engine.connection.last_sent = now
+        if engine.connection.waits_for_disk():
             self._due = True
         else:
-            connection.out.write(HEARTBEAT_FRAME)
-        connection.request_flush()
+            engine.out.write(HEARTBEAT_FRAME)
+        engine.connection.request_flush()

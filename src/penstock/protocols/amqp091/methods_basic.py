@@ -26,7 +26,7 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
     """Stop or resume deliveries on request of the client (section 1.5.2.3)."""
     active = arg.flag(args, "active")
     if active != channel.delivering:
-        channel.connection.driver.log(log_messages.deliveries(channel.producer.name, active))
+        channel.connection.services.log(log_messages.deliveries(channel.producer.name, active))
     channel.delivering = active
     if channel.delivering:
         channel.wake_waiting()
@@ -60,8 +60,8 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         direct_reply_to.consume(channel, args)
         return
     queue = named_queue(channel, args)
-    channel.connection.driver.deliver_first(queue)
-    tag = arg.text(args, "consumer_tag") or channel.connection.driver.make_name("amq.ctag")
+    channel.connection.services.deliver_first(queue)
+    tag = arg.text(args, "consumer_tag") or channel.connection.services.make_name("amq.ctag")
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = arg.table(args, "arguments")
@@ -83,7 +83,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
     tag = arg.text(args, "consumer_tag")
     consumer = channel.consumers.get(tag)
     if consumer is not None:
-        channel.connection.driver.deliver_first(consumer.queue)
+        channel.connection.services.deliver_first(consumer.queue)
     channel.broker.cancel(channel, tag)
     channel.forget_consumer(tag)
     if not channel.consumers:

@@ -77,7 +77,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         queue = channel.vhost.queue(name, connection)
     else:
         if name == "":
-            name = connection.driver.make_name("amq.gen")
+            name = connection.services.make_name("amq.gen")
         elif name.startswith("amq."):
             raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
         exclusive = arg.flag(args, "exclusive")
@@ -93,8 +93,8 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
             connection.exclusive[name] = queue
         for argument in queue.arguments:
             if argument in WITHOUT_EFFECT:
-                connection.driver.log_without_effect(argument)
-    connection.driver.deliver_first(queue)
+                connection.services.log_without_effect(argument)
+    connection.services.deliver_first(queue)
     channel.broker.touch_queue(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {
@@ -132,7 +132,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
-    channel.connection.driver.deliver_first(queue)
+    channel.connection.services.deliver_first(queue)
     count = channel.vhost.purge_queue(queue, channel.broker.now)
     _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
@@ -146,7 +146,7 @@ def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     except NotFound:
         pass  # Deleting a missing queue is no error (RabbitMQ since 3.2).
     else:
-        channel.connection.driver.deliver_first(queue)
+        channel.connection.services.deliver_first(queue)
         count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
         channel.connection.exclusive.pop(name, None)
     _answer(channel, args, spec.QUEUE_DELETE_OK, {"message_count": count})

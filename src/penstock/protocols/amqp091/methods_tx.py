@@ -41,7 +41,7 @@ def select(channel: Channel, args: dict[str, object]) -> None:
     """Make the channel transactional for good; repeating it changes nothing (section 1.9.2.1)."""
     if channel.producer.confirming:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
-    channel.connection.driver.deliver()
+    channel.connection.services.deliver()
     if channel.transaction is None:
         channel.transaction = ChannelTransaction(channel)
         channel.ack_frame_size = 0
@@ -53,7 +53,7 @@ def select(channel: Channel, args: dict[str, object]) -> None:
 def commit(channel: Channel, args: dict[str, object]) -> None:
     """Commit the publishes and settlements since the last commit, all or none (section 1.9.2.3)."""
     transaction = _transaction(channel)
-    channel.connection.driver.deliver()
+    channel.connection.services.deliver()
     transaction.ask(spec.TX_COMMIT_OK)
     transaction.commit()
 
@@ -61,7 +61,7 @@ def commit(channel: Channel, args: dict[str, object]) -> None:
 def rollback(channel: Channel, args: dict[str, object]) -> None:
     """Roll back; deliveries stay unacknowledged and are not redelivered by themselves (section 1.9.2.5)."""
     transaction = _transaction(channel)
-    channel.connection.driver.deliver()
+    channel.connection.services.deliver()
     transaction.ask(spec.TX_ROLLBACK_OK)
     transaction.rollback()
 

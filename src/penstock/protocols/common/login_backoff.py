@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.protocols.amqp091.connection_state import THIS_MACHINE
+from penstock.protocols.common.peer import THIS_MACHINE
 
 FREE_FAILURES: Final = 3
 """Wrong passwords of an address that are answered at once, because people mistype."""

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.consume.session import Session
 from penstock.errors import ResourceError
-from penstock.wire.amqp091.spec import BASIC_PUBLISH
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
-    from penstock.protocols.amqp091.channel import Channel
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.services import Services
 
 PIECE_BYTES: Final = 48
 """Memory per stored frame besides its payload."""
@@ -34,16 +33,15 @@ NODE_BYTES: Final = 1024 * 1024 * 1024
 class PartialMessages:
     """Partial messages of all connections."""
 
-    def __init__(self, driver: BrokerDriver) -> None:
-        self._driver = driver
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self.bytes: i64 = 0
         """Charge of all partial messages."""
         self._connections: dict[int, Connection] = {}
         """Connections with partial messages, by number."""
 
-    def add(self, channel: Channel, size: i64) -> None:
+    def add(self, connection: Connection, session: Session, size: i64) -> None:
         """Count a piece. Raises ResourceError (506) if its connection, or the node, is over its bound."""
-        connection = channel.connection
         most = self.connection_most()
         if connection.arriving + size > most:
             raise ResourceError(
@@ -51,18 +49,17 @@ class PartialMessages:
                 f"of at most {most:,} (arriving-bytes-max); let one end before the next begins"
             )
         if self.bytes + size > self.node_most():
-            self._make_room(channel, size)
+            self._make_room(connection, size)
         self._connections[connection.number] = connection
-        channel.arriving += size
+        session.arriving += size
         connection.arriving += size
         self._count(size)
 
-    def give_back(self, channel: Channel) -> None:
+    def give_back(self, connection: Connection, session: Session) -> None:
         """Release a message: it is complete, or was dropped."""
-        size = channel.arriving
+        size = session.arriving
         if size:
-            connection = channel.connection
-            channel.arriving = 0
+            session.arriving = 0
             connection.arriving -= size
             if connection.arriving == 0:
                 del self._connections[connection.number]
@@ -70,22 +67,22 @@ class PartialMessages:
 
     def connection_most(self) -> int:
         """Return the bound of a connection: the configured one, and at least its largest message."""
-        policy = self._driver.connection_limits
+        policy = self._services.connection_limits
         return max(policy.arriving_bytes_max, policy.largest_arrival())
 
     def node_most(self) -> int:
         """Return the bound of all connections: a part of the node's memory, and at least one message."""
-        memory = self._driver.broker.gates.memory
+        memory = self._services.broker.gates.memory
         share = NODE_BYTES if memory is None else int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY
-        return max(share, self._driver.connection_limits.largest_arrival())
+        return max(share, self._services.connection_limits.largest_arrival())
 
-    def _make_room(self, channel: Channel, size: i64) -> None:
-        """Close channels of the connections with the most until a piece fits.
+    def _make_room(self, connection: Connection, size: i64) -> None:
+        """Fail sessions of the connections with the most until a piece fits.
 
-        Raises ResourceError for its own channel.
+        Raises ResourceError for the own connection.
         """
         while self.bytes + size > self.node_most():
-            crowd = channel.connection
+            crowd = connection
             for each in self._connections.values():
                 if each.arriving > crowd.arriving:
                     crowd = each
@@ -93,15 +90,14 @@ class PartialMessages:
                 f"messages that arrive in pieces hold {int(self.bytes):,} bytes of all connections, of at most "
                 f"{self.node_most():,}, and this connection has the most of them; publish again later"
             )
-            if crowd is channel.connection:
+            if crowd is connection:
                 raise error
-            largest = max(crowd.channels.values(), key=_arriving)
-            crowd.on_error(int(largest.number), error, BASIC_PUBLISH)
+            max(crowd.engine.sessions(), key=_arriving).fail(error)
 
     def _count(self, by: i64) -> None:
         self.bytes += by
-        self._driver.broker.gates.count_other_memory(by)
+        self._services.broker.gates.count_other_memory(by)
 
 
-def _arriving(channel: Channel) -> int:
-    return int(channel.arriving)
+def _arriving(session: Session) -> int:
+    return int(session.arriving)

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.protocols.amqp091.connection_state import THIS_MACHINE
+from penstock.protocols.common.peer import THIS_MACHINE
 from penstock.protocols.common.refusal_log import SOCKET
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.services import Services
 
 LOGIN_S: Final = 2.0
 """Seconds after which a connection gives way to a newer one of its address: a few round trips around the world."""
@@ -28,8 +28,8 @@ LOGIN_S: Final = 2.0
 class PendingLogins:
     """Registry of connections from connect to successful login, or to their end."""
 
-    def __init__(self, driver: BrokerDriver) -> None:
-        self._driver = driver
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._places: dict[str, dict[int, Connection]] = {}
         """By network, then by number: the oldest first."""
         self._abroad: int = 0
@@ -45,7 +45,7 @@ class PendingLogins:
         place = connection.peer.network
         there = self._places.setdefault(place, {})
         there[connection.number] = connection
-        policy = self._driver.connection_limits
+        policy = self._services.connection_limits
         if place != THIS_MACHINE:
             self._abroad += 1
         if len(there) > policy.handshakes_address_max:
@@ -77,7 +77,7 @@ class PendingLogins:
     def _slowest(self, there: dict[int, Connection], newcomer: Connection) -> Connection:
         """Return the oldest of these if it has had more time than a login takes, else the new one."""
         oldest = next(iter(there.values()))
-        return oldest if self._driver.broker.now - oldest.opened_at >= LOGIN_S else newcomer
+        return oldest if self._services.broker.now - oldest.opened_at >= LOGIN_S else newcomer
 
     def _crowd(self) -> dict[int, Connection]:
         """Return the connections of the network with the most; on a tie, of the one that has had any for longest."""
@@ -91,4 +91,4 @@ class PendingLogins:
         self.leave(connection)
         self._turned_away.append(connection)
         line = f"[{connection.name()}] turned away: too many connections have not logged in ({bound})"
-        self._driver.log_refusal(SOCKET, line)
+        self._services.log_refusal(SOCKET, line)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.flow.work import SHARE
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 KIND: Final = "work"
 """Kind of this gate; its name is that of the connection."""

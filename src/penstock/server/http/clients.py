@@ -6,14 +6,15 @@ import asyncio
 
 from starlette.responses import Response
 
+from penstock.core.consume.session import Session
+from penstock.errors import ConnectionForced
 from penstock.flow.work import Steps
 from penstock.management import rabbitmq_json
 from penstock.management.blocked_overview import is_named, of_everything_steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.listing import Item
 from penstock.management.why import SUBJECTS, answer
-from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.common.connection import Connection
 from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
 
@@ -56,7 +57,7 @@ async def close_connections_of_user(request: ApiRequest) -> Response:
 async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
     found = _connection(request)
-    items = [Item(channel.producer.name, found.vhost, channel) for channel in found.channels.values()]
+    items = [Item(channel.name, found.vhost, channel) for channel in found.engine.sessions()]
     return await listed(request, items)
 
 
@@ -68,7 +69,7 @@ async def channels(request: ApiRequest) -> Response:
 async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(request, "channels", None):
-        if item.name == request.part("name") and isinstance(item.subject, Channel):
+        if item.name == request.part("name") and isinstance(item.subject, Session):
             return one(request, rabbitmq_json.channel_in_full(item.subject, request.driver))
     raise not_found()
 
@@ -111,4 +112,4 @@ def _connection(request: ApiRequest) -> Connection:
 
 
 def _close(request: ApiRequest, found: Connection) -> None:
-    found.close(320, f"CONNECTION_FORCED - {request.http_request.headers.get('x-reason') or REASON}", 0)
+    found.close(ConnectionForced(request.http_request.headers.get("x-reason") or REASON))

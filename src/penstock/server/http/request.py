@@ -21,7 +21,7 @@ from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
-from penstock.protocols.amqp091.connection_state import network_of
+from penstock.protocols.common.peer import network_of
 from penstock.protocols.common.refusal_log import LOGIN
 from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
@@ -319,19 +319,19 @@ async def login(http_request: Request, driver: BrokerDriver) -> str:
 async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
     """Return why a login is refused, after the delay that `Backoff` demands; "" if it is accepted."""
     address = network_of(host, local)
-    refusal = driver.backoff.refusal(user, address)
+    refusal = driver.services.backoff.refusal(user, address)
     delay_s = 0.0
     if not refusal:
         refusal = driver.users.refusal(user, password, local)
         if not refusal:
-            driver.backoff.succeeded(user, address)
+            driver.services.backoff.succeeded(user, address)
             return ""
-        delay_s = driver.backoff.failed(user, address, driver.broker.now)
+        delay_s = driver.services.backoff.failed(user, address, driver.broker.now)
     driver.log_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     if delay_s > 0:
-        waiting = driver.backoff.wait(user, address)
+        waiting = driver.services.backoff.wait(user, address)
         try:
             await asyncio.sleep(delay_s)
         finally:
-            driver.backoff.answered(waiting)
+            driver.services.backoff.answered(waiting)
     return refusal

@@ -1,18 +1,9 @@
-"""Peer of a connection and the states of the handshake."""
+"""Peer of a connection: its address, its network, and what it announces."""
 
 from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
 from typing import Final
-
-HEADER: Final = "header"
-START: Final = "start"
-TUNE: Final = "tune"
-OPEN: Final = "open"
-RUNNING: Final = "running"
-CLOSING: Final = "closing"
-CLOSED: Final = "closed"
-
 
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
@@ -47,6 +38,6 @@ class Peer:
         self.loopback = loopback
         """True if the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
-        """The client-properties that are stored (`handshake.KEPT`)."""
+        """Properties of the client that are stored for people: product, version, platform, connection_name ..."""
         self.mechanism: str = ""
-        """Authentication mechanism: PLAIN or AMQPLAIN."""
+        """Authentication mechanism, such as PLAIN; empty before the login."""

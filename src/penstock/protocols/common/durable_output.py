@@ -7,9 +7,9 @@ the store cannot be written: that would stop them for an unbounded time, and wit
 redelivered.
 
 Replies wait at most for the broker's hold deadline. Then the outcome of the requests is unknown: the output is
-discarded and the connection closed with 541, which AMQP 0-9-1 defines for cases where an operator must intervene
-(section 1.2). The changes remain in memory and become durable when the store can be written. A client that reconnects
-can check.
+discarded and the connection closed with an internal error (541 in AMQP 0-9-1, whose section 1.2 defines it for cases
+where an operator must intervene). The changes remain in memory and become durable when the store can be written. A
+client that reconnects can check.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.errors import InternalError
 from penstock.flow.timers import NEVER, TimerHandler
 
 if TYPE_CHECKING:
-    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.common.connection import Connection
 
 
 class DurableReplies(TimerHandler, DurabilityListener):
@@ -69,8 +70,9 @@ class DurableReplies(TimerHandler, DurabilityListener):
         disk = broker.gates.disk
         why = disk.fault.reason if disk.is_failing() else "the disk has not answered"
         patience = f"{broker.defaults.hold_deadline_s:g} s"
-        self.connection.fail_pending_replies(
-            f"the changes are not durable after {patience}, and their outcome is unknown: {why}"
+        self.connection.out.truncate(0)
+        self.connection.close(
+            InternalError(f"the changes are not durable after {patience}, and their outcome is unknown: {why}")
         )
         return NEVER
 
@@ -106,3 +108,15 @@ class DurableDeliveries(DurabilityListener):
     def must_wait(self) -> bool:
         """Tell whether any deliveries wait."""
         return self.waiting > 0 and not self.connection.broker.gates.disk.is_failing()
+
+
+class DurableOutput:
+    """All output of one connection that waits for fsync."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.replies = DurableReplies(connection)
+        self.deliveries = DurableDeliveries(connection)
+
+    def waits(self) -> bool:
+        """Tell whether the output must wait."""
+        return self.replies.waiting > 0 or self.deliveries.must_wait()

@@ -1,0 +1,275 @@
+"""AMQP 0-9-1 engine of a connection: negotiation, channels, errors and close. Bytes in, bytes out.
+
+Theory of operation. A connection passes through `HEADER` (protocol header), `START` (authentication), `TUNE` (limits)
+and `OPEN` (virtual host) to `RUNNING`. From any state it may go to `CLOSING` (close sent, close-ok awaited) and
+`CLOSED` (nothing more is sent or read). A method that its state does not expect closes the connection with 503.
+
+An error closes the smallest scope that the specification allows: `BrokerError.closes` names it. After channel.close,
+frames of that channel are ignored until close-ok.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.consume.session import Session
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError, NotImplementedHere
+from penstock.protocols.amqp091 import handshake
+from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091.blocked_notice import BlockedNotice
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.client_profiles import UNKNOWN, Profile
+from penstock.protocols.amqp091.dispatch import channel_method, connection_method
+from penstock.protocols.amqp091.frame_reader import FrameReader
+from penstock.protocols.amqp091.heartbeat import Heartbeat
+from penstock.protocols.amqp091.malformed import Malformed
+from penstock.protocols.amqp091.teardown import ChannelTeardown
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.engine import Protocol, ProtocolEngine
+from penstock.protocols.common.services import Services
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
+
+
+class Amqp091(Protocol):
+    """AMQP 0-9-1 with RabbitMQ's extensions."""
+
+    name = "AMQP 0-9-1"
+
+    def accepts(self, start: bytes) -> bool:
+        """See `Protocol.accepts`."""
+        return handshake.PROTOCOL_HEADER.startswith(start)
+
+    def engine(self, connection: Connection) -> ProtocolEngine:
+        """See `Protocol.engine`."""
+        return Amqp091Engine(connection)
+
+    def header(self) -> bytes:
+        """See `Protocol.header`."""
+        return handshake.PROTOCOL_HEADER
+
+
+class Amqp091Engine(ProtocolEngine):
+    """AMQP 0-9-1 side of one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.services: Services = connection.services
+        self.broker: Broker = connection.broker
+        self.limits: ConnectionLimits = connection.limits
+        self.work = connection.work
+        self.out: BytesWriter = connection.out
+        self.frame_max: i64 = self.limits.initial_frame_max
+        self.channel_max: int = self.limits.channel_max
+        self.heartbeat_s: int = 0
+        """Agreed seconds between heartbeats; 0 disables them."""
+        self.channels: dict[int, Channel] = {}
+        self.reader = FrameReader()
+        self.profile: Profile = UNKNOWN
+        """Profile of the client library."""
+        self.capabilities: dict[str, object] = {}
+        self.notice: BlockedNotice | None = None
+        self.heartbeat: Heartbeat | None = None
+
+    # Input
+
+    def receive(self, data: bytes) -> None:
+        """See `ProtocolEngine.receive`."""
+        connection = self.connection
+        if connection.state is ConnectionState.HEADER:
+            connection.input_paused = False
+            data = handshake.start(self, data)
+        if connection.state is ConnectionState.CLOSED:
+            self.reader.unparsed = b""
+            connection.input_paused = False
+        else:
+            self.reader.feed(self, data)
+
+    def defer(self, data: bytes) -> None:
+        """See `ProtocolEngine.defer`."""
+        self.reader.leave(self, data)
+
+    def forget_input(self) -> None:
+        """See `ProtocolEngine.forget_input`."""
+        self.reader.forget_input()
+
+    # Output and notices
+
+    def send(self, number: i64, method: int, args: dict[str, object]) -> None:
+        """Write a method frame."""
+        self.out.write(method_frame(int(number), method, **args))
+        self.connection.request_flush()
+
+    def on_output_taken(self) -> None:
+        """See `ProtocolEngine.on_output_taken`."""
+        if self.notice is not None:
+            self.notice.is_taken()
+
+    def output_delay(self, now: float) -> float:
+        """See `ProtocolEngine.output_delay`: a notice that is alone waits."""
+        return 0.0 if self.notice is None else self.notice.waits(now)
+
+    def take_heartbeat(self) -> bytes:
+        """See `ProtocolEngine.take_heartbeat`."""
+        return b"" if self.heartbeat is None else self.heartbeat.take()
+
+    def update_blocked(self) -> None:
+        """See `ProtocolEngine.update_blocked`."""
+        if self.notice is not None:
+            self.notice.update()
+
+    # Sessions
+
+    def sessions(self) -> Collection[Session]:
+        """See `ProtocolEngine.sessions`: the channels."""
+        return self.channels.values()
+
+    def session(self, number: int) -> Session | None:
+        """See `ProtocolEngine.session`."""
+        return self.channels.get(number)
+
+    # For people
+
+    def details(self) -> dict[str, object]:
+        """See `ProtocolEngine.details`."""
+        return {
+            "protocol": Amqp091.name,
+            "channel_max": self.channel_max,
+            "frame_max": int(self.frame_max),
+            "timeout": self.heartbeat_s,
+        }
+
+    def needs_small_receive_buffer(self) -> bool:
+        """See `ProtocolEngine.needs_small_receive_buffer`."""
+        return self.profile.small_receive_buffer
+
+    # Routes and frames, for the frame reader
+
+    def frame_bound(self) -> str:
+        """Return the largest frame that is accepted now, with the reason, for an error."""
+        if self.connection.state is ConnectionState.START or self.connection.state is ConnectionState.TUNE:
+            return f"the {self.frame_max} octets that it may have before connection.tune-ok"
+        return f"the agreed frame_max of {self.frame_max}"
+
+    def route_of(self, channel: Channel, payload: bytes) -> Route:
+        """Return the route that the payload of a basic.publish names. Raises BrokerError."""
+        method = self._decode(payload)
+        if arg.flag(method.args, "immediate"):
+            raise NotImplementedHere("immediate=true")
+        route = channel.vhost.route(
+            arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
+        )
+        channel.vhost.resolve(route, {})
+        return route
+
+    def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
+        """Pass a publish to the control exchange on to the control API."""
+        declared = self.broker.durable_changes.durable_declarations
+        self.services.control_request(channel.vhost, self.connection, route.envelope.routing_key, content)
+        self.connection.await_change(declared)
+
+    # Methods
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """Handle a method that is neither a publish nor a plain acknowledgement."""
+        declared = self.broker.durable_changes.durable_declarations
+        try:
+            method = self._decode(payload)
+            if number == 0:
+                connection_method(self, method)
+            else:
+                channel_method(self, number, method)
+        except BrokerError as error:
+            self.on_error(number, error, int.from_bytes(payload[:4], "big"))
+        if len(self.out) > 0:
+            self.connection.await_change(declared)
+
+    def _decode(self, payload: bytes) -> Method:
+        try:
+            return decode_method(payload)
+        except CodecError as error:
+            raise Malformed(error) from None
+
+    # Errors and ends
+
+    def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
+        """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
+        if self.connection.leaving:
+            return  # The channel is being torn down already, whatever the error.
+        if error.closes == "channel" and number in self.channels:
+            channel = self.channels[number]
+            if not channel.closing:
+                channel.closing = True
+                self.reader.reset_publish_cache()
+                self.end_channel(channel, graceful=False)
+                self.send(number, spec.CHANNEL_CLOSE, _close_arguments(error, method))
+            return
+        self._close(error, method)
+
+    def close(self, error: BrokerError) -> None:
+        """See `ProtocolEngine.close`."""
+        self._close(error, 0)
+
+    def _close(self, error: BrokerError, method: int) -> None:
+        arguments = _close_arguments(error, method)
+        if self.connection.start_closing(f"{arguments['reply_code']} {error.reply_text}"):
+            self.send(0, spec.CONNECTION_CLOSE, arguments)
+
+    def refuse_login(self) -> None:
+        """See `ProtocolEngine.refuse_login`."""
+        handshake.refuse_login(self)
+
+    def answer_close(self) -> None:
+        """See `ProtocolEngine.answer_close`."""
+        self.send(0, spec.CONNECTION_CLOSE_OK, {})
+
+    def on_disconnect(self) -> None:
+        """See `ProtocolEngine.on_disconnect`."""
+        if self.heartbeat is not None:
+            self.heartbeat.end()
+        self.heartbeat = None
+        self.notice = None
+
+    def write_last_outcomes(self) -> None:
+        """See `ProtocolEngine.write_last_outcomes`."""
+        for channel in self.channels.values():
+            if channel.producer.confirms.ready():
+                channel.write_confirms()
+
+    def end_session(self, session: Session, graceful: bool) -> None:
+        """See `ProtocolEngine.end_session`."""
+        assert isinstance(session, Channel)
+        self.part_with(session, graceful)
+        self.channels.pop(int(session.number), None)
+
+    def end_channel(self, channel: Channel, graceful: bool) -> None:
+        """Tear down a channel; `graceful` if its client closed it."""
+        self.part_with(channel, graceful)
+        self.broker.endings.begin(ChannelTeardown(channel))
+
+    def part_with(self, channel: Channel, graceful: bool) -> None:
+        """Ignore a channel from now on: drop its input and send nothing on it. Its consumers end by themselves."""
+        if channel.ended:
+            return
+        channel.ended = True
+        if channel.producer.confirms.ready():
+            channel.write_confirms()  # No more frames of this channel after its close or close-ok.
+        self.reader.reset_publish_cache()
+        channel.end(graceful)
+
+
+def _close_arguments(error: BrokerError, method: int) -> dict[str, object]:
+    """Return the arguments of a close. `method` is the method at fault (class << 16 | method), 0 if none is."""
+    return {
+        "reply_code": error.code,
+        "reply_text": short_text(error.reply_text),
+        "class_id": method >> 16,
+        "method_id": method & 0xFFFF,
+    }

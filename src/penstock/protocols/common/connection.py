@@ -1,0 +1,323 @@
+"""Connection of one client: what belongs to no protocol. Bytes in, bytes out; no socket and no clock.
+
+Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. In between works the
+`ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py: from any of them the
+connection may go to `CLOSING` and `CLOSED`. The end of a connection is a teardown in steps (connection_teardown.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, ConnectionForced
+from penstock.flow.gate import Gate
+from penstock.flow.work import Worker
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_state import CONNECTION_STATES, ConnectionState
+from penstock.protocols.common.connection_teardown import ConnectionOutlet, begin_teardown, complete_teardown
+from penstock.protocols.common.durable_output import DurableOutput
+from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
+from penstock.protocols.common.login import LateRefusal
+from penstock.protocols.common.lost_publishes import Losses
+from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.read_pausing import ReadPausing
+from penstock.protocols.common.refusal_log import HANDSHAKE
+from penstock.protocols.common.services import Services
+
+OUTPUT_FULL: Final = 256 * 1024
+"""Bytes of output at which deliveries to the connection wait for the next flush."""
+OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
+"""Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
+
+
+class Connection(Worker):
+    """Connection of one client."""
+
+    input_paused: bool = False
+    """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
+    busy: bool = False
+    """True while a request is being done step by step; later input waits."""
+    discarding: bool = False
+    """True when input is ignored, except what belongs to the close."""
+    leaving: bool = False
+    """True while its sessions are torn down: further input of them is ignored."""
+    over: bool = False
+    """True when its sessions are gone and its exclusive queues deleted."""
+    gone: bool = False
+    """True when its socket is closed."""
+    goodbye: bool = False
+    """True if the client asked for the close and waits for the answer."""
+    touched: bool = False
+    """True while it is registered for a flush."""
+    held_unconfirmed: bool = False
+    """True if one of its publishes without confirms was held: the process may exit before the publish is admitted."""
+
+    def __init__(self, services: Services, number: int, peer: Peer) -> None:
+        super().__init__()
+        self.services: Services = services
+        self.broker: Broker = services.broker
+        self.limits: ConnectionLimits = services.connection_limits
+        self.work = services.broker.work
+        self.number = number
+        """Number of the connection in names for people: con:2 in the log."""
+        self.peer = peer
+        self.engine: ProtocolEngine = CLOSED_ENGINE
+        """Engine of its protocol; the driver sets it, and `HeaderReader` when the protocol is known."""
+        self.state: ConnectionState = ConnectionState.HEADER
+        self.out = BytesWriter()
+        self.user: str = ""
+        self.logged_in: bool = False
+        """True if its user gave the right password."""
+        self.late_refusal: LateRefusal | None = None
+        """Delayed answer to a wrong password."""
+        self.vhost: VirtualHost | None = None
+        self.origin: ConnectionGates | None = None
+        """The connection in the gates of the core; None until it is open."""
+        self.pausing = ReadPausing(self.broker, self.limits)
+        self.holding = self.pausing.budget
+        self.arriving: i64 = 0
+        """Charge of messages that are arriving in pieces; see `PartialMessages`."""
+        self.losses = Losses()
+        self.exclusive: dict[str, Queue] = {}
+        self.writable: bool = True
+        """True if deliveries may be written; false while the output is full."""
+        self.outlet: ConnectionOutlet | None = None
+        """Consumers that wait until the output has room; None until it is open."""
+        self.durable: DurableOutput | None = None
+        """Output that waits for fsync. None until it is open, and after its end."""
+        self.blocking: int = 0
+        """Number of blocked (producer, gate) pairs of this connection."""
+        self.blocked_count: int = 0
+        """Number of those that the client is told of: all but rate gates, which change with every message."""
+        self.opened_at: float = self.broker.now
+        self.last_received: float = self.broker.now
+        self.last_sent: float = self.broker.now
+        self.closed_at: float = 0.0
+        """Time at which close was sent; bounds the wait for the answer."""
+
+    # Input
+
+    def receive(self, data: bytes) -> None:
+        """Handle bytes that were read from the peer."""
+        self.last_received = self.broker.now
+        self.engine.receive(data)
+
+    def receive_later(self, data: bytes) -> None:
+        """Store bytes that were read from the peer until its share of a turn comes."""
+        self.last_received = self.broker.now
+        if self.state is not ConnectionState.CLOSED:
+            self.engine.defer(data)
+
+    def resume_input(self) -> bool:
+        """Handle input that was deferred. Return whether all of it was handled."""
+        self.engine.receive(b"")
+        return not self.input_paused
+
+    def left_unread(self, now: float) -> None:
+        """Record that the broker read nothing, so silence proves nothing about the peer."""
+        self.last_received = now
+
+    # Output
+
+    def take_output(self) -> bytes:
+        """Take the pending output. The event loop calls `drained` when the peer has taken it."""
+        self.touched = False
+        if self.waits_for_disk():
+            return self.engine.take_heartbeat()
+        data = self.out.getvalue()
+        self.out.truncate(0)
+        self.engine.on_output_taken()
+        if data:
+            self.last_sent = self.broker.now
+        return data
+
+    def drained(self) -> None:
+        """Resume deliveries: the peer takes more."""
+        if not self.writable:
+            self.writable = True
+            if self.outlet is not None:
+                self.outlet.schedule_wake()
+
+    def request_flush(self) -> None:
+        """Register the connection for a flush at the end of the turn."""
+        if not self.touched:
+            self.touched = True
+            self.services.schedule_flush(self)
+        if len(self.out) >= OUTPUT_FULL:
+            self.writable = False
+
+    def output_is_full(self) -> bool:
+        """Return whether so much output waits that the input is left unread."""
+        return len(self.out) > OUTPUT_LEFT_UNREAD
+
+    def waits_for_disk(self) -> bool:
+        """Tell whether its output waits for fsync."""
+        return self.durable is not None and self.durable.waits()
+
+    def await_change(self, declared: i64) -> None:
+        """Hold the output back if a durable declaration or deletion followed the first `declared` ones."""
+        if self.broker.durable_changes.durable_declarations != declared and self.durable is not None:
+            self.durable.replies.wait()
+
+    def await_deliveries(self) -> None:
+        """Hold the output back until everything so far is durable, because of its deliveries."""
+        if self.durable is not None:
+            self.durable.deliveries.wait()
+
+    # Sessions and pausing
+
+    def publishes_only(self) -> bool:
+        """Tell whether it has no consumers, no unacknowledged deliveries and no transaction."""
+        for session in self.engine.sessions():
+            if session.consumers or not session.unsettled.is_empty() or session.in_transaction():
+                return False
+        return True
+
+    def in_transaction(self) -> bool:
+        """Tell whether any of its sessions is transactional."""
+        return any(session.in_transaction() for session in self.engine.sessions())
+
+    def may_pause(self) -> bool:
+        """Tell whether reading may be paused: the connection only publishes, and its hold budget is used up."""
+        return self.pausing.is_used_up() and self.publishes_only()
+
+    def may_pulse(self, now: float) -> bool:
+        """Tell whether a connection whose reading is paused may be read in a small pulse."""
+        return self.pausing.may_pulse(now) or not self.may_pause()
+
+    def review_hold_bound(self) -> None:
+        """Apply the hold budget after a change of what the connection does."""
+        self.pausing.set_bound(self.publishes_only(), self.in_transaction())
+
+    def count_blocking(self, gate: Gate, by: int) -> None:
+        """Count a gate that begins (1) or ceases (-1) to block one of its producers."""
+        self.blocking += by
+        if not gate.frequent:
+            self.blocked_count += by
+        self.services.schedule_blocked_notice(self)
+
+    # Begin and end
+
+    def move(self, state: ConnectionState) -> None:
+        """Change the state; see connection_state.py for the transitions."""
+        self.state = CONNECTION_STATES.move(self.state, state)
+
+    def is_closing(self) -> bool:
+        """Tell whether the connection is being closed, or is closed."""
+        return self.state is ConnectionState.CLOSING or self.state is ConnectionState.CLOSED
+
+    def open(self, vhost: VirtualHost) -> None:
+        """Open a virtual host: from now on the connection may have sessions."""
+        self.vhost = vhost
+        self.move(ConnectionState.RUNNING)
+        self.origin = ConnectionGates(self.user, str(self.number))
+        self.broker.gates.add_connection(self.origin)
+        self.outlet = ConnectionOutlet(self)
+        self.durable = DurableOutput(self)
+
+    def tick(self) -> bool:
+        """Check time-outs, about once a second. Return False when the connection must be dropped."""
+        now = self.broker.now
+        if self.is_closing():
+            return now - self.closed_at < self.limits.close_s
+        if self.state is not ConnectionState.RUNNING:
+            return now - self.opened_at < self.limits.handshake_s
+        return True
+
+    def close(self, error: BrokerError) -> None:
+        """Close the connection with an error, and wait for the peer's answer."""
+        self.engine.close(error)
+
+    def start_closing(self, reason: str) -> bool:
+        """Tear the connection down because the broker closes it; return false if it is being closed already.
+
+        The engine then tells the peer. `reason` goes to the log.
+        """
+        if self.is_closing():
+            return False
+        begin_teardown(self, graceful=False)
+        line = f"[{self.name()}] closed by the broker: {reason}"
+        if self.logged_in:
+            self.services.log(line)
+        else:
+            self.services.log_refusal(HANDSHAKE, line)
+        self._set_closing()
+        return True
+
+    def on_client_close(self) -> None:
+        """Carry out the client's close; it is answered when the teardown is complete."""
+        if not self.leaving:
+            self.services.deliver()
+            self.services.dispatch_effects()
+            self._set_closing()
+        self.goodbye = True
+        begin_teardown(self, graceful=True)
+        complete_teardown(self)
+
+    def _set_closing(self) -> None:
+        self.move(ConnectionState.CLOSING)
+        self.discarding = True
+        self.closed_at = self.broker.now
+
+    def end(self) -> None:
+        """Stop sending and reading. The event loop closes the socket when the output is written."""
+        self.move(ConnectionState.CLOSED)
+        self.discarding = True
+        self.closed_at = self.broker.now
+        self.request_flush()
+
+    def shut_down(self) -> None:
+        """Close because the broker stops."""
+        if self.state is ConnectionState.RUNNING:
+            self.close(ConnectionForced("broker is shutting down"))
+        else:
+            self.end()
+
+    def hung_up(self) -> None:
+        """Handle the end of input: the peer has closed its side and everything that it sent was handled.
+
+        This counts as a close by the client, but nothing more reaches the peer.
+        """
+        if self.state is ConnectionState.RUNNING:
+            self.services.dispatch_effects()
+            begin_teardown(self, graceful=True)
+        self.end()
+
+    def on_disconnect(self, cause: str = ENDED) -> None:
+        """Release everything that the connection holds, after its socket was closed.
+
+        `cause` is the reason under which its held publishes are reported as lost, unless one was set already.
+        """
+        self.move(ConnectionState.CLOSED)
+        if not self.leaving:
+            self.losses.cause = cause
+        if self.late_refusal is not None:
+            self.late_refusal.end()
+            self.late_refusal = None
+        engine = self.engine
+        engine.on_disconnect()
+        if self.durable is not None:
+            self.durable.replies.end()
+            self.durable = None
+        self.gone = True
+        begin_teardown(self, graceful=False)
+        complete_teardown(self)
+        engine.forget_input()
+        self.input_paused = False
+        self.out.truncate(0)
+        self.services.logins.leave(self)
+
+    # For people
+
+    def name(self) -> str:
+        """Return the name of the connection: con:2(guest@127.0.0.1:40312/)."""
+        vhost = "/" if self.vhost is None else "/" + self.vhost.name.removeprefix("/")
+        return f"con:{self.number}({self.user}@{self.peer.address}{vhost})"

@@ -1,0 +1,99 @@
+"""Teardown of a connection, in bounded steps per turn: its sessions in turn, then its exclusive queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.consume.session import Outlet
+from penstock.core.teardown import CHANNEL_COST, QUEUE_COST, SessionTeardown, Teardown
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.engine import CLOSED_ENGINE
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+
+
+class ConnectionOutlet(Outlet):
+    """Consumers of a connection that wait until its output has room."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+
+    def is_open(self) -> bool:
+        """See `WaitList.is_open`."""
+        return self.connection.writable
+
+
+def begin_teardown(connection: Connection, graceful: bool) -> None:
+    """Tear down all sessions and the exclusive queues; `graceful` if the client closed the connection."""
+    if not connection.leaving:
+        for session in connection.engine.sessions():
+            session.delivering = False
+        connection.engine.write_last_outcomes()
+        connection.leaving = True
+        connection.broker.endings.begin(ConnectionTeardown(connection, graceful))
+
+
+def complete_teardown(connection: Connection) -> None:
+    """Complete a teardown: the gates drop a closed connection, and the client's close is answered."""
+    if not connection.over:
+        return
+    if connection.gone:
+        connection.engine = CLOSED_ENGINE
+        origin = connection.origin
+        if origin is not None:
+            connection.origin = None
+            connection.broker.gates.remove_connection(origin)
+            connection.services.schedule_loss_report(connection)
+    elif connection.goodbye and connection.state is not ConnectionState.CLOSED:
+        connection.engine.answer_close()
+        connection.end()
+
+
+class ConnectionTeardown(Teardown):
+    """Teardown of a connection: its sessions in turn, then its exclusive queues."""
+
+    def __init__(self, connection: Connection, graceful: bool) -> None:
+        super().__init__()
+        self.connection = connection
+        self.graceful = graceful
+        sessions = reversed(list(connection.engine.sessions()))
+        self._sessions = [(session, SessionTeardown(connection.broker, session)) for session in sessions]
+        """Remaining sessions with their teardowns; all their deliveries are being requeued."""
+        self._teardown: SessionTeardown | None = None
+        """Teardown of the present session."""
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`."""
+        done: i64 = 0
+        while done < most and not self.connection.over:
+            done += self._go_on(most - done, now)
+        return done
+
+    def is_over(self) -> bool:
+        """See `Teardown.is_over`."""
+        return self.connection.over
+
+    def _go_on(self, most: i64, now: float) -> i64:
+        connection = self.connection
+        teardown = self._teardown
+        if teardown is not None:
+            done = teardown.work(most, now)
+            if teardown.is_over():
+                self._teardown = None
+            return done
+        if self._sessions:
+            session, self._teardown = self._sessions.pop()
+            connection.engine.end_session(session, self.graceful)
+            return CHANNEL_COST
+        if connection.exclusive:
+            queue = connection.exclusive.popitem()[1]
+            if not queue.deleted:
+                connection.broker.delete_queue(queue)
+            return QUEUE_COST
+        connection.over = True
+        complete_teardown(connection)
+        return 1

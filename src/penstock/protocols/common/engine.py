@@ -1,0 +1,143 @@
+"""Protocol engine: the part of a connection that depends on its protocol, which each protocol fills in.
+
+Theory of operation. A `Connection` holds what belongs to no protocol. It passes input to its engine, which carries it
+out on the core and writes output to `Connection.out`. The first engine of every connection is `HeaderReader`
+(protocol_header.py): it reads the first octets and hands over to the engine of the `Protocol` that they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.core.consume.session import Session
+from penstock.errors import BrokerError
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ProtocolEngine:
+    """Engine of one connection. The defaults suit a protocol without sessions, notices and heartbeats."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Connection = connection
+
+    # Input
+
+    def receive(self, data: bytes) -> None:
+        """Act on input: new octets after those that were deferred; empty for the deferred ones alone."""
+        raise NotImplementedError
+
+    def defer(self, data: bytes) -> None:
+        """Store input until the connection's share of a turn comes."""
+        raise NotImplementedError
+
+    def forget_input(self) -> None:
+        """Discard stored input, and caches made from it."""
+
+    # Sessions
+
+    def sessions(self) -> Collection[Session]:
+        """Return the open sessions, the oldest first."""
+        return ()
+
+    def session(self, number: int) -> Session | None:
+        """Return an open session by its number."""
+        return None
+
+    def end_session(self, session: Session, graceful: bool) -> None:
+        """End the publishing side of a session and send nothing on it any more; its deliveries go back by themselves.
+
+        `graceful` is true if the client closed the session or the connection.
+        """
+
+    # Close
+
+    def close(self, error: BrokerError) -> None:
+        """Close the connection with an error, and wait for the peer's answer (`Connection.start_closing`)."""
+        raise NotImplementedError
+
+    def refuse_login(self) -> None:
+        """Refuse a client that gave wrong credentials."""
+        raise NotImplementedError
+
+    def write_last_outcomes(self) -> None:
+        """Write the outcomes that are ready before the close: no output of a session may follow it."""
+
+    def answer_close(self) -> None:
+        """Answer the client's close: its sessions are torn down."""
+
+    def on_disconnect(self) -> None:
+        """Release what the engine holds: the socket is closed."""
+
+    # Notices and output
+
+    def update_blocked(self) -> None:
+        """Tell the client whether gates block it, if that has changed and the protocol can say it."""
+
+    def output_delay(self, now: float) -> float:
+        """Return the seconds for which the present output must wait; 0.0 if it need not."""
+        return 0.0
+
+    def on_output_taken(self) -> None:
+        """Record that the event loop has taken the output."""
+
+    def take_heartbeat(self) -> bytes:
+        """Take the heartbeat that is due although all other output waits for fsync; empty if none is."""
+        return b""
+
+    # For people
+
+    def details(self) -> dict[str, object]:
+        """Return the properties of the connection that only its protocol has, by RabbitMQ's names (HTTP API)."""
+        return {}
+
+    def needs_small_receive_buffer(self) -> bool:
+        """Tell whether the client's socket fails when it is not read for a second."""
+        return False
+
+
+class ClosedEngine(ProtocolEngine):
+    """Engine of a connection that has no protocol yet, or is torn down: it has no sessions and ignores input.
+
+    It knows no connection, so that one that is gone is freed at once: no reference leads in a circle.
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def receive(self, data: bytes) -> None:
+        """Ignore input."""
+
+    def defer(self, data: bytes) -> None:
+        """Ignore input."""
+
+    def close(self, error: BrokerError) -> None:
+        """Do nothing: the connection is closed."""
+
+
+CLOSED_ENGINE: Final = ClosedEngine()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Protocol:
+    """A protocol of the listeners, chosen by the first octets of a connection."""
+
+    name: str = ""
+    """Name for people, such as AMQP 0-9-1."""
+
+    def accepts(self, start: bytes) -> bool:
+        """Tell whether a connection of this protocol may begin with these octets: at most the first eight."""
+        raise NotImplementedError
+
+    def engine(self, connection: Connection) -> ProtocolEngine:
+        """Return the engine of a new connection; it receives the input from its first octet on."""
+        raise NotImplementedError
+
+    def header(self) -> bytes:
+        """Return the octets that tell the peer which protocol is spoken here (AMQP 0-9-1 section 4.2.2)."""
+        return b""

@@ -1,0 +1,15 @@
+"""Log line: a text with the same data as fields."""
+
+from __future__ import annotations
+
+
+class LogLine:
+    """Log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
+
+    __slots__ = ("text", "fields", "now")
+
+    def __init__(self, text: str, fields: dict[str, object]) -> None:
+        self.text = text
+        self.fields = fields
+        self.now: float = 0.0
+        """Time of the event in seconds of the broker's monotonic clock; set by the driver."""

@@ -1,0 +1,62 @@
+"""Login of a client by user and password, for every protocol; wrong passwords are answered late (login_backoff.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.refusal_log import LOGIN
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+
+
+def log_in(connection: Connection, user: str, password: str) -> bool:
+    """Log a client in, and return whether that succeeded.
+
+    A wrong password is refused, now or later (`ProtocolEngine.refuse_login`); the reason goes to the log only.
+    """
+    services, address = connection.services, connection.peer.network
+    backoff = services.backoff
+    refusal = backoff.refusal(user, address)
+    delay_s = 0.0
+    if not refusal:
+        refusal = services.login_refusal(user, password, connection.peer.loopback)
+        if not refusal:
+            backoff.succeeded(user, address)
+            connection.logged_in = True
+            services.logins.leave(connection)
+            return True
+        delay_s = backoff.failed(user, address, connection.broker.now)
+    services.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
+    if delay_s > 0:
+        connection.discarding = True
+        connection.late_refusal = LateRefusal(connection, user, delay_s)
+    else:
+        connection.engine.refuse_login()
+    return False
+
+
+class LateRefusal(TimerHandler):
+    """Delayed answer to a wrong password."""
+
+    def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
+        super().__init__()
+        self._connection = connection
+        self._keys = connection.services.backoff.wait(user, connection.peer.network)
+        connection.broker.timers.add(self, connection.broker.now + delay_s)
+
+    def end(self) -> None:
+        """Cancel the answer: the connection is closed."""
+        self._connection.services.backoff.answered(self._keys)
+        self._connection.broker.timers.drop(self)
+
+    def on_deadline(self, now: float) -> float:
+        """See `TimerHandler.on_deadline`."""
+        connection = self._connection
+        connection.services.backoff.answered(self._keys)
+        connection.late_refusal = None
+        if connection.state is ConnectionState.START:
+            connection.engine.refuse_login()
+        return NEVER

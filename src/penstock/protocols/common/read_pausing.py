@@ -1,0 +1,51 @@
+"""Pausing of reads: the hold budget of a connection, beyond which it is not read, or its publishes are refused.
+
+A connection that only publishes is paused when its hold budget is used up, and read in small pulses, so that heartbeats
+and closes arrive. A connection that consumes or has transactions is never paused: its next publish is refused instead.
+"""
+
+from __future__ import annotations
+
+from penstock.core.broker import Broker
+from penstock.core.publish.held import HoldBudget
+from penstock.protocols.common.connection_limits import ConnectionLimits
+
+
+class ReadPausing:
+    """Hold budget of one connection, and the time of its pause."""
+
+    def __init__(self, broker: Broker, limits: ConnectionLimits) -> None:
+        self._broker = broker
+        self._limits = limits
+        self.budget = HoldBudget(self._most())
+        self.asked: int = 0
+        """Number of sessions whose client was asked to stop publishing (channel.flow)."""
+        self.paused_at: float = 0.0
+        """Time at which the present pause began, in monotonic seconds."""
+
+    def is_used_up(self) -> bool:
+        """Tell whether the hold budget is used up: a connection that only publishes is paused then."""
+        return self.budget.bytes >= self._bytes()
+
+    def may_pulse(self, now: float) -> bool:
+        """Tell whether a paused connection may still be read in small pulses."""
+        return now - self.paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
+
+    def set_bound(self, publishes_only: bool, in_transaction: bool) -> None:
+        """Set the bound of the hold budget for what the connection does.
+
+        One that only publishes may finish the message that it is sending, and what pulses read.
+        """
+        if publishes_only:
+            self.budget.bound = self._most() - self._limits.hold_bytes + self._bytes()
+        elif in_transaction:
+            self.budget.bound = max(self._bytes(), self._limits.transaction_bytes)
+        else:
+            self.budget.bound = self._bytes()
+
+    def _bytes(self) -> int:
+        """Return the hold budget in bytes (charges)."""
+        return self._limits.asked_bytes if self.asked else self._limits.hold_bytes
+
+    def _most(self) -> int:
+        return self._limits.hold_bytes_most(self._broker.defaults.hold_deadline_s)

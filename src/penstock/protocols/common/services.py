@@ -1,0 +1,104 @@
+"""Services: what connections may ask of the broker that they belong to. The driver provides them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from penstock.core.broker import Broker
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.flow.work import Steps
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.login_backoff import Backoff
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.partial_messages import PartialMessages
+    from penstock.protocols.common.pending_logins import PendingLogins
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Services:
+    """Services of one broker for its connections."""
+
+    broker: Broker
+    connection_limits: ConnectionLimits
+    backoff: Backoff
+    """Back-off of answers to wrong passwords."""
+    logins: PendingLogins
+    """Connections that are not logged in."""
+    partial_messages: PartialMessages
+    """Accounting of messages that arrive in pieces."""
+    version: str
+    """Version of this software, for peers."""
+
+    # Login
+
+    def login_refusal(self, user: str, password: str, loopback: bool) -> str:
+        """Return the reason why a user may not log in; empty if it may."""
+        raise NotImplementedError
+
+    # Log
+
+    def log(self, line: LogLine | str) -> None:
+        """Write a log line: a template's, or free text."""
+        raise NotImplementedError
+
+    def log_refusal(self, kind: str, text: str) -> None:
+        """Log a refused client: at most one line a second of each kind (refusal_log.py); others are counted."""
+        raise NotImplementedError
+
+    def log_without_effect(self, argument: str) -> None:
+        """Log once that an argument of a declaration has no effect here."""
+        raise NotImplementedError
+
+    # Turn
+
+    def deliver(self) -> bool:
+        """Write deliveries now; return whether there may be more. It precedes methods that end a session."""
+        raise NotImplementedError
+
+    def deliver_first(self, queue: Queue) -> None:
+        """Write the deliveries of one queue before a method that would come between its messages and its consumers."""
+        raise NotImplementedError
+
+    def dispatch_effects(self) -> None:
+        """Dispatch the effects of the core now; it precedes the answer to a close."""
+        raise NotImplementedError
+
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Start a job that only reads; input of `connection` waits until it is done."""
+        raise NotImplementedError
+
+    def schedule_flush(self, connection: Connection) -> None:
+        """Register a connection for a write at the end of the turn."""
+        raise NotImplementedError
+
+    def schedule_blocked_notice(self, connection: Connection) -> None:
+        """Register a connection whose number of blocking gates has changed."""
+        raise NotImplementedError
+
+    def schedule_loss_report(self, connection: Connection) -> None:
+        """Schedule a report of a connection's lost publishes for the end of the turn."""
+        raise NotImplementedError
+
+    def report_silent(self, connection: Connection) -> None:
+        """Report a connection whose peer has missed its heartbeats; the event loop closes it."""
+        raise NotImplementedError
+
+    # Requests and names
+
+    def control_request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
+        """Carry out a control operation that a connection has published (docs/control-api)."""
+        raise NotImplementedError
+
+    def make_name(self, prefix: str) -> str:
+        """Return a name that is hard to guess, for a queue or consumer without one."""
+        raise NotImplementedError
+
+    def block_reason(self, connection: Connection) -> str:
+        """Return why publishes of a connection are blocked; empty if none is."""
+        raise NotImplementedError
