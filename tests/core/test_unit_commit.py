@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import CloseSession
+from penstock.core.publish.producer_state import ProducerState
 from penstock.core.settings import changes
 from penstock.errors import ResourceError
 from penstock.setting_names import read_settings
@@ -140,7 +141,7 @@ def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(h
     transaction.commit()
     transaction.end()
     plain.close_gracefully()
-    assert plain.leaving
+    assert plain.state is ProducerState.LINGERING
     house.take("a")
     assert [int(m.charge) for m in house.vhost.queues["a"].ready_queue.ready] == [2]
     house.take("a")

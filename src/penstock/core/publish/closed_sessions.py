@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.producer_state import ProducerState
 from penstock.flow.refusal import DEADLINE
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> Non
     for queue in held.queues:
         queue.counters.count_refusal(False)
         producer.count_refused(queue.gate, cause, held.charge, why)
-    if cause == DEADLINE and not producer.leaving:
+    if cause == DEADLINE and producer.state is not ProducerState.LINGERING:
         return
     if producer.loss is None:
         producer.loss = Loss(cause)

@@ -27,6 +27,7 @@ from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
+from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.publish.withheld_run import WithheldRun
 from penstock.core.queue.queue import Queue
@@ -77,8 +78,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """State of the last publish behind a closed gate, for further ones of this turn."""
         self.scheduled: bool = False
         """True if the broker has it in the list of producers with confirms to send."""
-        self.leaving: bool = False
-        """True after a normal close with held publishes, which still pass in turn; then it departs."""
+        self.state: ProducerState = ProducerState.OPEN
         self.loss: Loss | None = None
         """Held publishes lost since its session closed; None for none."""
         self.transaction: Transaction | None = None
@@ -100,7 +100,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.withheld_run = None
 
     def _is_ordinary(self) -> bool:
-        return self.closing is None and self.transaction is None and not self.own and not self.outbox
+        return self.state is ProducerState.OPEN and self.transaction is None and not self.own and not self.outbox
 
     def disable_fast_path(self) -> None:
         """Take the slow path until `_update_fast_path` permits the fast one again."""
@@ -161,7 +161,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._publish_slow_path(route, content, charge)
 
     def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
-        if self.closing is not None:
+        if self.state is not ProducerState.OPEN:
             return
         error = self.listener.publish_error()
         if error is not None:
@@ -262,7 +262,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         return refusal
 
     def _close_for(self, error: BrokerError) -> None:
-        if self.leaving:
+        if self.state is ProducerState.LINGERING:
             self.broker.emit_close_session(self, error)  # The log gets the error, though no client is connected.
         else:
             self.close(error)
@@ -331,7 +331,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def will_return_soon(self) -> bool:
         """Return whether all its publishes wait for confirms."""
-        return self.confirming and self.closing is None and not self.confirms.pending
+        return self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
 
     def expire(self, now: float) -> float:
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
@@ -353,7 +353,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         super().after_release(now)
         self._update_fast_path()
         self.schedule_confirms()
-        if self.leaving and not self.outbox:
+        if self.state is ProducerState.LINGERING and not self.outbox:
             self.abort()
 
     # Refusing
@@ -397,7 +397,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.outbox = kept
         if changed:
             self.rejoin_line(now)
-        if self.leaving and self.loss is not None:
+        if self.state is ProducerState.LINGERING and self.loss is not None:
             self.loss.why = why
         elif closing:
             self.close(ResourceError(why))
@@ -409,6 +409,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def close(self, error: BrokerError) -> None:
         """Close it with an error for the client."""
+        self.state = PRODUCER_STATES.move(self.state, ProducerState.CLOSING)
         self.closing = error
         self.disable_fast_path()
         self.broker.emit_close_session(self, error)
@@ -428,19 +429,22 @@ class Producer(WaitingPublisher, DurabilityListener):
     # Going away
 
     def close_gracefully(self) -> None:
-        """Close it after a normal close of the session; closed_sessions.py keeps its held publishes."""
+        """Close it after a normal close of the session; closed_sessions.py keeps its held publishes.
+
+        If the broker was about to close the session with an error, they are dropped.
+        """
         if self.transaction is not None:
             self.transaction.end()
         drop_unconfirmed(self)
-        if self.outbox and self.broker.closed_session_budget.adopt(self):
-            self.leaving = True
+        if self.state is ProducerState.OPEN and self.outbox and self.broker.closed_session_budget.adopt(self):
+            self.state = PRODUCER_STATES.move(self.state, ProducerState.LINGERING)
         else:
             self.abort()
 
     def abort(self, cause: str = ENDED) -> None:
         """Remove it from all gates: held publishes are dropped for this cause; enqueued ones stay."""
         now = self.broker.now
-        self.leaving = False
+        self.state = PRODUCER_STATES.move(self.state, ProducerState.CLOSED)
         self.confirming = False
         if self.transaction is not None:
             self.transaction.end()
