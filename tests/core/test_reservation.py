@@ -1,81 +1,308 @@
-"""Room that is set aside for credit: never overrun, never lost, shared by those who ask."""
+"""Room that is reserved for credit: in every amount on the road, never overrun, given back at once, shared."""
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from penstock.core.publish.reservation import Reservation
-from tests.support.broker_fixture import House
+from penstock.core.gates.address_depth import AddressDepth, depth_of
+from penstock.core.publish.reservation import GRANT_MAX, Reservation
+from penstock.core.settings import changes
+from penstock.flow.level import Level, Thresholds
+from penstock.management.views import gate_view
+from penstock.setting_names import read_settings
+from tests.support.broker_fixture import House, told
+
+NOW = 100.0
 
 
-def test_a_grant_is_a_part_of_the_free_room_and_gets_smaller_with_it() -> None:
-    house = House()
+def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
+    return Thresholds(Level(bytes=capacity), Level(bytes=stop), Level(bytes=resume))
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def reserve(house: House, name: str, charge: int) -> Reservation:
+    return Reservation([house.vhost.queues[name]], charge, [])
+
+
+def use(house: House, reservation: Reservation, queue: str, charge: int) -> bool:
+    """Use a credit, and put its message in if it has its room."""
+    has_room = reservation.use(charge, house.broker.now)
+    if has_room:
+        house.publish_now(queue, charge)
+    return has_room
+
+
+def set_queue(house: House, name: str, **values: object) -> None:
+    changes.set_settings(
+        house.broker, "queue", name, read_settings("queue", name, {k.replace("_", "-"): v for k, v in values.items()})
+    )
+
+
+def fanout(house: House, *names: str, limit: int = 0) -> AddressDepth | None:
+    """Bind queues to amq.fanout, whose address has a limit in messages."""
+    if limit:
+        how = read_settings("address", "#", {"capacity-messages": limit})
+        changes.set_settings(house.broker, "address", "amq.fanout", how)
+    for name in names:
+        house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
+    return depth_of(house.vhost.exchanges["amq.fanout"].gates)
+
+
+# Grants
+
+
+def test_grant_is_a_part_of_the_free_room_and_gets_smaller_with_it(house: House) -> None:
     house.queue("a", capacity_messages=100, capacity_bytes=1_000_000)
-    reservation = Reservation(house.vhost.queues["a"], 1000)
-    assert [int(reservation.grant(1000, 100.0)) for _ in range(5)] == [25, 19, 14, 11, 8]
-    assert int(reservation.grant(2, 100.0)) == 2
-    while reservation.grant(1000, 100.0):
+    reservation = reserve(house, "a", 1000)
+    assert [int(reservation.grant(1000, NOW)) for _ in range(5)] == [25, 19, 14, 11, 8]
+    assert int(reservation.grant(2, NOW)) == 2
+    while reservation.grant(1000, NOW):
         pass
     assert int(reservation.messages) == 100
 
 
-def test_a_closed_gate_grants_nothing_and_what_is_given_back_is_free_for_who_waits() -> None:
-    house = House()
+def test_grant_with_very_much_room_is_what_is_wanted_up_to_a_most(house: House) -> None:
+    house.queue("a", capacity_bytes=1 << 40)
+    reservation = reserve(house, "a", 1000)
+    assert int(reservation.grant(500, NOW)) == 500
+    assert int(reservation.grant(10 * GRANT_MAX, NOW)) == GRANT_MAX
+    assert int(reservation.grant(0, NOW)) == 0
+
+
+def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=9, resume_messages=5)
     queue = house.vhost.queues["a"]
-    reservation = Reservation(queue, 100)
-    while reservation.grant(10, 100.0):
+    reservation = reserve(house, "a", 100)
+    while reservation.grant(10, NOW):
         pass
     producer = house.producer("p")
     house.publish(producer, "a", 100)
-    assert len(producer.outbox) == 1, "all room is set aside"
-    assert int(Reservation(queue, 100).grant(1, 100.0)) == 0
-    reservation.give_back(100.0)
+    assert len(producer.outbox) == 1, "all room is reserved"
+    assert int(reserve(house, "a", 100).grant(1, NOW)) == 0
+    reservation.give_back(NOW)
+    beside = reserve(house, "a", 100)
+    assert int(beside.grant(1, NOW)) == 0, "the publish waits still"
+    assert int(beside.grant(1, NOW, in_turn=True)) == 1
+    beside.give_back(NOW)
     house.broker.run(1000)
     assert not producer.outbox
-    assert int(queue.reserved_messages) == int(queue.reserved_bytes) == 0
+    assert int(queue.reserved.messages) == int(queue.reserved.bytes) == 0
     for _ in range(9):
         house.publish(producer, "a", 100)
     assert not queue.gate.open
-    assert int(reservation.grant(1, 100.0)) == 0
+    assert int(reservation.grant(1, NOW, in_turn=True)) == 0
 
 
-@given(
-    steps=st.lists(
-        st.tuples(st.sampled_from(["grant", "use", "back", "publish", "take"]), st.integers(0, 2), st.integers(1, 30)),
-        max_size=80,
-    )
-)
-def test_depth_and_reserved_together_never_pass_the_capacity(steps: list[tuple[str, int, int]]) -> None:
-    house = House()
-    house.queue("a", capacity_messages=20, capacity_bytes=2500)
+def test_grants_share_what_is_free_among_senders(house: House) -> None:
+    house.queue("a", capacity_messages=64)
+    senders = [reserve(house, "a", 1) for _ in range(3)]
+    for sender in senders:
+        sender.grant(1000, NOW)
+    assert [int(sender.messages) for sender in senders] == [16, 12, 9]
+
+
+def test_operators_gate_stops_grants_at_every_part_of_the_road(house: House) -> None:
+    house.queue("a")
+    house.broker.gates.block("queue", "/", "a", "stocktaking")
+    assert int(reserve(house, "a", 1).grant(1, NOW)) == 0
+
+
+# Amounts
+
+
+def test_reservation_counts_in_the_virtual_host_and_the_memory_and_nobody_takes_it(house: House) -> None:
+    house.broker.gates.set_memory_capacity(in_bytes(2_000, 1_900, 1_800), 0)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1_000, 900, 800))
+    memory, host = house.broker.gates.memory, house.broker.gates.vhosts["/"]
+    assert memory is not None
+    for name in "ab":
+        house.queue(name)
+    reservation = reserve(house, "a", 100)
+    assert int(reservation.grant(2, NOW)) == 2
+    assert int(reservation.grant(100, NOW)) == 2, "a quarter of the 800 bytes that are left in the virtual host"
+    assert (int(host.reserved.messages), int(host.reserved.bytes), int(memory.reserved.bytes)) == (4, 400, 400)
+    assert host.gate.open
+    producer = house.producer("p")
+    for _ in range(7):
+        house.publish(producer, "b", 100)
+    assert (house.depth("b"), len(producer.outbox)) == (6, 1), "400 bytes are kept for the credit"
+    assert all(use(house, reservation, "a", 100) for _ in range(4))
+    assert (int(host.bytes), int(host.reserved.bytes), int(memory.reserved.bytes)) == (1000, 0, 0)
+
+
+def test_reservation_in_two_queues_counts_each_copy_in_the_virtual_host_and_once_in_the_address(house: House) -> None:
+    for name in "ab":
+        house.queue(name, capacity_messages=10)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(10_000, 9_000, 8_000))
+    depth = fanout(house, "a", "b", limit=8)
+    assert depth is not None
+    route = house.vhost.route("amq.fanout", "", False)
+    house.vhost.resolve(route, {})
+    reservation = Reservation(route.queues, 10, route.gates)
+    assert int(reservation.grant(3, NOW)) == 2, "a quarter of the address"
+    host = house.broker.gates.vhosts["/"]
+    assert int(depth.reserved.messages) == 2
+    assert (int(host.reserved.messages), int(host.reserved.bytes)) == (4, 40)
+    producer = house.producer("p")
+    for _ in range(7):
+        house.publish(producer, "", 10, "amq.fanout")
+    assert (int(depth.messages), len(producer.outbox)) == (6, 1)
+    for _ in range(2):
+        assert reservation.use(10, NOW)
+        producer.accept(route, route.queues, b"x", 10, None, True)
+    assert (int(depth.messages), int(depth.reserved.messages), int(host.reserved.messages)) == (8, 0, 0)
+
+
+def test_reservation_closes_no_gate_and_keeps_none_closed(house: House) -> None:
+    house.queue("a", capacity_messages=10, stop_messages=5, resume_messages=2)
     queue = house.vhost.queues["a"]
-    holders = [Reservation(queue, charge) for charge in (50, 100, 200)]
-    producers = [house.producer(f"p{number}") for number in range(3)]
-    now = house.broker.now
-    for what, number, amount in steps:
-        holder = holders[number]
-        if what == "grant":
-            holder.grant(amount, now)
-        elif what == "use" and holder.messages:
-            holder.use(now)
-            assert queue.fits(holder.charge), "whoever was granted credit finds room"
-            house.publish_now("a", int(holder.charge))
-        elif what == "back":
-            holder.give_back(now)
-        elif what == "publish":
-            house.publish(producers[number], "a", amount * 10)
-        else:
-            house.take("a")
-        house.broker.run(1000)
-        assert int(queue.messages + queue.reserved_messages) <= 20
-        assert int(queue.bytes + queue.reserved_bytes) <= 2500
-        assert int(queue.reserved_messages) == sum(int(each.messages) for each in holders)
-    for holder in holders:
-        holder.give_back(now)
-    house.broker.run(1000)
-    while house.take("a"):
+    reservation = reserve(house, "a", 1)
+    while reservation.grant(100, NOW):
         pass
-    assert not any(producer.outbox for producer in producers)
-    assert (int(queue.messages), int(queue.bytes), int(queue.reserved_bytes)) == (0, 0, 0)
+    assert queue.gate.open
+    for _ in range(6):
+        assert use(house, reservation, "a", 1)
+    assert not queue.gate.open
+    for _ in range(4):
+        house.take("a")
+    assert queue.gate.open
+    assert int(queue.reserved.messages) == 4
+
+
+def test_fast_path_ends_where_reserved_room_begins(house: House) -> None:
+    house.queue("a", capacity_messages=10, stop_messages=9)
+    queue = house.vhost.queues["a"]
+    assert int(queue.fast_path_max_messages) == 9
+    reservation = reserve(house, "a", 1)
+    reservation.grant(3, NOW)
+    assert int(queue.fast_path_max_messages) == 7
+    reservation.settle(2, NOW)
+    assert (int(reservation.messages), int(queue.fast_path_max_messages)) == (1, 9)
+
+
+def test_policy_that_never_holds_reserves_nothing_and_its_messages_go_the_ordinary_way(house: House) -> None:
+    house.queue("a", capacity_messages=10, overflow="drop-head")
+    reservation = reserve(house, "a", 1)
+    assert int(reservation.grant(50, NOW)) == 50
+    assert int(house.vhost.queues["a"].reserved.messages) == 0
+    assert not reservation.use(1, NOW)
+    assert int(reservation.messages) == 49
+
+
+def test_larger_message_takes_the_rest_from_free_room_or_goes_the_ordinary_way(house: House) -> None:
+    house.queue("a", capacity_bytes=100)
+    reservation = reserve(house, "a", 20)
+    reservation.grant(1, NOW)
+    beside = reserve(house, "a", 25)
+    assert int(beside.grant(4, NOW)) == 1
+    assert use(house, reservation, "a", 75)
+    reservation.grant(1, NOW)
+    assert not use(house, reservation, "a", 1), "nothing was granted: the queue is full"
+    assert use(house, beside, "a", 25)
+    assert int(house.vhost.queues["a"].bytes) == 100
+
+
+# Room that is given back
+
+
+def test_deleted_queue_gives_all_its_room_back_and_the_credit_has_no_room_any_more(house: House) -> None:
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1_000, 900, 800))
+    house.queue("a")
+    reservation = reserve(house, "a", 10)
+    reservation.grant(5, NOW)
+    house.broker.delete_queue(house.vhost.queues["a"])
+    host = house.broker.gates.vhosts["/"]
+    assert (int(host.reserved.messages), int(host.reserved.bytes)) == (0, 0)
+    assert (int(reservation.messages), int(reservation.revoked)) == (0, 5)
+    assert not reservation.use(10, NOW)
+    assert int(reservation.revoked) == 4
+
+
+def test_lowered_capacity_takes_the_same_part_from_every_sender(house: House) -> None:
+    set_queue(house, "a", capacity_messages=100)
+    house.queue("a")
+    senders = [reserve(house, "a", 1) for _ in range(2)]
+    senders[0].grant(10, NOW)
+    senders[1].grant(20, NOW)
+    for _ in range(5):
+        house.publish_now("a", 1)
+    set_queue(house, "a", capacity_messages=20)
+    assert [(int(each.messages), int(each.revoked)) for each in senders] == [(5, 5), (10, 10)]
+    set_queue(house, "a", capacity_messages=3)
+    assert [(int(each.messages), int(each.revoked)) for each in senders] == [(0, 10), (0, 20)]
+
+
+def test_changed_policy_takes_all_room_back(house: House) -> None:
+    set_queue(house, "a", capacity_messages=100)
+    house.queue("a")
+    reservation = reserve(house, "a", 1)
+    reservation.grant(10, NOW)
+    set_queue(house, "a", capacity_messages=100, overflow="reject")
+    assert (int(reservation.messages), int(reservation.revoked)) == (0, 10)
+
+
+def test_room_joins_and_leaves_a_virtual_hosts_limit_with_its_queue(house: House) -> None:
+    house.queue("a")
+    reservation = reserve(house, "a", 100)
+    reservation.grant(8, NOW)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(10_000, 9_000, 8_000))
+    host = house.broker.gates.vhosts["/"]
+    assert int(host.reserved.bytes) == 800
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(500, 400, 300))
+    assert (int(host.reserved.bytes), int(reservation.messages), int(reservation.revoked)) == (500, 5, 3)
+    house.broker.gates.set_vhost_limit(house.vhost, None)
+    assert (int(host.reserved.bytes), int(reservation.messages)) == (0, 5)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(300, 200, 100))
+    assert (int(house.broker.gates.vhosts["/"].reserved.bytes), int(reservation.messages)) == (300, 3)
+
+
+def test_address_that_gets_a_limit_counts_the_room_when_the_road_is_followed(house: House) -> None:
+    house.queue("a")
+    fanout(house, "a")
+    route = house.vhost.route("amq.fanout", "", False)
+    house.vhost.resolve(route, {})
+    reservation = Reservation(route.queues, 1, route.gates)
+    reservation.grant(10, NOW)
+    depth = fanout(house, limit=4)
+    assert depth is not None
+    house.vhost.resolve(route, {})
+    reservation.follow(route.queues, route.gates, NOW)
+    assert (int(depth.reserved.messages), int(reservation.messages), int(reservation.revoked)) == (4, 4, 6)
+    reservation.give_back(NOW)
+    assert (int(depth.reserved.messages), int(reservation.revoked)) == (0, 0)
+
+
+def test_room_that_is_given_back_lets_those_in_who_wait_for_it(house: House) -> None:
+    house.queue("a", capacity_messages=100)
+    house.queue("b", capacity_messages=100)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(100_000, 99_000, 98_000))
+    reservation = reserve(house, "a", 50_000)
+    assert int(reservation.grant(1, NOW)) == 1
+    producer = house.producer("p")
+    house.publish(producer, "b", 60_000)
+    assert producer.gate is house.broker.gates.vhosts["/"].gate
+    reservation.give_back(NOW)
+    house.broker.run(1000)
+    assert told(producer) == [(1, 1, True)]
+
+
+# Descriptions
+
+
+def test_refusals_and_views_show_the_reserved_part(house: House) -> None:
+    house.queue("a", capacity_messages=4, hold_deadline=5)
+    queue = house.vhost.queues["a"]
+    assert "reserved" not in gate_view(queue.gate, NOW)
+    reservation = reserve(house, "a", 10)
+    while reservation.grant(4, NOW):
+        pass
+    house.publish(house.producer("p"), "a", 10)
+    assert gate_view(queue.gate, NOW)["reserved"] == {"messages": 4, "bytes": 40}
+    assert queue.describe_cause(NOW) == (
+        "0 of 4 messages, and 4 messages, 40 bytes reserved for credit: no room for the next message"
+    )
+    assert "holds 0 messages, 0 bytes, and 4 messages, 40 bytes reserved for credit (" in queue.describe_refusal()

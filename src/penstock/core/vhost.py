@@ -189,6 +189,7 @@ class VirtualHost:
         """
         count = int(queue.waiting())
         queue.deleted = True
+        queue.reserved.review(now)
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
         self._end_bindings(QUEUE, queue.name, [])

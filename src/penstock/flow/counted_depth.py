@@ -5,13 +5,17 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import Thresholds
+from penstock.flow.level import Level, Thresholds
 from penstock.flow.measure import Measure
+from penstock.flow.reserved_room import ReservedRoom, RoomHolder
 from penstock.flow.turns import Turns
 
 
 class CountedDepth(GateOwner):
-    """Messages and bytes that are counted, their thresholds and their gate."""
+    """Messages and bytes that are counted, their thresholds and their gate.
+
+    The thresholds are compared with the depth alone, the capacity with the depth and what is reserved.
+    """
 
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
         self.turns = turns
@@ -20,6 +24,8 @@ class CountedDepth(GateOwner):
         self.thresholds = thresholds
         self.messages: i64 = 0
         self.bytes: i64 = 0
+        self.reserved = ReservedRoom()
+        """Room for granted credit, besides the depth."""
 
     def judge(self, now: float) -> None:
         """Close or open the gate by the counted depth; schedule its waiters if it is open."""
@@ -32,6 +38,35 @@ class CountedDepth(GateOwner):
         if gate.open and gate.waiters:
             self.turns.schedule(gate)
 
+    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
+        """See `GateOwner.has_room`."""
+        return self.covers(messages, bytes)
+
+    def covers(self, messages: i64, bytes: i64) -> bool:
+        """Return whether so much more stays within the capacity, reservations included."""
+        room = self.reserved
+        return self.thresholds.capacity.covers(
+            self.messages + room.messages + messages, self.bytes + room.bytes + bytes
+        )
+
+    def free_room(self, messages: i64, bytes: i64, now: float) -> Level:
+        """Return the room that is neither filled nor reserved; exact if it is less than these amounts."""
+        self.has_room(messages, bytes, now)
+        capacity, room = self.thresholds.capacity, self.reserved
+        return Level(capacity.messages - self.messages - room.messages, capacity.bytes - self.bytes - room.bytes)
+
+    def count_reserved(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
+        """Count more reserved room, or (negative) less; see `ReservedRoom.count`."""
+        self.reserved.count(holder, messages, bytes, still)
+        self.judge(now)
+
+    def fit_reserved(self, now: float) -> None:
+        """Take reserved room back if it no longer fits, after a change of the capacity or of the members."""
+        if self.reserved.messages > 0 and not self.has_room(0, 0, now):
+            capacity = self.thresholds.capacity
+            size = capacity.bytes + self.guaranteed_total() - self.bytes
+            self.reserved.fit(capacity.messages - self.messages, size, now)
+
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """See `GateOwner.limits_increase`."""
         return self.thresholds.bound(messages, bytes)
@@ -42,7 +77,10 @@ class CountedDepth(GateOwner):
 
     def measure(self) -> Measure:
         """See `GateOwner.measure`."""
-        return Measure(self.thresholds, self.messages, self.bytes)
+        measured = Measure(self.thresholds, self.messages, self.bytes)
+        measured.reserved_messages = self.reserved.messages
+        measured.reserved_bytes = self.reserved.bytes
+        return measured
 
     def describe_cause(self, now: float) -> str:
         """See `GateOwner.describe_cause`."""

@@ -22,6 +22,9 @@ class Measure:
         self.paged_messages: i64 = 0
         self.paged_bytes: i64 = 0
         """Bytes of the depth that are on disk only."""
+        self.reserved_messages: i64 = 0
+        self.reserved_bytes: i64 = 0
+        """Bytes reserved for granted credit, besides the depth."""
 
     def describe_cause(self, open: bool) -> str:
         """Return the clause of a gate at this depth: the cause of its closing, or the missing room of an open one."""
@@ -43,14 +46,21 @@ class Measure:
             parts.append(f"{amount(self.messages)} of {amount(capacity.messages)} messages")
         if capacity.bytes != UNLIMITED or not parts:
             parts.append(f"{amount(self.bytes)} of {amount(capacity.bytes)} bytes")
-        return f"{', '.join(parts)}: no room for the next message"
+        return f"{', '.join(parts)}{self.describe_reserved()}: no room for the next message"
+
+    def describe_reserved(self) -> str:
+        """Return the reserved part as the continuation of a clause; empty if there is none."""
+        if self.reserved_messages == 0:
+            return ""
+        return f", and {amounts(self.reserved_messages, self.reserved_bytes)} reserved for credit"
 
     def describe_refusal(self, open: bool) -> str:
         """Return the depth and the capacity that refused a publish; for a closed gate its thresholds too."""
         marks, thresholds = "", self.thresholds
         if not open:
             marks = f"closed above {thresholds.stop.describe()}, opens at {thresholds.resume.describe()}, "
-        return f"holds {amounts(self.messages, self.bytes)} ({marks}capacity {thresholds.capacity.describe()})"
+        depth = f"{amounts(self.messages, self.bytes)}{self.describe_reserved()}"
+        return f"holds {depth} ({marks}capacity {thresholds.capacity.describe()})"
 
 
 def _threshold(depth: i64, unit: str, stop: i64, resume: i64) -> str:

@@ -9,6 +9,9 @@ message stays constant.
 
 A shared limit may give each queue a guaranteed share, which it may fill even while the limit's gate is closed. So one
 full queue never blocks an empty one. The guaranteed bytes lie between the thresholds' capacity and `ceiling`.
+
+Room reserved for granted credit comes from below the capacity. It is counted exactly, apart from the depth: slack and
+guaranteed shares are given only of what is neither filled nor reserved, and the thresholds see the depth alone.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import NO_GUARANTEE
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.measure import Measure
+from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.turns import Turns
 
 SLACK_MESSAGES_MAX: Final = 65_536
@@ -33,12 +37,15 @@ SHARE_BYTES_MAX: Final = 1024 * 1024
 
 
 @trait
-class LimitMember:
+class LimitMember(RoomHolder):
     """A queue or other owner of messages whose depth counts in shared limits."""
 
     def reclaim_slack(self) -> None:
         """Give back all slack: be counted with the exact depth in every shared limit."""
         raise NotImplementedError
+
+    def keep_part(self, room: int, reserved: int, now: float) -> None:
+        """See `RoomHolder.keep_part`; most members reserve nothing."""
 
 
 class SharedLimit(CountedDepth):
@@ -63,6 +70,7 @@ class SharedLimit(CountedDepth):
         self._near = _near(thresholds)
         self.exact = True
         self.update_gate(now)
+        self.fit_reserved(now)
 
     def slack(self) -> Level:
         """Return the slack that a member gets."""
@@ -70,8 +78,8 @@ class SharedLimit(CountedDepth):
             return Level(0, 0)
         near = self._near
         shares: i64 = 2 * (len(self._has_slack) + 1)
-        messages = _share(near.messages - self.messages, shares, SLACK_MESSAGES_MAX)
-        size = _share(near.bytes - self.bytes, shares, SLACK_BYTES_MAX)
+        messages = _share(near.messages - self.messages - self.reserved.messages, shares, SLACK_MESSAGES_MAX)
+        size = _share(near.bytes - self.bytes - self.reserved.bytes, shares, SLACK_BYTES_MAX)
         if size < SLACK_BYTES_MIN or messages == 0:
             return Level(0, 0)
         return Level(messages, size)
@@ -84,6 +92,11 @@ class SharedLimit(CountedDepth):
             self._has_slack[id(member)] = member
         elif self._has_slack:
             self._has_slack.pop(id(member), None)
+        self._recheck(now)
+
+    def count_reserved(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
+        """See `CountedDepth.count_reserved`."""
+        self.reserved.count(holder, messages, bytes, still)
         self._recheck(now)
 
     def join(self) -> None:
@@ -101,10 +114,10 @@ class SharedLimit(CountedDepth):
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """See `GateOwner.has_room`."""
-        if self._fits(messages, bytes):
+        if self.covers(messages, bytes):
             return True
         self._reclaim_slack()
-        return self._fits(messages, bytes)
+        return self.covers(messages, bytes)
 
     def exact_measure(self, now: float) -> Measure:
         """See `GateOwner.exact_measure`: slack is called in first, so the depth is the true sum."""
@@ -120,19 +133,17 @@ class SharedLimit(CountedDepth):
         self._reclaim_slack()
         self._recheck(now)
 
-    def _fits(self, messages: i64, bytes: i64) -> bool:
-        return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
-
     def _recheck(self, now: float) -> None:
         """Find out whether the thresholds are near; if so, make the sum exact and update the gate."""
-        near = self._near
-        if not self.exact and not near.covers(self.messages, self.bytes):
+        near, room = self._near, self.reserved
+        if not self.exact and not near.covers(self.messages + room.messages, self.bytes + room.bytes):
             self.exact = True  # First: otherwise members would get new slack while they give back theirs.
             self._reclaim_slack()
         if self.exact:
             self.judge(now)
             gate = self.gate
-            if gate.open and not gate.waiters and near.covers(self.messages * 10 // 9, self.bytes * 10 // 9):
+            messages, size = self.messages + room.messages, self.bytes + room.bytes
+            if gate.open and not gate.waiters and near.covers(messages * 10 // 9, size * 10 // 9):
                 self.exact = False
 
     def _reclaim_slack(self) -> None:
@@ -155,7 +166,7 @@ class SharedLimit(CountedDepth):
         share = self.reserve // self.members if self.members > 0 else self.reserve
         if share > SHARE_BYTES_MAX:
             share = SHARE_BYTES_MAX
-        left = self.thresholds.capacity.bytes + self.reserve - self.bytes
+        left = self.thresholds.capacity.bytes + self.reserve - self.bytes - self.reserved.bytes
         if left < share:
             share = left
         return share if share >= 0 else NO_GUARANTEE

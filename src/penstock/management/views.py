@@ -108,6 +108,8 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
         view["cause"] = "" if gate.open else words.cause(gate, now)
     if judged is not None:
         view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
+        if judged.reserved_messages > 0:
+            view["reserved"] = {"messages": int(judged.reserved_messages), "bytes": int(judged.reserved_bytes)}
         view["capacity"] = judged.thresholds.capacity.as_dict()
         view["stop"] = judged.thresholds.stop.as_dict()
         view["resume"] = judged.thresholds.resume.as_dict()

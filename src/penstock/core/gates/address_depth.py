@@ -20,6 +20,7 @@ class AddressDepth(CountedDepth):
         """Replace the thresholds and update the gate."""
         self.thresholds = thresholds
         self.update_gate(now)
+        self.fit_reserved(now)
 
     def add(self, messages: i64, bytes: i64, now: float) -> None:
         """Count new messages, or (negative) messages that left their last queue."""
@@ -29,11 +30,7 @@ class AddressDepth(CountedDepth):
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """See `GateOwner.admits`."""
-        return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
-
-    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `GateOwner.has_room`."""
-        return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
+        return self.covers(1, charge)
 
     def update_gate(self, now: float) -> None:
         """See `GateOwner.update_gate`."""
@@ -66,8 +63,14 @@ class AddressShare:
 
 def share_of(gates: list[Gate], charge: i64) -> AddressShare | None:
     """Return a message's part in the depth of its address; None if that depth is not limited."""
+    depth = depth_of(gates)
+    return None if depth is None else AddressShare(depth, charge)
+
+
+def depth_of(gates: list[Gate]) -> AddressDepth | None:
+    """Return the depth among the gates of an address; None if it is not limited."""
     for gate in gates:
         owner = gate.owner
         if isinstance(owner, AddressDepth):
-            return AddressShare(owner, charge)
+            return owner
     return None

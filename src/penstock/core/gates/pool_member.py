@@ -23,6 +23,9 @@ class Membership(LimitMember):
         self.bytes: i64 = 0
         self.has_slack: bool = False
         """True if the counted amount may include slack: it is updated only when the queue has grown past it."""
+        self._reserved_messages: i64 = 0
+        self._reserved_bytes: i64 = 0
+        """Bytes counted as reserved in the shared limits; never with slack."""
 
     def reclaim_slack(self) -> None:
         """See `LimitMember.reclaim_slack`."""
@@ -36,6 +39,17 @@ class Membership(LimitMember):
             self.pools = pools
             for pool in pools:
                 pool.join()
+            self.count_reserved(now)
+
+    def count_reserved(self, now: float) -> None:
+        """Count the room that is reserved in the queue in all its shared limits."""
+        room = self.queue.reserved
+        self._count_reserved_as(room.messages, room.bytes, now)
+
+    def keep_part(self, room: int, reserved: int, now: float) -> None:
+        """See `RoomHolder.keep_part`: each reservation in the queue keeps the same part."""
+        for holder in list(self.queue.reserved.holders.values()):
+            holder.keep_part(room, reserved, now)
 
     def review(self, now: float) -> None:
         """Update the counted amount after a change of the depth, if needed."""
@@ -94,8 +108,19 @@ class Membership(LimitMember):
         for pool in self.pools:
             pool.count(self, more_messages, more_bytes, loose, now)
 
+    def _count_reserved_as(self, messages: i64, bytes: i64, now: float) -> None:
+        more_messages = messages - self._reserved_messages
+        more_bytes = bytes - self._reserved_bytes
+        if more_messages == 0 and more_bytes == 0:
+            return
+        self._reserved_messages = messages
+        self._reserved_bytes = bytes
+        for pool in self.pools:
+            pool.count_reserved(self, more_messages, more_bytes, messages > 0, now)
+
     def _leave(self, now: float) -> None:
         self._count_as(0, 0, False, now)
+        self._count_reserved_as(0, 0, now)
         for pool in self.pools:
             pool.part(self)
         self.pools = []

@@ -190,7 +190,7 @@ class GateDelta:
         if measured is None:
             return f"{gate.kind} {gate.name} does not let it pass"
         messages, size = measured.messages - measured.paged_messages, measured.bytes - measured.paged_bytes
-        depth = f"{int(messages):,} messages, {int(size):,} bytes"
+        depth = f"{int(messages):,} messages, {int(size):,} bytes{measured.describe_reserved()}"
         capacity = measured.thresholds.capacity.describe()
         more = adds(self.more_messages, self.more_bytes)
         return f"{gate.kind} '{gate.name}' holds {depth}, of a capacity of {capacity}; {more}"

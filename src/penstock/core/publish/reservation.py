@@ -1,8 +1,19 @@
-"""Reservation of queue room for the credit granted to a sender.
+"""Reservation of room for the credit granted to a sender.
 
-`depth + reserved <= capacity`, always: granted credit finds room, whatever other senders do. Grants come from free
-room, a part of it at a time, so that several senders share it. A closed gate, or one with waiters, grants nothing. For
-protocols with sender credit; AMQP 0-9-1 has none.
+Theory of operation. Every message of credit has its room in each amount on its road: in its queues, in the virtual host
+and the memory of the node with each of these queues, and in its address. `depth + reserved <= capacity` in all of them,
+always. So a granted message goes in at once, whatever other senders do. Grants come from free room, a part of it at a
+time, so that several senders share it. A closed gate, or one with waiters, grants nothing.
+
+Thresholds are compared with the depth alone, capacities with the depth and what is reserved. A reservation is no
+backlog: if it closed a gate, a sender would be stopped by its own credit, and an empty queue could stay closed.
+
+Only queues whose overflow policy holds publishes reserve room (`QueueRoom.reserves`). Others decide when the message
+comes, so credit for them has no room and its messages take the ordinary way.
+
+Room is taken back from its holder when a queue is deleted or no longer reserves, when a capacity is lowered, and when a
+queue joins a shared limit that has not so much left. Credit that the sender has cannot be taken back: it is counted as
+`revoked`, and its messages take the ordinary way. For protocols with sender credit; AMQP 0-9-1 has none.
 """
 
 from __future__ import annotations
@@ -11,48 +22,169 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.queue.queue import Queue
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED, Level
+from penstock.flow.reserved_room import RoomHolder
+from penstock.flow.shared_limit import SharedLimit
 
 SHARE: Final = 4
 """A grant takes at most this part (a quarter) of the free room: the less there is, the smaller the grants."""
+GRANT_MAX: Final = 65_536
+"""Most messages of one grant, whatever the sender wants."""
 
 
-class Reservation:
-    """Credit of one sender for one queue."""
+class Reservation(RoomHolder):
+    """Credit of one sender on one road."""
 
-    def __init__(self, queue: Queue, charge: i64) -> None:
-        self.queue = queue
+    def __init__(self, queues: list[Queue], charge: i64, gates: list[Gate]) -> None:
+        self.queues = queues
+        """The queues of its messages (`Route.queues`)."""
+        self.gates = gates
+        """The gates of their address (`Route.gates`)."""
         self.charge: i64 = charge
         """Bytes reserved for each message: the largest charge that the sender may use."""
         self.messages: i64 = 0
-        """Messages granted and not used."""
+        """Messages granted and not used that have their room."""
+        self.revoked: i64 = 0
+        """Messages granted and not used whose room was taken back."""
+        self._reserving: list[Queue] = []
+        """The queues in which its room is reserved, with their shared limits."""
+        self._address: AddressDepth | None = None
+        """The depth of an address in which its room is reserved."""
 
-    def grant(self, wanted: i64, now: float) -> i64:
-        """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room."""
-        queue = self.queue
-        if queue.deleted or not queue.gate.open or queue.gate.waiters or wanted <= 0:
+    def follow(self, queues: list[Queue], gates: list[Gate], now: float) -> None:
+        """Move to another road, after its route was resolved anew; what has no room there is revoked."""
+        self.queues = queues
+        self.gates = gates
+        self._refresh(now)
+
+    def grant(self, wanted: i64, now: float, in_turn: bool = False) -> i64:
+        """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room.
+
+        `in_turn`: the sender has waited for this, so others that wait at a gate do not stop it.
+        """
+        if wanted > GRANT_MAX:
+            wanted = GRANT_MAX
+        if wanted <= 0 or not self._is_open(in_turn):
             return 0
-        capacity = queue.thresholds.capacity
-        free_messages = capacity.messages - queue.messages - queue.reserved_messages
-        free = (capacity.bytes - queue.bytes - queue.reserved_bytes) // self.charge
-        if free_messages < free:
-            free = free_messages
-        if free <= 0:
-            return 0
-        share = (free + SHARE - 1) // SHARE
+        self._refresh(now)
+        free = self._room_for(wanted * SHARE, now)
+        share = free // SHARE + (1 if free % SHARE else 0)
         granted = wanted if wanted < share else share
-        self.messages += granted
-        queue.reserve(granted, granted * self.charge, now)
+        self._change(granted, now)
         return granted
 
-    def use(self, now: float) -> None:
-        """Use one message of credit: its room is free, and the caller enqueues the message at once."""
-        assert self.messages > 0, "credit was used that was never granted"
-        self.messages -= 1
-        self.queue.reserve(-1, -self.charge, now)
+    def use(self, charge: i64, now: float) -> bool:
+        """Use one message of credit, of this charge in bytes; returns whether it has its room.
+
+        If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published as one without credit. A
+        message that is larger than `charge` needs free room for the rest.
+        """
+        self._refresh(now)
+        if self.messages == 0:
+            if self.revoked > 0:
+                self.revoked -= 1
+            return False
+        self._change(-1, now)
+        for queue in self.queues:
+            if not queue.deleted and queue not in self._reserving:
+                return False  # A queue without reservation decides when it comes.
+        return charge <= self.charge or self._has_room(charge, now)
+
+    def settle(self, messages: i64, now: float) -> None:
+        """Use credit for messages that are in their queues already, because the fast path had free room for them."""
+        used = messages if messages < self.messages else self.messages
+        self._change(-used, now)
+        rest = messages - used
+        self.revoked -= rest if rest < self.revoked else self.revoked
 
     def give_back(self, now: float) -> None:
-        """Release the unused room."""
-        if self.messages:
-            self.queue.reserve(-self.messages, -self.messages * self.charge, now)
-            self.messages = 0
+        """Release all unused room: the sender has no credit any more."""
+        self._change(-self.messages, now)
+        self.revoked = 0
+
+    def keep_part(self, room: int, reserved: int, now: float) -> None:
+        """See `RoomHolder.keep_part`."""
+        self._revoke(self.messages - int(self.messages) * room // reserved, now)
+
+    def _revoke(self, messages: i64, now: float) -> None:
+        self.revoked += messages
+        self._change(-messages, now)
+
+    def _refresh(self, now: float) -> None:
+        """Move its room if the amounts on its road have changed."""
+        reserving = [queue for queue in self.queues if queue.reserved.reserves()]
+        address = depth_of(self.gates) if reserving else None
+        if reserving == self._reserving and address is self._address:
+            return
+        messages = self.messages
+        self._change(-messages, now)
+        self._reserving = reserving
+        self._address = address
+        if messages > 0:
+            room = self._room_for(messages, now)
+            if room < messages:
+                self.revoked += messages - room
+                messages = room
+            self._change(messages, now)
+
+    def _change(self, messages: i64, now: float) -> None:
+        if messages == 0:
+            return
+        self.messages += messages
+        size = messages * self.charge
+        still = self.messages > 0
+        for queue in self._reserving:
+            queue.reserved.reserve(self, messages, size, still, now)
+        if self._address is not None:
+            self._address.count_reserved(self, messages, size, still, now)
+
+    def _is_open(self, in_turn: bool) -> bool:
+        for gate in self.gates:
+            if not gate.open or (gate.waiters and not in_turn):
+                return False
+        for queue in self.queues:
+            if not queue.deleted:
+                for gate in queue.gates:
+                    if not gate.open or (gate.waiters and not in_turn):
+                        return False
+        return True
+
+    def _pools(self) -> list[SharedLimit]:
+        """Return the shared limits of its queues, each once for every queue."""
+        return [pool for queue in self._reserving for pool in queue.membership.pools]
+
+    def _room_for(self, messages: i64, now: float) -> i64:
+        """Return for how many messages there is room everywhere; exact if that is less than `messages`."""
+        most: i64 = UNLIMITED
+        for queue in self._reserving:
+            most = _least(most, queue.reserved.free(), self.charge)
+        pools = self._pools()
+        for pool in pools:
+            copies: i64 = pools.count(pool)
+            room = pool.free_room(messages * copies, messages * copies * self.charge, now)
+            most = _least(most, Level(room.messages // copies, room.bytes // copies), self.charge)
+        if self._address is not None:
+            most = _least(most, self._address.free_room(messages, messages * self.charge, now), self.charge)
+        return most
+
+    def _has_room(self, charge: i64, now: float) -> bool:
+        for queue in self._reserving:
+            if not queue.fits(charge):
+                return False
+        pools = self._pools()
+        for pool in pools:
+            copies: i64 = pools.count(pool)
+            if not pool.has_room(copies, charge * copies, now):
+                return False
+        return self._address is None or self._address.has_room(1, charge, now)
+
+
+def _least(most: i64, room: Level, charge: i64) -> i64:
+    if room.messages < most:
+        most = room.messages
+    if room.bytes // charge < most:
+        most = room.bytes // charge
+    return most if most > 0 else 0

@@ -25,6 +25,7 @@ from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.priority_queue import Priorities
+from penstock.core.queue.queue_room import QueueRoom
 from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
 from penstock.core.settings.queue_settings import NOT_SET, Settings
@@ -57,9 +58,6 @@ class Queue(GateOwner):
     highest_messages: i64 = 0
     highest_bytes: i64 = 0
     settled: i64 = 0
-    reserved_messages: i64 = 0
-    reserved_bytes: i64 = 0
-    """Bytes reserved for granted credit (see Reservation)."""
     unacked_messages: i64 = 0
     unacked_bytes: i64 = 0
     tail: i64 = 0
@@ -111,6 +109,8 @@ class Queue(GateOwner):
         """Gates of a message on its way into this queue: the queue's own, those of shared limits, operator gates."""
         self._other_gates: list[Gate] = []
         """All possible gates but its own."""
+        self.reserved = QueueRoom(self)
+        """Room for granted credit (see Reservation), besides the depth."""
         self.membership = Membership(self)
         self.storage: QueueStorage | None = None
         """The stored queue; None if it is not durable."""
@@ -187,7 +187,7 @@ class Queue(GateOwner):
         Their number is unknown before a scan, so the bytes and the smallest charge of a message decide.
         """
         capacity = self.thresholds.capacity
-        wanted = self.bytes + self.reserved_bytes + charge - capacity.bytes
+        wanted = self.bytes + self.reserved.bytes + charge - capacity.bytes
         if wanted <= AT_ONCE * OVERHEAD or self.deleted or self.overflow.verdict(self, charge) != ACCEPT:
             return False
         if self.available() <= AT_ONCE or self.fits(charge):
@@ -234,6 +234,8 @@ class Queue(GateOwner):
     def measure(self) -> Measure:
         """See `GateOwner.measure`: the depth, with the part that is on the disk."""
         measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes())
+        measured.reserved_messages = self.reserved.messages
+        measured.reserved_bytes = self.reserved.bytes
         if self.pager is not None:
             measured.paged_messages = self.pager.messages
             measured.paged_bytes = self.pager.bytes
@@ -276,29 +278,23 @@ class Queue(GateOwner):
     def has_memory_for(self, messages: i64, bytes: i64) -> bool:
         """Return whether so much more stays within the capacity, reservations included."""
         return self.thresholds.capacity.covers(
-            self.messages + self.reserved_messages + messages, self.bytes + self.reserved_bytes + bytes
+            self.messages + self.reserved.messages + messages, self.bytes + self.reserved.bytes + bytes
         )
 
     def fits(self, charge: i64) -> bool:
         """Return whether a message with this charge fits within the capacity, reservations included."""
         return self.covers(1, charge)
 
-    def reserve(self, messages: i64, bytes: i64, now: float) -> None:
-        """Reserve room, or (negative) release it; see Reservation."""
-        self.reserved_messages += messages
-        self.reserved_bytes += bytes
-        self.update_gate(now)
-
     def could_make_room(self, charge: i64) -> bool:
         """Return whether the message would fit if all ready messages were dropped."""
         return self.thresholds.capacity.covers(
-            self.unacked_messages + self.reserved_messages + 1, self.unacked_bytes + self.reserved_bytes + charge
+            self.unacked_messages + self.reserved.messages + 1, self.unacked_bytes + self.reserved.bytes + charge
         )
 
     def could_make_room_beside(self, charge: i64, unacked: Level) -> bool:
         """Return the same for another amount of unacknowledged messages."""
         return self.thresholds.capacity.covers(
-            unacked.messages + self.reserved_messages + 1, unacked.bytes + self.reserved_bytes + charge
+            unacked.messages + self.reserved.messages + 1, unacked.bytes + self.reserved.bytes + charge
         )
 
     def unacked_level(self) -> Level:
@@ -510,6 +506,7 @@ class Queue(GateOwner):
         self.choose_overflow()
         self._choose_gates()
         self.update_gate(now)
+        self.reserved.review(now)
 
     def choose_overflow(self) -> None:
         """Choose the overflow policy of the settings; paged messages must be read first, so that none is overtaken."""
@@ -551,8 +548,8 @@ class Queue(GateOwner):
         self.withheld_max_bytes = NO_FAST_PATH
         if not (self.operator_gated or self.deleted or self.gate.waiters or paging):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
-            messages = capacity.messages - self.reserved_messages
-            size = capacity.bytes - self.reserved_bytes
+            messages = capacity.messages - self.reserved.messages
+            size = capacity.bytes - self.reserved.bytes
             if self.gate.open:
                 self.fast_path_max_messages = stop.messages if stop.messages < messages else messages
                 self.fast_path_max_bytes = stop.bytes if stop.bytes < size else size
@@ -573,6 +570,7 @@ class Queue(GateOwner):
         self._other_gates = gates
         self._choose_gates()
         self.update_gate(now)
+        self.reserved.review(now)
 
     def _choose_gates(self) -> None:
         """Choose the gates of the road: shared limits do not apply while messages may be paged."""

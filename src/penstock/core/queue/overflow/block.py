@@ -17,6 +17,7 @@ class Block(OverflowPolicy):
 
     name = "block"
     has_thresholds = True
+    reserves = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""

@@ -35,6 +35,8 @@ class OverflowPolicy:
     """True if the oldest messages are dropped for the newest."""
     counts_ready: bool = False
     """True for RabbitMQ's policies: a length by RabbitMQ's names limits ready messages (see length_limit.py)."""
+    reserves: bool = False
+    """True if credit for the queue has its room reserved: a publish that does not fit is held in any case."""
     pages: bool = False
     """True if messages go to disk instead, within the page limit."""
 
