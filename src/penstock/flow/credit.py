@@ -1,4 +1,9 @@
-"""Credit of a receiver in messages and bytes: the prefetch window of a consumer or of a channel."""
+"""Credit of a receiver: a window that settlement restores, or link credit that the receiver grants.
+
+`Credit` is the prefetch window of a consumer or of a channel in AMQP 0-9-1; without a window it is unbounded.
+`LinkCredit` is that of a link in AMQP 1.0. Both have the same methods. A delivery that is settled at once spends and
+restores.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ NO_WINDOW: Final = 0
 """A window of 0 messages is "no bound", as in basic.qos (AMQP 0-9-1 section 1.7.2.1)."""
 UNBOUNDED: Final = -1
 """A window of -1 bytes is "no bound", as Artemis' consumerWindowSize; one of 0 bytes is one message at a time."""
+SERIAL: Final = 1 << 32
+"""Delivery counts of a link are serial numbers with 32 bits (AMQP 1.0, section 2.8.10)."""
 
 
 class Credit:
@@ -51,3 +58,57 @@ class Credit:
         """Count settlements."""
         self.out -= messages
         self.out_bytes -= bytes
+
+    def describe(self) -> str:
+        """Return the reason why no messages are left, as a phrase."""
+        return f"out of credit: {self.out} unacknowledged of a prefetch of {self.window}"
+
+
+class LinkCredit(Credit):
+    """Credit that the receiver of a link grants (AMQP 1.0, section 2.6.7), beside a window in bytes.
+
+    A delivery spends it, and its settlement does not restore it. Only the bytes are restored.
+    """
+
+    __slots__ = ("delivery_count", "granted")
+
+    def __init__(self, delivery_count: i64 = 0, window_bytes: i64 = UNBOUNDED) -> None:
+        super().__init__(NO_WINDOW, window_bytes)
+        self.delivery_count: i64 = delivery_count
+        """The sender's delivery count: it advances with each delivery and with drained credit, and wraps around."""
+        self.granted: i64 = 0
+        """Messages that may still be sent."""
+
+    def grant(self, delivery_count: i64, link_credit: i64) -> None:
+        """Replace the credit by what the receiver grants, counted from the delivery count that it has seen."""
+        unseen = (self.delivery_count - delivery_count) % SERIAL
+        if unseen >= SERIAL // 2:
+            unseen -= SERIAL
+        granted = link_credit - unseen
+        self.granted = granted if granted > 0 else 0
+
+    def drain(self) -> i64:
+        """Remove the credit that is left, as if it were spent; returns how much it was."""
+        drained = self.granted
+        self.granted = 0
+        self.delivery_count = (self.delivery_count + drained) % SERIAL
+        return drained
+
+    def bounded(self) -> bool:
+        """See `Credit.bounded`: it is, always."""
+        return True
+
+    def left(self) -> i64:
+        """See `Credit.left`."""
+        return self.granted
+
+    def spend(self, messages: i64, bytes: i64) -> None:
+        """See `Credit.spend`."""
+        self.out += messages
+        self.out_bytes += bytes
+        self.granted -= messages
+        self.delivery_count = (self.delivery_count + messages) % SERIAL
+
+    def describe(self) -> str:
+        """See `Credit.describe`."""
+        return "its receiver has granted no credit"

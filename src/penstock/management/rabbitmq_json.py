@@ -190,7 +190,7 @@ def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
         "channel_details": _channel_details(consumer.session, driver),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
-        "prefetch_count": int(consumer.credit.window),
+        "prefetch_count": int(consumer.prefetch),
         "active": active,
         "activity_status": ("single_active" if active else "waiting") if single else "up",
         "arguments": plain(consumer.arguments),

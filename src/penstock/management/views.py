@@ -161,7 +161,7 @@ def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
         "channel": consumer.session.name,
         "queue": consumer.queue.name,
         "unacknowledged": int(consumer.credit.out),
-        "prefetch": int(consumer.credit.window) or None,
+        "prefetch": int(consumer.prefetch) or None,
         "delivered": int(consumer.delivered),
         "obstacles": obstacles(consumer, now),
     }

@@ -43,8 +43,13 @@ class Consumer:
         self.queue = queue
         self.no_ack = no_ack
         self.exclusive = exclusive
-        self.credit = Credit(window, window_bytes)
-        """Its own prefetch (basic.qos with global=false) and byte window."""
+        self.prefetch: i64 = window
+        """Its prefetch as it was asked for (basic.qos with global=false)."""
+        self.credit = Credit() if no_ack else Credit(window, window_bytes)
+        """Its own credit: a prefetch and a byte window, which do not apply without acknowledgements (as in RabbitMQ).
+
+        A protocol with link credit replaces it before the subscription, in both modes.
+        """
         self.shared = session.credit
         """The prefetch of all consumers of its session (basic.qos with global=true)."""
         self.rate_limiter: ConsumerRateLimiter | None = None
@@ -76,12 +81,11 @@ class Consumer:
         if room > 0:
             if self.no_ack:
                 room = UNLIMITED  # Credit of the channel is not a part of its own state, as in RabbitMQ.
-            else:
-                own = self.credit.left()
-                if own < room:
-                    room = own
-                if room > 0 and self.has_byte_limit() and not self.next_fits():
-                    return 0
+            own = self.credit.left()
+            if own < room:
+                room = own
+            if room > 0 and self.has_byte_limit() and not self.next_fits():
+                return 0
         if self.rate_limiter is not None and room > 0:
             allowed: i64 = self.rate_limiter.bucket.whole(now)
             return allowed if allowed < room else room
@@ -106,7 +110,7 @@ class Consumer:
 
     def settled_count(self) -> i64:
         """Return the number of messages it has settled or requeued."""
-        return self.delivered if self.no_ack else self.delivered - self.credit.out
+        return self.delivered - self.credit.out
 
     def obstacles(self, now: float) -> list[str]:
         """Return the reasons why it gets no messages, a phrase for each condition of `credit_left`."""
@@ -114,10 +118,10 @@ class Consumer:
         if not self.session.receiving():
             found.append(self.session.why_not_receiving())
         shared = self.shared
-        if not self.no_ack and self.credit.left() == 0:
-            found.append(f"out of credit: {self.credit.out} unacknowledged of a prefetch of {self.credit.window}")
+        if self.credit.left() == 0:
+            found.append(self.credit.describe())
         if shared.left() == 0:
-            found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
+            found.append(f"its channel is {shared.describe()}")
         if self.has_byte_limit() and not self.next_fits():
             for prefix, credit in (("", self.credit), ("its channel is ", shared)):
                 if credit.window_bytes >= 0:

@@ -244,7 +244,7 @@ def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
         _list(consumer, session.line if session.stopped() else session.outlet)
     elif consumer.shared.left() == 0:
         _list(consumer, session.line)
-    elif not consumer.no_ack and consumer.credit.left() == 0:
+    elif consumer.credit.left() == 0:
         consumer.state = ALONE
     elif consumer.has_byte_limit() and not consumer.next_fits():
         _set_aside(rotation, consumer)

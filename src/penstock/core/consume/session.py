@@ -15,7 +15,7 @@ from penstock.core.journal.redelivery_mark import record_delivery
 from penstock.core.message import Message
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
-from penstock.flow.credit import Credit
+from penstock.flow.credit import Credit, LinkCredit
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
@@ -140,12 +140,13 @@ class Session:
         count = batch.left
         unsettled.next_number += count
         consumer.delivered += count
+        consumer.credit.spend(count, charge)
         if consumer.no_ack:
+            consumer.credit.restore(count, charge)
             if queue.tracks_removals:
                 queue.release(messages, now)
             queue.settle(count, charge, now)
         else:
-            consumer.credit.spend(count, charge)
             consumer.shared.spend(count, charge)
             queue.unacked(count, charge)
             unsettled.add(batch)
@@ -164,6 +165,14 @@ class Session:
         # A basic.get needs no credit and leaves that of the consumers unchanged (as RabbitMQ).
         consumer.shared = Credit()
         return self.take_batch(consumer, 1, now)
+
+    def grant_credit(self, consumer: Consumer, delivery_count: i64, link_credit: i64) -> None:
+        """Grant link credit to a consumer, as its receiver asks; see `LinkCredit.grant`."""
+        credit = consumer.credit
+        assert isinstance(credit, LinkCredit)
+        credit.grant(delivery_count, link_credit)
+        if consumer.state == ALONE:
+            wake(consumer)
 
     def on_credit_restored(self, consumer: Consumer) -> None:
         """Wake the consumers that wait for the credit that a settlement of this consumer's deliveries restored."""
