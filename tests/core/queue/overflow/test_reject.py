@@ -1,0 +1,23 @@
+"""The overflow policy `reject`."""
+
+from __future__ import annotations
+
+from penstock.core.queue.overflow import POLICIES
+from tests.support.broker_fixture import House, told
+
+
+def test_reject_refuses_what_passes_the_capacity_and_takes_it_when_there_is_room() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="reject")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(3, 3, False), (1, 2, True)]
+    house.take("a")
+    house.publish(producer, "a", 100)
+    assert told(producer) == [(4, 4, True)]
+
+
+def test_reject_returns_refused_messages_and_dead_letters_none() -> None:
+    assert POLICIES["reject"].returns_refused
+    assert not POLICIES["reject"].dead_letters

@@ -1,0 +1,82 @@
+"""The ready messages of a queue: first in, first out, with requeued and expiring ones."""
+
+from __future__ import annotations
+
+from penstock.core.message import Envelope, TrackedMessage
+from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.ready_queue import SWEPT_FROM, ReadyQueue
+from penstock.flow.timers import NEVER
+
+
+def message(sequence: int, priority: int = 0, ttl_s: float = NEVER, arrived: float = 0.0) -> TrackedMessage:
+    return TrackedMessage(Envelope("", "q", priority, ttl_s), b"%d" % sequence, 300, sequence, arrived, None)
+
+
+def pulled(queue: ReadyQueue) -> list[int]:
+    """Take all messages in the order of delivery."""
+    return [int(queue.pull().sequence) for _ in range(int(queue.available()))]
+
+
+def test_ready_queue_gives_messages_in_their_order_and_requeued_ones_first() -> None:
+    queue = ReadyQueue()
+    for sequence in range(1, 6):
+        queue.append(message(sequence))
+    taken = [queue.pull() for _ in range(3)]
+    for each in reversed(taken):
+        queue.put_back(each)
+    assert not queue.contiguous(), "requeued messages are not in the same line"
+    assert pulled(queue) == [1, 2, 3, 4, 5]
+    assert queue.next() is None
+
+
+def test_ready_queue_has_expired_messages_only_when_their_own_time_or_the_queues_is_over() -> None:
+    queue = ReadyQueue()
+    queue.append(message(1, ttl_s=10.0))
+    queue.append(message(2, ttl_s=5.0))
+    queue.append(message(3))
+    assert queue.due(NEVER) == 5.0
+    assert queue.due(3.0) == 3.0
+    assert queue.take_due(4.9, NEVER, 100.0) is None
+    expired = queue.take_due(5.0, NEVER, 100.0)
+    assert expired is not None
+    assert (int(expired.sequence), expired.content) == (2, b"2")
+    assert int(queue.available()) == 2
+    assert pulled(queue) == [1, 3], "the tombstone of the second is skipped"
+
+
+def test_ready_queue_lets_no_message_expire_that_was_not_offered_to_consumers() -> None:
+    queue = ReadyQueue()
+    queue.append(message(1, ttl_s=0.0, arrived=7.0))
+    assert queue.take_due(7.0, NEVER, 6.9) is None
+    assert queue.take_due(7.0, NEVER, 7.0) is not None
+
+
+def test_ready_queue_sweeps_tombstones_when_they_are_a_quarter_of_all() -> None:
+    queue = ReadyQueue()
+    count = 4 * SWEPT_FROM + 4
+    for sequence in range(1, count + 1):
+        queue.append(message(sequence, ttl_s=NEVER if sequence % 3 == 1 else 1.0))
+    while queue.take_due(1.0, NEVER, 100.0) is not None:
+        assert queue.tombstones * 4 <= len(queue.ready) + 4 * SWEPT_FROM + 4
+    assert pulled(queue) == list(range(1, count + 1, 3))
+
+
+def test_ready_queue_hands_all_over_and_keeps_its_line_only_where_routes_still_use_it() -> None:
+    for reroute in (True, False):
+        queue, leftovers = ReadyQueue(), DeferredFree(None)
+        for sequence in (1, 2):
+            queue.append(message(sequence))
+        line = queue.ready
+        queue.hand_over(leftovers, reroute)
+        assert int(queue.available()) == 0
+        assert [len(each) for each in leftovers.lines] == [2]
+        assert (queue.ready is line) is not reroute
+
+
+def test_ready_queue_is_sorted_for_a_cursor() -> None:
+    queue = ReadyQueue()
+    for sequence in (1, 2, 3):
+        queue.append(message(sequence))
+    queue.put_back(queue.pull())
+    queue.sort_ready()
+    assert [int(each.sequence) for each in queue.contiguous()] == [1, 2, 3]

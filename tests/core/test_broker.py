@@ -1,0 +1,77 @@
+"""The broker: virtual hosts, deletion of queues, and what it records as effects."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.effects import Blocked, GateChanged, PublishRefused, Returned, Unblocked
+from penstock.errors import NotAllowed, PreconditionFailed
+from tests.support.broker_fixture import House, told
+
+
+def test_broker_finds_a_virtual_host_unless_it_is_being_deleted() -> None:
+    house = House()
+    assert house.broker.vhost("/") is house.vhost
+    house.vhost.deleting = True
+    for name in ("/", "none"):
+        with pytest.raises(NotAllowed, match=f"vhost {name} not found"):
+            house.broker.vhost(name)
+
+
+def test_broker_deletes_a_queue_unless_it_is_in_use_or_not_empty_on_request() -> None:
+    house = House()
+    house.queue("a")
+    house.publish_now("a", 100)
+    queue = house.vhost.queue("a")
+    with pytest.raises(PreconditionFailed, match="queue 'a' in vhost '/' not empty"):
+        house.broker.delete_queue(queue, if_empty=True)
+    assert house.broker.delete_queue(queue, if_unused=True) == 1
+    assert queue.deleted
+    assert "a" not in house.vhost.queues
+
+
+def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> None:
+    house = House()
+    house.queue("a", capacity_messages=3, stop_messages=1, resume_messages=0)
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    while house.take("a"):
+        pass
+    kinds = [type(effect) for effect in house.broker.effects()]
+    assert kinds == [GateChanged, Blocked, GateChanged, Unblocked]
+    assert house.broker.effects() == []
+    assert told(producer) == [(1, 3, True)]
+
+
+def test_broker_has_refusals_of_one_producer_in_a_row_in_one_effect() -> None:
+    house = House()
+    house.queue("a", capacity_messages=1, hold_deadline=5)
+    producer = house.producer("p")
+    for _ in range(4):
+        house.publish(producer, "a", 100)
+    house.broker.begin(106.0)
+    house.broker.run(1000)
+    refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
+    assert [(int(effect.messages), int(effect.bytes)) for effect in refused] == [(3, 300)]
+
+
+def test_broker_counts_unroutable_messages_and_returns_the_mandatory_ones() -> None:
+    house = House()
+    producer = house.producer("p")
+    for mandatory in (False, True):
+        route = house.vhost.route("", "nowhere", mandatory)
+        house.vhost.resolve(route, {})
+        producer.publish(route, b"x", 100)
+    assert house.broker.unroutable == 2
+    assert len([effect for effect in house.broker.effects() if isinstance(effect, Returned)]) == 1
+
+
+def test_broker_lists_a_producer_with_confirms_once() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert house.broker.take_confirming() == [producer]
+    assert house.broker.take_confirming() == []

@@ -1,0 +1,86 @@
+"""A limit on the sum of many members: slack, exactness near the thresholds, and guaranteed shares."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.flow.gate import NO_GUARANTEE
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.shared_limit import SHARE_BYTES_MAX, LimitMember, SharedLimit
+from penstock.flow.timers import Timers
+from penstock.flow.turns import Turns
+
+MIB = 1024 * 1024
+
+
+class Member(LimitMember):
+    """A member that counts some slack besides its depth."""
+
+    def __init__(self, limit: SharedLimit, slack: int) -> None:
+        self.limit = limit
+        self.slack = slack
+
+    def grow(self, size: i64) -> None:
+        self.limit.count(self, 1, size + self.slack, self.slack > 0, 1.0)
+
+    def reclaim_slack(self) -> None:
+        slack, self.slack = self.slack, 0
+        self.limit.count(self, 0, -slack, False, 1.0)
+
+
+def limit(capacity: int = 10 * MIB) -> SharedLimit:
+    thresholds = Thresholds(
+        Level(UNLIMITED, capacity), Level(UNLIMITED, capacity * 8 // 10), Level(UNLIMITED, capacity // 2)
+    )
+    return SharedLimit("vhost", "/", thresholds, Turns(Timers()))
+
+
+def test_shared_limit_gives_slack_far_from_its_thresholds_and_none_near_them() -> None:
+    found = limit()
+    assert found.slack().bytes > 0
+    Member(found, 0).grow(4 * MIB)
+    assert found.exact
+    assert found.slack() == Level(0, 0)
+
+
+def test_shared_limit_calls_slack_in_before_it_says_that_there_is_no_room() -> None:
+    found = limit()
+    member = Member(found, 3 * MIB)
+    member.grow(1)
+    assert found.bytes == 3 * MIB + 1
+    assert found.has_room(1, 9 * MIB, 1.0)
+    assert (found.bytes, member.slack) == (1, 0)
+    assert not found.has_room(1, 10 * MIB, 1.0)
+
+
+def test_shared_limit_closes_its_gate_by_the_exact_sum() -> None:
+    found = limit()
+    member = Member(found, 3 * MIB)
+    member.grow(6 * MIB)
+    assert found.gate.open, "six of ten are stored; the rest was slack"
+    member.grow(3 * MIB)
+    assert not found.gate.open
+    assert found.highest_bytes == 9 * MIB
+    found.count(member, -1, -4 * MIB, False, 1.0)
+    assert found.gate.open
+
+
+def test_shared_limit_without_a_reserve_guarantees_nothing() -> None:
+    found = limit()
+    Member(found, 0).grow(9 * MIB)
+    assert found.gate.guaranteed_bytes == NO_GUARANTEE
+
+
+def test_shared_limit_divides_its_reserve_among_the_members_up_to_a_bound() -> None:
+    found = limit()
+    found.reserve = 2 * MIB
+    member = Member(found, 0)
+    for _ in range(4):
+        found.join()
+    member.grow(9 * MIB)
+    assert found.gate.guaranteed_bytes == MIB // 2
+    found.reserve = 100 * MIB
+    found.update_gate(1.0)
+    assert found.gate.guaranteed_bytes == SHARE_BYTES_MAX
+    found.part(member)
+    assert found.members == 3

@@ -1,0 +1,57 @@
+"""Records and their checksums: any change is noticed, and positions of version 1 are read."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pytest
+
+from penstock.store import tables
+from penstock.store.records import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.store.tables import ChecksumError
+
+ROW = MessageRow(3, b"data", 7, 11, 2, 600)
+CRC = zlib.crc32(b"data")
+COLUMNS: dict[str, tuple[Any, ...]] = {
+    "rows": (*ROW[:1], *ROW[2:], CRC, tables.checksum_row(ROW, CRC), b"data"),
+    "notes": (5, tables.checksum_settlement(SettlementRecord(5, b"s")), b"s"),
+    "things": (1, b"queue", b"q", tables.checksum_metadata(1, b"queue", b"q", b"m"), b"m"),
+    "positions": (7, 20, 10, 4, tables.checksum_position(QueuePosition(7, 20, 10, 4))),
+}
+RECORDS = {
+    "rows": ROW,
+    "notes": SettlementRecord(5, b"s"),
+    "things": MetadataRecord("queue", "q", b"m"),
+    "positions": QueuePosition(7, 20, 10, 4),
+}
+
+
+@pytest.mark.parametrize("table", tables.TABLES, ids=lambda table: table.name)
+def test_tables_read_what_was_written_and_notice_a_change_of_any_column(table: tables.Table) -> None:
+    columns = COLUMNS[table.name]
+    assert table.read(columns) == RECORDS[table.name]
+    for at, value in enumerate(columns):
+        changed = value + b"x" if isinstance(value, bytes) else value + 1
+        with pytest.raises(ChecksumError, match="its checksum is wrong"):
+            table.read((*columns[:at], changed, *columns[at + 1 :]))
+        with pytest.raises(ChecksumError):
+            table.read((*columns[:at], "of another type", *columns[at + 1 :]))
+
+
+def test_tables_read_positions_of_version_1_without_a_number_of_messages() -> None:
+    old = QueuePosition(7, 20, 10)
+    assert tables.read_position((*old, tables.checksum_position(old))) == old
+    assert old.messages == UNKNOWN
+
+
+def test_tables_keep_names_whose_octets_are_no_text() -> None:
+    assert tables.encoded(tables.decoded(b"caf\xe9")) == b"caf\xe9"
+
+
+def test_tables_name_a_damaged_page_with_its_queue_and_a_row_whose_head_is_wrong_without() -> None:
+    columns = COLUMNS["rows"]
+    damage = tables.damage_of(tables.ROWS, columns[:7], "why")
+    assert (damage.what, damage.why, damage.queue, damage.messages) == ("page 3 of queue number 7", "why", 7, 2)
+    assert tables.damage_of(tables.ROWS, (4, *columns[1:7]), "why").what == "row 4"
+    assert tables.damage_of(tables.POSITIONS, COLUMNS["positions"], "why").what == "position 7"
