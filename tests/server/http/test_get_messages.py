@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import penstock
 from penstock.server.http import get_messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
 from tests.support.loop_steps import steps_of
+from tests.support.toy_format import ToyFormat
 
 
 async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
@@ -83,3 +85,24 @@ async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_trunc
             assert [len(each["payload"]) for each in web.take("q", truncate=10)] == [10, 10, 10]
 
         await asyncio.to_thread(go)
+
+
+async def test_a_stored_message_of_another_format_is_shown_as_any_other(tmp_path: Path) -> None:
+    asked = {"ackmode": "ack_requeue_true", "count": 1, "encoding": "auto"}
+    for start in range(2):
+        async with in_process(data=tmp_path, http="127.0.0.1:0") as broker:
+            web = Web(broker.http_url)
+            formats = broker.driver.broker.formats
+            formats.add(ToyFormat())
+            if start == 0:
+                formats.default = formats.by_octet(ord("T"))
+                await asyncio.to_thread(web.do, "PUT", "/queues/%2F/q", {"durable": True}, 201)
+                properties = {"delivery_mode": 2, "message_id": "m", "headers": {"a": 1}}
+                body = {"properties": properties, "routing_key": "q", "payload": "body", "payload_encoding": "string"}
+                await asyncio.to_thread(web.ask, "POST", "/exchanges/%2F/amq.default/publish", body)
+            (found,) = (await asyncio.to_thread(web.ask, "POST", "/queues/%2F/q/get", asked)).json
+            assert (found["payload"], found["payload_bytes"]) == ("body", 4)
+            assert found["properties"] == {"headers": {"a": 1}, "delivery_mode": 2, "message_id": "m"}
+            stored = broker.driver.broker.vhosts["/"].queues["q"].ready_queue.next()
+            assert stored is not None
+            assert formats.of(stored.content).name == "toy"
