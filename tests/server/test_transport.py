@@ -1,9 +1,13 @@
-"""Who closes the socket first after connection.close-ok, in simulated time."""
+"""Transport: who closes the socket first after connection.close-ok, in simulated time; and a reset by the peer."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 
+import penstock
+from penstock.config import NO_FLOW_LOG, Settings
 from penstock.server import transport
 from penstock.wire.amqp091 import spec
 from tests.support.sim_client import Client
@@ -88,3 +92,15 @@ def test_beyond_the_bound_of_sockets_whose_connection_is_over_the_next_one_is_cl
         assert (first.lost, second.lost) == (False, True)
 
     simulate(4, close_many)
+
+
+async def test_a_broker_stops_although_a_peer_has_reset_its_connection_in_the_same_moment() -> None:
+    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_FLOW_LOG)) as broker:
+        loop = asyncio.get_running_loop()
+        peer = socket.create_connection(broker.addresses[0])
+        peer.setblocking(False)
+        await loop.sock_sendall(peer, b"AMQP\x00\x00\x09\x01")
+        await loop.sock_recv(peer, 1)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()  # A reset, of which the broker's event loop does not know yet.
+    assert broker.driver.connections == {}

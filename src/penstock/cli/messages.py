@@ -32,7 +32,7 @@ from penstock.errors import ConfigError
 if TYPE_CHECKING:
     from penstock.client.content import Delivery
     from penstock.client.publisher import Progress, Publisher
-    from penstock.wire.amqp091.codec import Properties
+    from penstock.content.properties import Properties
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -87,7 +87,7 @@ def publish(
     """
     from penstock.client.errors import Timeout
     from penstock.client.publisher import Publisher
-    from penstock.wire.amqp091.codec import Properties
+    from penstock.content.properties import Properties
 
     with report_errors(), _interruptible():
         if bodies and (file is not None or whole):

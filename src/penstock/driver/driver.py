@@ -35,7 +35,6 @@ from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.protocol_header import HeaderReader
 from penstock.protocols.common.refusal_log import Refusals
 from penstock.protocols.common.single_publish import SinglePublish
-from penstock.protocols.message_formats import add_message_formats
 from penstock.setting_names.escapes import printable
 
 PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
@@ -76,13 +75,14 @@ class BrokerDriver:
         self.connection_limits = policy
         self.users = users
         self.control = ControlApi(self, broker, version)
-        add_message_formats(broker.formats)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
         self.protocols = standard_protocols() if protocols is None else protocols
+        for protocol in self.protocols:
+            broker.formats.add(protocol.message_format())
         self.node: str = "penstock@localhost"
         """Name of this node; the event loop knows the host's name."""
         self.publications: list[SinglePublish] = []

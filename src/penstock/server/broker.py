@@ -27,6 +27,7 @@ from penstock.flow.work import Steps
 from penstock.management.flow_log_records import Recorder
 from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.engine import Protocol
 from penstock.server.event_loop import EventLoop
 from penstock.server.flowlog import FlowLog
 from penstock.server.host_memory import memory_bytes, open_files
@@ -51,8 +52,8 @@ class Broker:
 
     `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory for durable data (None
     keeps everything in memory). `http` is HOST:PORT of the HTTP API (None disables it). With `standby` the broker waits
-    while another one has the store. `settings` holds everything else. Raises StartError if a port or the directory is
-    in use, StoreError for an invalid store.
+    while another one has the store. `protocols` are those of the listeners (None: the standard ones). `settings` holds
+    everything else. Raises StartError if a port or the directory is in use, StoreError for an invalid store.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Broker:
         settings: Settings | None = None,
         http: str | None = None,
         standby: bool = False,
+        protocols: list[Protocol] | None = None,
     ) -> None:
         self.settings = settings or Settings()
         listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
@@ -86,7 +88,7 @@ class Broker:
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners: host and port."""
-        self.driver = self._make_driver()
+        self.driver = self._make_driver(protocols)
 
     @property
     def url(self) -> str:
@@ -233,7 +235,7 @@ class Broker:
             return None
         return FlowLog(place, settings.flow_log_files, settings.flow_log_file_bytes)
 
-    def _make_driver(self) -> BrokerDriver:
+    def _make_driver(self, protocols: list[Protocol] | None) -> BrokerDriver:
         settings = self.settings
         core = Core(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
@@ -262,7 +264,7 @@ class Broker:
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
         driver = BrokerDriver(
-            core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__
+            core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__, protocols
         )
         driver.node = f"penstock@{socket.gethostname()}"
         return driver

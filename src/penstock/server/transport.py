@@ -88,7 +88,7 @@ class Transport(asyncio.BufferedProtocol):
             self.eof_received()
         if self._leaving is not None:
             self._leaving.cancel()
-            self.event_loop.leaving.discard(self)
+        self.event_loop.leaving.discard(self)
         self.event_loop.lost(self, ENDED if exc is None else RESET)
         self._socket = None
 
@@ -169,7 +169,11 @@ class Transport(asyncio.BufferedProtocol):
 
     def _close_our_side(self) -> None:
         if self._socket is not None and not self._socket.is_closing():
-            self._socket.write_eof()
+            try:
+                self._socket.write_eof()
+            except OSError:  # The peer has reset the connection, and the event loop has not seen it yet.
+                self.abort()
+                return
             self._leaving = self.event_loop.loop.call_later(LEAVING_S, self.abort)
 
     def abort(self) -> None:

@@ -11,12 +11,14 @@ frames of that channel are ignored until close-ok.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
+from penstock.core.message_format import MessageFormat
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, NotImplementedHere
 from penstock.protocols.amqp091 import handshake
@@ -28,6 +30,7 @@ from penstock.protocols.amqp091.dispatch import channel_method, connection_metho
 from penstock.protocols.amqp091.frame_reader import FrameReader
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.amqp091.malformed import Malformed
+from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp091.teardown import ChannelTeardown
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -37,11 +40,13 @@ from penstock.protocols.common.services import Services
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 
+NAME: Final = "AMQP 0-9-1"
+
 
 class Amqp091(Protocol):
     """AMQP 0-9-1 with RabbitMQ's extensions."""
 
-    name = "AMQP 0-9-1"
+    name = NAME
 
     def accepts(self, start: bytes) -> bool:
         """See `Protocol.accepts`."""
@@ -50,6 +55,10 @@ class Amqp091(Protocol):
     def engine(self, connection: Connection) -> ProtocolEngine:
         """See `Protocol.engine`."""
         return Amqp091Engine(connection)
+
+    def message_format(self) -> MessageFormat:
+        """See `Protocol.message_format`."""
+        return Amqp091Format()
 
     def header(self) -> bytes:
         """See `Protocol.header`."""
@@ -140,7 +149,7 @@ class Amqp091Engine(ProtocolEngine):
     def details(self) -> dict[str, object]:
         """See `ProtocolEngine.details`."""
         return {
-            "protocol": Amqp091.name,
+            "protocol": NAME,
             "channel_max": self.channel_max,
             "frame_max": int(self.frame_max),
             "timeout": self.heartbeat_s,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from penstock.core.consume.session import Session
+from penstock.core.message_format import MessageFormat
 from penstock.errors import BrokerError
 
 if TYPE_CHECKING:
@@ -136,6 +137,10 @@ class Protocol:
 
     def engine(self, connection: Connection) -> ProtocolEngine:
         """Return the engine of a new connection; it receives the input from its first octet on."""
+        raise NotImplementedError
+
+    def message_format(self) -> MessageFormat:
+        """Return the format of its messages; those of the broker itself are in the first protocol's."""
         raise NotImplementedError
 
     def header(self) -> bytes:
