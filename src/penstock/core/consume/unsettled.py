@@ -258,16 +258,23 @@ class UnsettledDeliveries:
 
     def _accept_part(self, batch: Batch, last: i64, now: float) -> None:
         messages = batch.messages
+        size: i64 = len(messages)
+        end = last - batch.first + 1
+        # Count the smaller part: the accepted one, or the rest.
+        rest = end > size - end
+        index = end if rest else 0
+        stop = size if rest else end
         count: i64 = 0
         charge: i64 = 0
-        end = last - batch.first + 1
-        index: i64 = 0
-        while index < end:
+        while index < stop:
             message = messages[index]
             if message is not None:
                 charge += message.charge
                 count += 1
             index += 1
+        if rest:
+            count = batch.left - count
+            charge = batch.charge - charge
         queue = batch.consumer.queue
         if queue.tracks_removals:
             queue.release(messages[:end], now)
