@@ -69,15 +69,43 @@ class ConsumerList:
         self.size -= 1
 
 
+class Round:
+    """One round of a ring of consumers: each gets the same share of the messages that were there at its start."""
+
+    __slots__ = ("share",)
+
+    def __init__(self) -> None:
+        self.share: i64 = 0
+        """Messages for each consumer; 0 before the first round."""
+
+    def begin(self, available: i64, consumers: i64) -> None:
+        """Begin a round: divide the messages, at least one for each."""
+        self.share = available // consumers if available > consumers else 1
+
+
 class RoundRobin(ConsumerList):
-    """Consumers of the same priority that may have credit, in round-robin order."""
+    """Consumers of the same priority that may have credit, in round-robin order.
+
+    A round begins when it is the turn of the first consumer of the ring.
+    """
 
     def __init__(self, priority: i64) -> None:
         super().__init__()
         self.priority: i64 = priority
         self.next: Consumer | None = None
-        self.share: i64 = 0
-        """Messages for each in this round, which ends when the next consumer is the first."""
+        """The consumer whose turn it is."""
+        self.round = Round()
+
+    def next_share(self, available: i64) -> i64:
+        """Return the share of the next consumer; the round begins if it is the first one's turn."""
+        if self.next is self.first or self.round.share == 0:
+            self.round.begin(available, self.size)
+        return self.round.share
+
+    def finish_turn(self) -> None:
+        """Pass the turn to the following consumer."""
+        assert self.next is not None
+        self.next = self.next.after
 
     def join(self, consumer: Consumer) -> None:
         """Insert a consumer right before the next one: the last in turn (as in RabbitMQ)."""

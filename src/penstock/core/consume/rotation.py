@@ -176,13 +176,12 @@ def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | No
             return None
         consumer = rank.next
         assert consumer is not None
-        if consumer is rank.first or rank.share == 0:
-            rank.share = available // rank.size if available > rank.size else 1
+        share = rank.next_share(available)
         room = consumer.credit_left(now)
         if room > 0 and (consumer.woken or not _yields_to_waiting(consumer)):
             consumer.woken = False
-            rank.next = consumer.after
-            return ConsumerSlot(consumer, room if room < rank.share else rank.share)
+            rank.finish_turn()
+            return ConsumerSlot(consumer, room if room < share else share)
         _park(rotation, consumer, now)
 
 
