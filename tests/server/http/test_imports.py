@@ -90,3 +90,23 @@ def test_imports_of_19_000_queues_are_made_and_more_than_20_000_things_refused(s
 def test_a_second_import_of_the_same_changes_nothing(web: Web) -> None:
     for _ in range(2):
         web.do("POST", "/definitions", {"queues": QUEUES[:3]})
+
+
+async def test_names_and_arguments_that_no_client_can_be_sent_are_refused_with_their_place() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+
+        def refused(**section: Any) -> str:
+            return str(web.do("POST", "/definitions", json.dumps(section).encode(), status=400).json["reason"])
+
+        def go() -> None:
+            long = refused(queues=[{"vhost": "/", "name": "q" * 256}])
+            assert "has 256 octets; the most is 255" in long
+            large = refused(queues=[{"vhost": "/", "name": "q", "arguments": {"x-max-priority": 1 << 64}}])
+            assert "18446744073709551616 does not fit a signed integer of 64 bits" in large
+            bound = {"vhost": "/", "source": "amq.topic", "destination": "q", "destination_type": "queue"}
+            key = refused(queues=[{"vhost": "/", "name": "q"}], bindings=[{**bound, "routing_key": "k" * 256}])
+            assert "routing key" in key
+            assert broker.driver.broker.vhosts["/"].queues == {}
+
+        await asyncio.to_thread(go)
