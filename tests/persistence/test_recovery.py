@@ -125,7 +125,7 @@ class Lives(RuleBasedStateMachine):
             content = b"%d" % self.count
             route = self.house.route(*where, priority, persistent)
             charge = LARGE if large else 300
-            if route.is_durable is not None:
+            if route.stored_queue is not None:
                 self.house.producer.publish_stored(route, content, charge)
             else:
                 self.house.producer.publish(route, content, charge)

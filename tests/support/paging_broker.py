@@ -76,7 +76,7 @@ class PagedHouse:
         publisher = producer or self.producers[name]
         if persistent:
             route = route.persistent()
-        if route.is_durable is not None:
+        if route.stored_queue is not None:
             publisher.publish_stored(route, content, charge)
         else:
             publisher.publish(route, content, charge)

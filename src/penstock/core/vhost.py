@@ -17,7 +17,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.routing.route import Route
+from penstock.core.routing.route import Route, RouteTarget, through_exchanges
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import BindingsTeardown
@@ -409,19 +409,20 @@ class VirtualHost:
         ResourceError (506) if it visits or reaches too much.
         """
         name = route.envelope.exchange
-        route.checks_delivery_mode = self.gates.broker.journal is not None
+        stores = self.gates.broker.journal is not None
         if name == "":
-            route.gates = []
-            route.set_queues(self._named(route), [], self.epoch, self.era)
+            route.set_target(RouteTarget(self._named(route)), stores, self.epoch, self.era)
             return
         exchange = self.exchange(name)
         if exchange.internal and not from_within:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
         search = self._route_lookup(exchange, route, headers)
-        route.control = name == CONTROL_EXCHANGE
-        route.by_headers = search.by_headers
-        route.gates = [] if route.control else exchange.gates
-        route.set_queues(search.queues(), search.through, self.epoch, self.era)
+        target = through_exchanges(search.queues(), search.through, search.by_headers)
+        if name == CONTROL_EXCHANGE:
+            target.control = True
+        else:
+            target.gates = exchange.gates
+        route.set_target(target, stores, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:
         """Return the queues that the routing keys name in the default exchange."""

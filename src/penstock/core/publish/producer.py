@@ -133,7 +133,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
         """Handle a persistent publish to a single durable queue: as `publish`, and record it in the journal."""
-        queue = route.is_durable
+        queue = route.stored_queue
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
             messages = queue.messages + 1
@@ -172,7 +172,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             row.queue.append(route.envelope, content, charge, self.broker.now)
             self.broker.schedule_delivery(row.queue)
             self.confirms.published += 1
-            if route.is_durable is not None:
+            if route.stored_queue is not None:
                 self.await_disk(self.confirms.published)
             row.join(self.confirms.published, charge)
             return

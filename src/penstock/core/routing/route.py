@@ -21,28 +21,67 @@ VARIANTS_MAX: Final = 1024
 """Variants of one route by time to live that are cached; at the limit all are dropped and created again."""
 
 
+class RouteTarget:
+    """The outcome of one lookup: where a publish goes, for a route and all its variants. It never changes."""
+
+    __slots__ = ("queues", "exchanges", "gates", "control", "by_headers", "versions")
+
+    def __init__(self, queues: list[Queue]) -> None:
+        self.queues = queues
+        self.exchanges: list[Exchange] = []
+        """The exchanges that took part in the lookup; none for the default exchange."""
+        self.gates: list[Gate] = []
+        """Gates of the address; empty for most."""
+        self.control: bool = False
+        """True if it is the broker itself (control operations)."""
+        self.by_headers: bool = False
+        """True if the queues depend on each message's headers, so that nothing may be cached."""
+        self.versions: i64 = 0
+        """Sum of the exchanges' versions; versions only grow, so an equal sum means that none has changed."""
+
+    def is_current(self) -> bool:
+        """Return whether a lookup would find the same, as far as the exchanges tell."""
+        return bool(self.exchanges) and _versions(self.exchanges) == self.versions
+
+
+def through_exchanges(queues: list[Queue], exchanges: list[Exchange], by_headers: bool) -> RouteTarget:
+    """Return the target that a lookup has found through these exchanges, at least one."""
+    target = RouteTarget(queues)
+    target.exchanges = exchanges
+    target.versions = _versions(exchanges)
+    target.by_headers = by_headers
+    return target
+
+
+UNRESOLVED: Final = RouteTarget([])
+"""The target of a route before its first lookup."""
+
+
 class Route:
-    """The queues that a publish reaches, and the topology epoch of the lookup."""
+    """A publish address with the target of its last lookup, and what the fast path of a publish needs of it.
+
+    `set_target` computes four attributes, which stay as they are until the next lookup:
+
+    - `single_queue` and `stored_queue`: the one queue of the fast path. At most one of them is set. The frame reader
+      chooses the fast path by them, with one comparison each.
+    - `lane`: the deque of that queue to which its messages are appended. It depends on the priority.
+    - `checks_delivery_mode`: the frame reader does not know the journal.
+    """
 
     __slots__ = (
         "envelope",
         "mandatory",
         "copies",
-        "queues",
+        "target",
         "single_queue",
-        "epoch",
-        "by_headers",
-        "control",
-        "gates",
+        "stored_queue",
         "lane",
-        "by_priority",
-        "variants",
-        "is_durable",
         "checks_delivery_mode",
-        "_persistent",
-        "_through",
-        "_versions",
+        "epoch",
         "_era",
+        "_persistent",
+        "_by_priority",
+        "_variants",
     )
 
     def __init__(self, address: Envelope, mandatory: bool, copies: list[str] | None = None) -> None:
@@ -51,66 +90,77 @@ class Route:
         """True if an unroutable message is returned to its publisher (basic.return)."""
         self.copies = copies
         """Additional routing keys (CC and BCC) of one message; None for most."""
-        self.queues: list[Queue] = []
+        self.target: RouteTarget = UNRESOLVED
         self.single_queue: Queue | None = None
-        """The queue, if it is the only one for all headers and the address has no gates: the hot path."""
-        self.epoch: i64 = -1
-        """Topology epoch of the last check."""
-        self.by_headers: bool = False
-        """True if the queues depend on each message's headers, so that nothing may be cached."""
-        self.control: bool = False
-        """True if it leads to the broker itself (control operations)."""
-        self.gates: list[Gate] = []
-        """Gates of the address; empty for most."""
-        self.lane: deque[Message] = NOWHERE
-        """The deque of `single_queue` to which its messages are appended."""
-        self.by_priority: dict[int, Route] = {}
-        """The same route for messages with a priority (0 to 255)."""
-        self.variants: dict[tuple[int, float], Route] = {}
-        """The same route for messages with a priority and a time to live (seconds)."""
-        self.is_durable: Queue | None = None
+        """The queue, if it is the only one for all headers and the address has no gates, and stores nothing."""
+        self.stored_queue: Queue | None = None
         """As `single_queue`, if that queue stores its messages."""
+        self.lane: deque[Message] = NOWHERE
+        """The deque of the only queue to which its messages are appended."""
         self.checks_delivery_mode: bool = False
         """True if a store exists, so that the delivery mode of a message matters."""
+        self.epoch: i64 = -1
+        """Topology epoch of the last check: the number of changes in the virtual host until then."""
+        self._era: i64 = -1
+        """Number of created and deleted exchanges at the last lookup."""
         self._persistent: Route | None = None
         """The same route for persistent messages."""
-        self._through: list[Exchange] = []
-        """The exchanges that took part in the lookup."""
-        self._versions: i64 = 0
-        """Sum of their versions; versions only grow, so an equal sum means that none has changed."""
-        self._era: i64 = -1
+        self._by_priority: dict[int, Route] = {}
+        """The same route for messages with a priority (0 to 255)."""
+        self._variants: dict[tuple[int, float], Route] = {}
+        """The same route for messages with a priority and a time to live (seconds)."""
 
-    def set_queues(self, queues: list[Queue], through: list[Exchange], epoch: i64, era: i64) -> None:
-        """Set the queues found through these exchanges; `era` counts created and deleted exchanges."""
-        self.queues = queues
+    @property
+    def queues(self) -> list[Queue]:
+        """The queues that a publish reaches."""
+        return self.target.queues
+
+    @property
+    def gates(self) -> list[Gate]:
+        """Gates of the address; empty for most."""
+        return self.target.gates
+
+    @property
+    def control(self) -> bool:
+        """True if it leads to the broker itself (control operations)."""
+        return self.target.control
+
+    @property
+    def by_headers(self) -> bool:
+        """True if the queues depend on each message's headers, so that nothing may be cached."""
+        return self.target.by_headers
+
+    def set_target(self, target: RouteTarget, checks_delivery_mode: bool, epoch: i64, era: i64) -> None:
+        """Set the outcome of a lookup; `era` counts created and deleted exchanges."""
+        self.target = target
+        self.checks_delivery_mode = checks_delivery_mode
         self.epoch = epoch
-        self._through = through
-        self._versions = _versions(through)
         self._era = era
-        self.by_priority.clear()
-        self.variants.clear()
+        self._by_priority.clear()
+        self._variants.clear()
         self._persistent = None
         self.single_queue = None
-        self.is_durable = None
+        self.stored_queue = None
         self.lane = NOWHERE
         address = self.envelope
-        if len(queues) == 1 and not self.by_headers and not self.gates and address.ttl_s == NEVER:
-            if address.persistent and queues[0].storage is not None:
-                self.is_durable = queues[0]
+        if len(target.queues) == 1 and not target.by_headers and not target.gates and address.ttl_s == NEVER:
+            queue = target.queues[0]
+            if address.persistent and queue.storage is not None:
+                self.stored_queue = queue
             else:
-                self.single_queue = queues[0]
-            self.lane = queues[0].ready_queue.ready_for(address.priority)
+                self.single_queue = queue
+            self.lane = queue.ready_queue.ready_for(address.priority)
 
     def single_queue_for(self) -> Queue | None:
         """Return the only queue of a message, whether it is stored or not; None if there are several or none."""
-        queue = self.is_durable
+        queue = self.stored_queue
         if queue is not None and queue.storage is not None and not queue.storage.vhost_usage.all_open:
             return None
         return self.single_queue if queue is None else queue
 
     def is_current(self, epoch: i64, era: i64) -> bool:
         """Return whether it is resolved and still valid: no later change concerned it."""
-        if self._era != era or not self._through or _versions(self._through) != self._versions:
+        if self._era != era or not self.target.is_current():
             return False
         self.epoch = epoch
         return True
@@ -128,10 +178,10 @@ class Route:
         """Return the same route for messages with this priority; 0 is as if they had none."""
         if priority == self.envelope.priority:
             return self
-        found = self.by_priority.get(int(priority))
+        found = self._by_priority.get(int(priority))
         if found is None:
             found = self._made_for(priority, self.envelope.ttl_s, self.envelope.persistent)
-            self.by_priority[int(priority)] = found
+            self._by_priority[int(priority)] = found
         return found
 
     def variant(self, priority: i64, ttl_s: float) -> Route:
@@ -139,21 +189,17 @@ class Route:
         if ttl_s == self.envelope.ttl_s:
             return self.with_priority(priority)
         key = (int(priority), ttl_s)
-        found = self.variants.get(key)
+        found = self._variants.get(key)
         if found is None:
-            if len(self.variants) >= VARIANTS_MAX:
-                self.variants.clear()
+            if len(self._variants) >= VARIANTS_MAX:
+                self._variants.clear()
             found = self._made_for(priority, ttl_s, self.envelope.persistent)
-            self.variants[key] = found
+            self._variants[key] = found
         return found
 
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
         found = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
-        found.checks_delivery_mode = self.checks_delivery_mode
-        found.by_headers = self.by_headers
-        found.control = self.control
-        found.gates = self.gates
-        found.set_queues(self.queues, [], self.epoch, self._era)
+        found.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)
         return found
 
 

@@ -272,7 +272,7 @@ class FrameReader:
         content = data[head:end]
         if route.single_queue is not None:
             channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
-        elif route.is_durable is not None:
+        elif route.stored_queue is not None:
             channel.producer.publish_stored(route, content, size - FIXED_OCTETS + body + OVERHEAD)
         else:
             try:
