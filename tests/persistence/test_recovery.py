@@ -189,10 +189,11 @@ class Lives(RuleBasedStateMachine):
         """A purge of so many that they leave the store in turns that come, and are answered afterwards."""
         queue = self.house.queues[name]
         messages = [each for each in queue.ready_queue.messages() if isinstance(each, StoredMessage) and each.group]
+        before = self.house.broker.durable_changes.durable_declarations
         queue.purge(self.now, at_once=0)
         self.purged.setdefault(name, []).extend(messages)
         self.asked.append(PurgeAnswer(name, {message.content for message in messages}))
-        self.house.journal.wait_for_change(DurableCallback(self.asked[-1].tell))
+        self.house.journal.wait_for_change(DurableCallback(self.asked[-1].tell), before)
 
     @rule()
     def slice(self) -> None:

@@ -203,8 +203,8 @@ class EventLoop:
         self.schedule()
         return known
 
-    async def on_disk(self) -> None:
-        """Wait until everything so far is durable; without a store that is at once.
+    async def on_disk(self, before: int) -> None:
+        """Wait until the changes after the first `before` ones are durable; without a store that is at once.
 
         Raises TimeoutError after the broker's hold deadline.
         """
@@ -212,7 +212,7 @@ class EventLoop:
         if journal is not None:
             known = self.loop.create_future()
             awaiting = DurableCallback(partial(_wake, known))
-            journal.wait_for_change(awaiting)
+            journal.wait_for_change(awaiting, before)
             self.schedule()
             try:
                 patience_s = self.driver.broker.defaults.hold_deadline_s or None

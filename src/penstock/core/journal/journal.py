@@ -208,9 +208,11 @@ class Journal:
         self.open.listeners.append(awaiting)
         self.open.urgent = True
 
-    def wait_for_change(self, awaiting: DurabilityListener) -> None:
-        """Like `wait`, after a change. If that was a large purge, wait for the end of its removal first."""
-        if not self.removals.wait(awaiting):
+    def wait_for_change(self, awaiting: DurabilityListener, before: i64) -> None:
+        """Like `wait`, for the changes after the first `before` ones. If one is a large purge, wait for the end of its
+        removal first.
+        """
+        if not self.removals.wait(awaiting, before):
             self.wait(awaiting)
 
     def cancel_wait(self, awaiting: DurabilityListener) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
+
 from penstock.core.journal.group import DurabilityListener
 
 if TYPE_CHECKING:
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 class Removal:
     """The removal of one purge."""
 
-    __slots__ = ("removals", "listeners")
+    __slots__ = ("removals", "change", "listeners")
 
-    def __init__(self, removals: Removals) -> None:
+    def __init__(self, removals: Removals, change: i64) -> None:
         self.removals = removals
+        self.change: i64 = change
+        """Number of the durable change that it belongs to."""
         self.listeners: list[DurabilityListener] = []
         """Listeners that wait for its end, and for the disk afterwards."""
 
@@ -38,33 +42,29 @@ class Removals:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._under_way: dict[Removal, None] = {}
-        self._begun: Removal | None = None
-        """The latest one, until a listener waits for it."""
+        """In the order of their changes."""
 
     def begin(self) -> Removal:
-        """Begin a removal; the next call of `wait` waits for it."""
-        removal = Removal(self)
+        """Begin a removal, after its change was recorded."""
+        removal = Removal(self, self._journal.durable_changes.durable_declarations)
         self._under_way[removal] = None
-        self._begun = removal
         return removal
 
     def finish(self, removal: Removal) -> None:
         """Have the listeners of a removal wait for the disk."""
         del self._under_way[removal]
-        if self._begun is removal:
-            self._begun = None
         self._journal.open.urgent = True
         for listener in removal.listeners:
             self._journal.wait(listener)
 
-    def wait(self, listener: DurabilityListener) -> bool:
-        """Wait for the removal that the present operation has begun; false if it has begun none."""
-        removal = self._begun
-        self._begun = None
-        if removal is None:
-            return False
-        removal.listeners.append(listener)
-        return True
+    def wait(self, listener: DurabilityListener, before: i64) -> bool:
+        """Wait for the latest removal of a change after the first `before` ones; false if there is none."""
+        for removal in reversed(self._under_way):
+            if removal.change > before:
+                removal.listeners.append(listener)
+                return True
+            break
+        return False
 
     def is_awaited_by(self, listener: DurabilityListener) -> bool:
         """Return whether a listener waits for a removal, not yet for the disk."""

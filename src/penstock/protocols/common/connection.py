@@ -165,7 +165,7 @@ class Connection(Worker):
     def await_change(self, declared: i64) -> None:
         """Hold the output back if a durable declaration or deletion followed the first `declared` ones."""
         if self.broker.durable_changes.durable_declarations != declared and self.durable is not None:
-            self.durable.replies.wait()
+            self.durable.replies.wait(declared)
 
     def await_deliveries(self) -> None:
         """Hold the output back until everything so far is durable, because of its deliveries."""

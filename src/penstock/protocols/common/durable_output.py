@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
+
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.errors import InternalError
 from penstock.flow.timers import NEVER, TimerHandler
@@ -35,8 +37,8 @@ class DurableReplies(TimerHandler, DurabilityListener):
         self._since: float = 0.0
         """Time of the last reply sent, or of the first that waits: seconds of the broker's clock."""
 
-    def wait(self) -> None:
-        """Hold the replies back until everything so far is durable."""
+    def wait(self, before: i64) -> None:
+        """Hold the replies back until everything so far is durable: the changes after the first `before` ones."""
         broker = self.connection.broker
         journal = broker.journal
         if journal is None:
@@ -47,7 +49,7 @@ class DurableReplies(TimerHandler, DurabilityListener):
             if patience_s > 0:
                 broker.timers.add(self, broker.now + patience_s)
         self.waiting += 1
-        journal.wait_for_change(self)
+        journal.wait_for_change(self, before)
 
     def on_durable(self, group: JournalGroup) -> None:
         """See `DurabilityListener.on_durable`."""

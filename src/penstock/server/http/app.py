@@ -208,7 +208,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             finally:
                 request.end()
             if promises.durable_declarations != declared:
-                await _on_disk(event_loop)
+                await _on_disk(event_loop, declared)
             if not room:
                 answer.headers["Connection"] = "close"
             return answer
@@ -239,10 +239,13 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
     return refuse
 
 
-async def _on_disk(event_loop: EventLoop) -> None:
-    """Wait until everything so far is durable. Raises HttpError (503) after the broker's hold deadline."""
+async def _on_disk(event_loop: EventLoop, before: int) -> None:
+    """Wait until the changes after the first `before` ones are durable.
+
+    Raises HttpError (503) after the broker's hold deadline.
+    """
     try:
-        await event_loop.on_disk()
+        await event_loop.on_disk(before)
     except TimeoutError:
         broker = event_loop.driver.broker
         fault = broker.gates.disk.fault
