@@ -50,6 +50,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher, recheck_roads
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry
 from penstock.core.queue.length_limit import limit
+from penstock.core.queue.losses import UnreportedLosses
 from penstock.core.queue.paging_setup import apply_queue_settings
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -95,6 +96,7 @@ class Broker(Dispatcher):
         self.defaults = defaults
         """The broker's present default settings."""
         self.turns = Turns(self.timers)
+        self.losses = UnreportedLosses()
         self.closed_session_budget = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)

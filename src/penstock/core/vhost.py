@@ -135,7 +135,7 @@ class VirtualHost:
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
         check(name, settings, features, self.gates.broker.journal)
         check_writable(self.gates.broker.journal, durable and owner is None)
-        queue = Queue(self.name, name, settings, self.turns, features)
+        queue = Queue(self.name, name, settings, self.turns, self.gates.broker.losses, features)
         queue.arguments = arguments
         queue.durable = durable
         queue.auto_delete = auto_delete
@@ -161,7 +161,7 @@ class VirtualHost:
         A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
         settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}))
-        queue = Queue(self.name, address, settings, self.turns, Features())
+        queue = Queue(self.name, address, settings, self.turns, self.gates.broker.losses, Features())
         queue.auto_delete = True
         self.replies[address] = queue
         self.gates.attach_queue(queue)

@@ -190,10 +190,7 @@ class BrokerDriver:
 
     def tick(self) -> None:
         """Write the reports of each second: losses by overflow policies, and the flow log's samples."""
-        losing = self.broker.turns.losing
-        for _ in range(min(len(losing), LOSING_AT_ONCE)):
-            queue = losing.pop()
-            assert isinstance(queue, Queue)
+        for queue in self.broker.losses.take(LOSING_AT_ONCE):
             if queue.counters.unreported_dropped or queue.counters.unreported_refused:
                 self.log(log_messages.dropped(queue))
             if queue.counters.unreported_dead_letters:

@@ -35,7 +35,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import Chores
-from penstock.flow.gate import Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.gate import Gate, GateTransition, Waiter
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 
 SCALE: Final = 64
@@ -78,8 +78,6 @@ class Turns:
         """True if a waiter may have a turn now."""
         self.transitions: list[GateTransition] = []
         """Gates that closed or opened since the broker last took the list, in order."""
-        self.losing: list[GateOwner] = []
-        """Owners of gates whose overflow policy dropped or refused messages that are not reported yet, each once."""
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""

@@ -65,7 +65,7 @@ class VhostRestorer:
         for remarks in (problem, other):
             if remarks:
                 self.remarks.append(f"vhost '{vhost.name}', {remarks}")
-        queue = Queue(vhost.name, name, settings, self.broker.turns, features)
+        queue = Queue(vhost.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
         queue.durable = True
         queue.auto_delete = auto_delete
@@ -108,6 +108,8 @@ class VhostRestorer:
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
         """Return a placeholder for a queue that was transient or deleted."""
-        queue = Queue(vhost.name, name, resolve(name, {}, Defaults()), self.broker.turns, Features())
+        queue = Queue(
+            vhost.name, name, resolve(name, {}, Defaults()), self.broker.turns, self.broker.losses, Features()
+        )
         queue.deleted = True
         return queue

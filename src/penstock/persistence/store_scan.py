@@ -61,7 +61,8 @@ class StoreScanner(RowContext):
             return None
         found = self._queues.get(key)
         if found is None:
-            found = Queue("", str(key), resolve("", {}, Defaults()), self._broker.turns, Features())
+            broker = self._broker
+            found = Queue("", str(key), resolve("", {}, Defaults()), broker.turns, broker.losses, Features())
             found.set_storage(QueueStorage(self._journal, found, number))
             self._queues[key] = found
         return found

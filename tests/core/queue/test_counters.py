@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from penstock.core.queue.counters import QueueCounters
+from penstock.core.queue.losses import UnreportedLosses
 
 
 def test_counters_have_losses_to_report_until_they_are_reported() -> None:
-    counters = QueueCounters()
+    counters = QueueCounters(UnreportedLosses())
     assert not counters.has_unreported()
     counters.count_drop()
     counters.count_refusal(True)
@@ -18,14 +19,14 @@ def test_counters_have_losses_to_report_until_they_are_reported() -> None:
 
 
 def test_counters_of_a_refusal_that_only_its_publisher_hears_of_have_nothing_to_report() -> None:
-    counters = QueueCounters()
+    counters = QueueCounters(UnreportedLosses())
     counters.count_refusal(False)
     assert counters.refused == 1
     assert not counters.has_unreported()
 
 
 def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
-    counters = QueueCounters()
+    counters = QueueCounters(UnreportedLosses())
     counters.count_expiry()
     counters.count_dead_letter()
     assert (counters.expired, counters.dead_lettered) == (1, 1)

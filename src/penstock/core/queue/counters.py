@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from penstock.core.queue.losses import UnreportedLosses
+
 
 class QueueCounters:
     """Counters of one queue. Depth and settlements are counted by the queue itself, on its hot path."""
 
     __slots__ = (
+        "losses",
         "dropped",
         "expired",
         "refused",
@@ -22,7 +25,9 @@ class QueueCounters:
         "sampled_open",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, losses: UnreportedLosses) -> None:
+        self.losses = losses
+        """The list of queues to report."""
         self.dropped: i64 = 0
         self.expired: i64 = 0
         self.refused: i64 = 0

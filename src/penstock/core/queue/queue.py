@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from penstock.core.journal.group import QueueStorage
     from penstock.core.publish.dead_letters import DeadLetterPublisher
     from penstock.core.queue.length_limit import Length
+    from penstock.core.queue.losses import UnreportedLosses
     from penstock.core.queue.pager import QueuePager
     from penstock.flow.chores import Chore
 
@@ -77,15 +78,19 @@ class Queue(GateOwner):
     scheduled: bool = False
     coming_back: i64 = 0
     """Messages being requeued; they still count as unacknowledged."""
+    owner: object = None
+    """The connection of an exclusive queue; None for all others."""
 
-    def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns, features: Features) -> None:
+    def __init__(
+        self, vhost: str, name: str, settings: Settings, turns: Turns, losses: UnreportedLosses, features: Features
+    ) -> None:
         self.turns = turns
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Bytes in memory."""
         self.pager: QueuePager | None = None
         """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
-        self.counters = QueueCounters()
+        self.counters = QueueCounters(losses)
         self.returning: dict[BulkRequeue, None] = {}
         """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
         self.settling: Chore | None = None
@@ -101,8 +106,6 @@ class Queue(GateOwner):
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
         """Charge of its arguments in the metadata memory."""
-        self.owner: object = None
-        """The connection of an exclusive queue; None for all others."""
         self.gate = Gate("queue", name, turns.transitions)
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
@@ -495,7 +498,7 @@ class Queue(GateOwner):
     def _schedule_loss_report(self) -> None:
         """Have the loss that is about to be counted reported, with those that follow until the report."""
         if not self.counters.has_unreported():
-            self.turns.losing.append(self)
+            self.counters.losses.add(self)
 
     # Thresholds
 
