@@ -148,7 +148,7 @@ class DiskText(GateText):
     shows_cause = True
 
     def subject(self, gate: Gate) -> str:
-        """Texts by key of `key_of`."""
+        """See `GateText.subject`."""
         vhost = self.vhost(gate)
         return "[ms(store)]" if vhost is None else f"[vh(/{vhost.removeprefix('/')})/ms(store)]"
 
@@ -221,7 +221,7 @@ TEXTS: Final[dict[str, GateText]] = {
     FREE_SPACE: FreeSpaceText(),
     STORE_FAILURE: StoreFailureText(),
 }
-"""By key of `key_of`."""
+"""Texts by key of `key_of`."""
 ANY: Final = GateText()
 
 
