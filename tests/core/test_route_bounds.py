@@ -4,7 +4,6 @@ import pytest
 
 from penstock.core.broker import Broker
 from penstock.core.routing.copies import COPIES_MAX, route_with_copies
-from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
 from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
 from penstock.core.settings.queue_settings import Defaults
@@ -98,58 +97,3 @@ def test_a_message_names_no_more_copies_than_the_bound() -> None:
     assert route_with_copies(route, {"CC": keys}) is not None
     with pytest.raises(PreconditionFailed, match=f"hold {COPIES_MAX + 1} routing keys; {COPIES_MAX} is the most"):
         route_with_copies(route, {"CC": keys, "BCC": ["one more"]})
-
-
-def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:
-    exchange(vhost, "h", "headers")
-    queue(vhost, "q")
-    queue(vhost, "other")
-    for number in range(10_000):
-        vhost.bind("h", vhost.queue("other"), None, "", {"x-match": "all", "kind": number, "colour": "red"})
-    vhost.bind("h", vhost.queue("q"), None, "", {"x-match": "any", "kind": 10_001, "size": 2})
-    work = vhost.gates.broker.work
-    before = work.done
-    assert [each.name for each in resolve(vhost, "h", "", {"size": 2, "colour": "red"}).queues] == ["q"]
-    assert work.done - before <= 10 // VISITS_A_UNIT
-
-
-def test_demands_are_found_as_if_each_were_asked() -> None:
-    arguments: list[dict[str, object]] = [
-        {},
-        {"x-match": "any"},
-        {"a": 1},
-        {"a": None},
-        {"a": True},
-        {"a": "1"},
-        {"a": b"1"},
-        {"a": 1, "b": 2},
-        {"x-match": "any", "a": 1, "b": 2},
-        {"x-match": "any", "a": None, "b": 2},
-        {"x-match": "all-with-x", "x-a": 1, "a": 1},
-        {"x-match": "any-with-x", "x-a": 1},
-        {"a": [1, "2"], "b": {"c": 1.5}},
-    ]
-    messages: list[dict[str, object]] = [
-        {},
-        {"a": 1},
-        {"a": "1"},
-        {"a": True},
-        {"a": None},
-        {"b": 2},
-        {"a": 1, "b": 2},
-        {"x-a": 1},
-        {"x-a": 1, "a": 1},
-        {"a": [1, "2"], "b": {"c": 1.5}},
-    ]
-    demands: HeaderMatchIndex[int] = HeaderMatchIndex()
-    for number, each in enumerate(arguments):
-        demands.add(number, HeaderMatch(each))
-    for headers in messages:
-        found: list[int] = []
-        demands.match(headers, found, 1000)
-        assert sorted(found) == [n for n, each in enumerate(arguments) if HeaderMatch(each).matches(headers)]
-    for number in range(len(arguments)):
-        demands.discard(number)
-    left: list[int] = []
-    assert demands.match({"a": 1, "b": 2}, left, 1000) == 3
-    assert left == []

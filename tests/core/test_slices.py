@@ -1,4 +1,4 @@
-"""Long work of sessions, dead letters and cursors: done in slices, and nothing of it is seen half done."""
+"""Many deliveries that are returned or rejected at once: settled for their consumer, and done in slices."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import pytest
 
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
 from penstock.core.queue.queue import Queue
-from penstock.errors import NotFound, PreconditionFailed
+from penstock.errors import PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE
 from tests.support.broker_fixture import House
@@ -177,43 +176,3 @@ def test_many_refused_deliveries_die_a_slice_a_turn() -> None:
     most = UNITS_A_TURN // (LETTER_UNITS + TARGET_UNITS) + 1
     assert max(after - before for before, after in pairwise(dead)) <= most
     assert (dead[-1], house.depth("q")) == (MANY, 0)
-
-
-def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
-    house = Full(1000, x_dead_letter_exchange="all")
-    house.vhost.declare_exchange("all", "fanout", {}, False, False, False)
-    for number in range(99):
-        house.queue(f"d{number}", capacity_messages=10_000)
-        house.vhost.bind("all", house.vhost.queues[f"d{number}"], None, "", {})
-    house.deliver_all()
-    house.session.unsettled.settle_tag(0, True, Outcome.REJECTED, house.broker.now)
-    house.broker.run(1000)
-    assert house.depth("d98") == UNITS_A_TURN // (LETTER_UNITS + 99 * TARGET_UNITS) + 1
-
-
-def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:
-    count = 2 * UNITS_A_TURN * SETTLED_A_UNIT
-    house = Full(count)
-    cursor = Cursor("/", "c")
-    cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
-    assert cursor.settle("q", count - 5, house.broker.now) == count - 5
-    left = house.depth("q")
-    assert left == count - AT_ONCE
-    assert cursor.plan("q", count - 5, 100, 1 << 30, count) == (count, 5, 5 * CHARGE)
-    while house.broker.pending():
-        house.broker.run(1000)
-        assert left - house.depth("q") <= UNITS_A_TURN * SETTLED_A_UNIT
-        left = house.depth("q")
-    assert left == 5
-
-
-def test_who_consumes_after_a_cursor_gets_nothing_that_it_has_settled() -> None:
-    house = Full()
-    cursor = Cursor("/", "c")
-    cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
-    cursor.settle("q", MANY - 5, house.broker.now)
-    cursor.delete(house.broker.now)
-    with pytest.raises(NotFound):
-        cursor.position("q")
-    assert house.consumed() == list(range(MANY - 5, MANY))
-    assert house.turns() <= 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.consumer import Consumer
 from penstock.driver.driver import BrokerDriver
-from penstock.management import definitions_export
-from penstock.management.listing import KINDS, window
+from penstock.management.listing import KINDS, consumers_steps, window
 from tests.support.driven_connection import Dialogue, make_driver
 
 
@@ -49,16 +49,18 @@ def test_a_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> 
     assert window(driver, "channels", driver.broker.vhosts["/"], 0, 99).total == 3
 
 
-def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(driver: BrokerDriver) -> None:
+MANY = 3_000
+
+
+def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
+    driver = make_driver()
     vhost = driver.broker.vhosts["/"]
-    owner = Dialogue(driver).connection
-    vhost.bind("x", vhost.declare_queue("own", {}, False, False, owner, None), None, "k", {})
-    for section, count in (("queues", 12), ("exchanges", 2), ("bindings", 12), ("vhosts", 2), ("policies", 0)):
-        for size in (1, 3, 1000):
-            found = []
-            after: int | None = 0
-            while after is not None:
-                part = definitions_export.window(driver, section, None, after, size)
-                found += definitions_export.exported(part.items, True)
-                after = part.end()
-            assert len(found) == count, (section, size)
+    channel = Dialogue(driver).connection.engine.session(1)
+    for number in range(MANY):
+        queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+        if number % 100 == 0:
+            driver.broker.consume(channel, Consumer(f"c{number}", channel, queue, False, False, 0))
+    driver.broker.work.limit = 0
+    passes = sum(1 for _ in consumers_steps(driver, None, 0, 1000))
+    assert passes >= MANY // 500
+    assert window(driver, "consumers", None, 0, 1000).total == MANY // 100

@@ -6,36 +6,34 @@ import logging
 import re
 from collections import defaultdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.gates.address_depth import AddressDepth
-from penstock.core.gates.rate_gate import RateGate
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.gate import Gate, GateTransition
-from penstock.flow.level import Level, Thresholds
-from penstock.flow.shared_limit import SharedLimit
-from penstock.flow.token_bucket import TokenBucket
-from penstock.flow.turns import Turns
-from penstock.management import log_messages
-from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 GATED = {"capacity_messages": 5, "stop_messages": 3, "resume_messages": 1}
-BOUNDED = Thresholds(Level(10, 1000), Level(8, 800), Level(7, 700))
+
+
 CHANNEL = r"con:\d+\(guest@127\.0\.0\.1:1/\)/ch:1"
+
+
 QUEUES = ("orders", "audit")
+
+
 TO_BOTH = (
     method_frame(1, spec.BASIC_PUBLISH, exchange="amq.fanout")
     + frame(spec.FRAME_HEADER, 1, encode_header(1, Properties()))
     + frame(spec.FRAME_BODY, 1, b"x")
 )
 
+
 WHAT = ["publish"] * 12 + ["get"] * 4 + ["purge", "delete", "wait", "leave"]
+
+
 OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from([*QUEUES, "both"]))
 """What happens, to which producer (or how often, or how long), and where."""
 
@@ -189,66 +187,3 @@ def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
     assert texts(driver) == [
         "[vh(/)/qu(ring)] QUE-1005 : Dropped : 1 messages, Depth : 0 bytes, 0 messages, Capacity : -1 bytes, 2 messages"
     ], "a queue that is gone has not taken its count along"
-
-
-def gates() -> dict[str, Gate]:
-    """A gate of each kind that is no queue's, closed at second 10."""
-    driver, turns = make_driver(), Turns(make_driver().broker.timers)
-    vhost, memory = SharedLimit("vhost", "sales", BOUNDED, turns), SharedLimit("memory", "of the node", BOUNDED, turns)
-    memory.reserve = 128
-    for pool in (vhost, memory):
-        pool.messages, pool.bytes = 9, 900
-    address = AddressDepth("orders", BOUNDED, turns)
-    address.messages, address.bytes = 9, 900
-    rate = RateGate("user guest", turns, driver.broker.timers)
-    rate.messages = TokenBucket(2.0, 1.0)
-    rate.messages.take(1, 10.0)
-    operator = driver.broker.gates.block("user", "", "guest", "upgrade at noon").gate
-    made = {
-        gate.kind: gate for gate in (vhost.gate, memory.gate, address.gate, rate.gate, operator, Gate("new", "n", []))
-    }
-    for gate in made.values():
-        gate.close(9, 900, 10.0)
-    return made
-
-
-DEPTH = "Size : 900 bytes, Capacity : 800, Messages : 9, Message Capacity : 8"
-MARKS = "9 messages > stop 8 (opens at 7); 900 bytes > stop 800 (opens at 700), closed for 2.5 s"
-SPOKEN = {
-    "vhost": (f"[vh(/sales)] PST-1003 : Overfull : {DEPTH}", "Vhost sales", f"vhost sales: {MARKS}"),
-    "memory": (
-        f"[memory(of the node)] PST-1003 : Overfull : {DEPTH}", "Memory of the node", f"memory of the node: {MARKS}"
-    ),
-    "address": (f"[address(orders)] PST-1003 : Overfull : {DEPTH}", "Address orders", f"address orders: {MARKS}"),
-    "operator": (
-        "[operator(user guest)] PST-1005 : Blocked by the operator : upgrade at noon",
-        "Operator user guest",
-        "the operator, who holds user guest: upgrade at noon, closed for 2.5 s",
-    ),
-    "rate": (
-        "[rate(user guest)] PST-1007 : Closed", "Rate user guest", "its rate: user guest, the next message in 500 ms"
-    ),
-    "new": ("[new(n)] PST-1007 : Closed", "New n", "new n, closed for 2.5 s"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", SPOKEN)
-def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
-    gate = gates()[kind]
-    words = text_of(gate)
-    line, label, reason = SPOKEN[kind]
-    assert log_messages.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
-    assert words.label(gate) == label
-    gate.stats.since = 10.0
-    assert words.reason(gate, 10.0 if kind == "rate" else 12.5) == reason
-    opened = log_messages.crossed(GateTransition(gate, False, 7, 700, 13.0))
-    assert opened.text.startswith(line.partition("] ")[0])
-    assert opened.text != line
-
-
-def test_how_far_a_depth_can_pass_its_capacity_is_said_with_what_it_comes_from() -> None:
-    overshoot = {kind: text_of(gate).overshoot(gate) for kind, gate in gates().items()}
-    assert {kind: said["bytes"] for kind, said in overshoot.items()} == {
-        "vhost": 0, "memory": 128, "address": 0, "operator": 0, "rate": 0, "new": 0
-    }  # fmt: skip
-    assert all(said["messages"] == 0 and said["from"] for said in overshoot.values())

@@ -12,6 +12,8 @@ from tests.management.test_why import asked
 from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
 
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
+
+
 REASON = "refused after its hold deadline of 5 s; queue 'q' holds 1 message"
 
 
@@ -39,46 +41,6 @@ def stopped(driver: BrokerDriver, product: str = "", **arguments: object) -> Dia
 def lines(driver: BrokerDriver, number: str) -> list[str]:
     driver.tick()
     return [note.text for note in driver.take_log_lines() if number in note.text]
-
-
-def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_its_nack() -> None:
-    peer = stopped(make_driver())
-    assert peer.say(mandatory(b"second")) == []
-    frames = peer.listen(110.0)
-    returned, nack = methods(frames)
-    assert (returned.name, returned.args["reply_code"], returned.args["routing_key"]) == ("basic.return", 506, "q")
-    assert returned.args["reply_text"] == (
-        "RESOURCE_ERROR - refused after its hold deadline of 5 s; queue 'q' holds 1 message, 247 bytes (closed above 0 "
-        "messages, opens at 0 messages, capacity 10 messages)"
-    )
-    assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b"second"]
-    assert (nack.name, nack.args["delivery_tag"], nack.args["multiple"]) == ("basic.nack", 2, False)
-
-
-def test_a_message_that_is_not_mandatory_is_only_refused() -> None:
-    peer = stopped(make_driver())
-    peer.say(publish("q", b"second"))
-    assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
-
-
-def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack() -> None:
-    peer = stopped(make_driver(), product="aiormq")
-    peer.say(mandatory(b"second"))
-    assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
-    unroutable = methods(peer.say(mandatory(b"third", "nowhere")))
-    assert [method.name for method in unroutable] == ["basic.return", "basic.ack"], "that is as with RabbitMQ"
-
-
-def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
-    driver = make_driver()
-    peer = stopped(driver)
-    peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
-    peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
-    bound = peer.connection.holding.bound
-    peer.say(mandatory(b"x" * 100_000) * (int(bound) // 100_000))
-    came = methods(peer.say(mandatory(b"x" * 100_000)))
-    assert [method.name for method in came] == ["basic.return", "basic.nack"]
-    assert "are held already; queue 'q' holds 1 message" in str(came[0].args["reply_text"])
 
 
 def test_what_an_overflow_policy_refuses_is_only_nacked_as_in_rabbitmq() -> None:
@@ -173,15 +135,3 @@ def test_a_flood_of_refusals_is_a_bounded_number_of_lines_and_the_others_are_cou
     told = lines(driver, "efused")
     assert len(told) == TOLD + 1
     assert told[-1] == "40 more publishes were refused in this second"
-
-
-def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
-    driver = make_driver()
-    driver.begin(100.0)
-    peer = Dialogue(driver)
-    peer.declare("q", **GATED)
-    peer.confirm()
-    (blocked,) = methods(peer.say(publish("q", b"x")))
-    assert blocked.args["reason"] == (
-        "queue q: 1 messages > stop 0 (opens at 0), closed for 0.0 s; what is held for 5 s is refused"
-    )

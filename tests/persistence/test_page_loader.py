@@ -1,12 +1,9 @@
-"""How much of a queue that pages is read back at once, and how far ahead of its consumers."""
+"""Pages that are read back: how much at once, and how far ahead of the consumers."""
 
 from __future__ import annotations
 
-import pytest
-
-from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.pager import AHEAD_BYTES, PAGE_BYTES, READ_BYTES
-from tests.support.paging_broker import house_with, numbered, publish
+from tests.support.paging_broker import house_with, publish
 
 
 def test_pages_are_no_larger_than_half_the_capacity_and_reading_ahead_than_a_bound() -> None:
@@ -44,39 +41,3 @@ def test_what_is_read_ahead_comes_in_pieces_so_that_the_next_is_read_while_one_g
     assert len(pieces) > 2
     assert max(pieces) <= READ_BYTES
     assert sum(pieces) > AHEAD_BYTES - 2 * PAGE_BYTES
-
-
-@pytest.mark.parametrize("persistent", [True, False])
-def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_kill(persistent: bool) -> None:
-    house = house_with()
-    publish(house, 1, 12, persistent=persistent)
-    house.settle()
-    assert house.drain("q")[:4] == numbered(1, 4)
-    publish(house, 13, 24, persistent=persistent)
-    house.settle()
-    for _ in range(4):
-        assert house.get("q") is not None
-    house.settle()
-    batch = house.session.get(house.queues["q"], True, house.now)
-    assert batch is not None
-    assert batch.messages[0] is not None
-    assert batch.messages[0].content == b"17"
-    assert batch.waits_for_disk is persistent
-
-
-def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_that() -> None:
-    """The first may never go out, for its client is gone; of the second an acknowledgement may be lost in a kill."""
-    house = house_with()
-    publish(house, 1, 1)
-    house.write()
-
-    def is_early() -> bool:
-        batch = house.session.get(house.queues["q"], False, house.now)
-        assert batch is not None
-        house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.now)
-        return batch.waits_for_disk
-
-    assert is_early()
-    assert is_early()
-    house.write()
-    assert not is_early()

@@ -1,19 +1,17 @@
-"""Publishers without confirms whose process ends while what they sent is held: what goes in, what is lost."""
+"""Publishers without confirms whose process ends while their publishes are held: what goes in, and what is lost."""
 
 from __future__ import annotations
 
-import pytest
-
-from penstock.core.publish.closed_sessions import RESET
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
-from penstock.management import why
 from penstock.management.flow_log_records import Recorder
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 CAPACITY = 20
+
+
 SENT = 40
 
 
@@ -99,24 +97,6 @@ def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publis
     assert "20 held when the connection ended, never confirmed" in line
 
 
-def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and_recorded_once_a_connection() -> None:
-    driver = recording_hub()
-    client = publisher(driver)
-    client.say(method_frame(2, spec.CHANNEL_OPEN))
-    client.say(b"".join(publish("q", b"more", channel=2) for _ in range(5)))
-    driver.disconnect(client.connection, RESET)
-    assert not driver.run_turn()
-    assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY)]
-    assert queue_of(driver).counters.refused == SENT - CAPACITY + 5
-    assert sorted(refusals(driver), key=str) == [("reset", 20), ("reset", 5)], "one for each producer"
-    (line,) = lines(driver, "PST-1019")
-    assert "Publishes Lost : 25 messages" in line
-    sentences = why.of_queue(queue_of(driver), driver.broker)["sentences"]
-    assert isinstance(sentences, list)
-    assert "queue q has refused 25 of publishers that have gone, the last of them con:1" in sentences[-1]
-    assert "25 held when the peer reset the connection" in line
-
-
 def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_in_the_log() -> None:
     driver = recording_hub()
     end(driver, publisher(driver))
@@ -168,64 +148,11 @@ def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it() -> None:
     assert (len(gate.waiters), len(gate.blocked), gate.stats.blocked()) == (0, 0, {})
 
 
-def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -> None:
-    driver = recording_hub()
-    client = publisher(driver, deadline_s=1)
-    client.listen(102.0)
-    assert queue_of(driver).counters.refused == SENT - CAPACITY
-    client.say(publish("q", b"late") + publish("q", b"later"))
-    assert queue_of(driver).counters.refused == SENT - CAPACITY + 2
-    end(driver, client)
-    (line,) = lines(driver, "PST-1019")
-    assert "2 published after their channel was closed" in line
-    assert sorted(refusals(driver), key=str) == [("channel-closed", 2), ("deadline", SENT - CAPACITY)]
-
-
-def test_a_publisher_without_confirms_that_is_held_gets_one_line_that_says_what_it_risks() -> None:
-    driver = recording_hub()
-    client = publisher(driver)
-    client.say(method_frame(2, spec.CHANNEL_OPEN) + publish("q", b"more", channel=2))
-    (line,) = lines(driver, "PST-1018")
-    assert "/ch:1] PST-1018 : Held Without Confirms : up to 10 s, then lost" in line
-    take_all(driver, 105.0)
-    client.say(b"".join(publish("q", b"again") for _ in range(SENT)))
-    assert lines(driver, "PST-1018") == [], "once a connection"
-    end(driver, client)
-    publisher(recording_hub(), confirms=True)
-    assert lines(driver, "PST-1018") == []
-
-
 def notices(client: Dialogue, data: bytes) -> float:
     """Send octets, and return for how long a notice is to wait of which the output is made."""
     client.connection.receive(data)
     assert not client.driver.run_turn()
     return client.connection.engine.output_delay(client.driver.broker.now)
-
-
-def test_a_notice_to_a_publisher_without_confirms_waits_for_a_moment_after_its_last_publish() -> None:
-    driver = recording_hub()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
-    assert notices(client, publish("q", b"1")) == pytest.approx(0.5)
-    driver.begin(100.4)
-    assert notices(client, publish("q", b"2")) == pytest.approx(0.5)
-    driver.begin(100.8)
-    assert notices(client, publish("q", b"3")) == pytest.approx(0.2), "after a second it goes out, whatever comes"
-    driver.begin(101.0)
-    assert notices(client, b"") == 0
-    assert [decode_method(payload).name for _, _, payload in client.listen(101.0)] == ["connection.blocked"]
-
-
-def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms_or_consumers_are() -> None:
-    driver = recording_hub()
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=1)
-    assert notices(client, publish("q", b"1")) > 0
-    assert notices(client, method_frame(1, spec.BASIC_QOS)) == 0
-    assert client.names(b"") == ["connection.blocked", "basic.qos-ok"]
-    confirming = Dialogue(driver)
-    confirming.confirm()
-    assert notices(confirming, publish("q", b"2")) == 0
 
 
 def test_a_block_that_is_over_before_its_notice_went_out_is_not_told() -> None:

@@ -1,4 +1,4 @@
-"""Where messages go."""
+"""Exchanges of each type, and the queues that a message reaches through them."""
 
 from __future__ import annotations
 

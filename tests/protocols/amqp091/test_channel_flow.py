@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.client_profiles import PROFILES, UNKNOWN, profile_of
+from penstock.protocols.amqp091.client_profiles import PROFILES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
-
-OBEYS: dict[str, object] = {"channel.flow": True}
 
 
 def methods(frames: list[Frame]) -> list[Method]:
@@ -147,16 +145,3 @@ def test_a_channel_with_confirms_is_held_by_those() -> None:
     peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
     peer.confirm()
     assert flows(peer.say(publish("q", b"1"))) == []
-
-
-def test_an_unknown_client_bears_what_all_bear() -> None:
-    assert profile_of("", "", {}) is UNKNOWN
-    assert not UNKNOWN.obeys_flow
-    assert profile_of("py-amqp", "", OBEYS).small_receive_buffer
-    assert profile_of("new one", "", OBEYS).obeys_flow
-
-
-def test_a_product_that_several_libraries_share_is_told_apart_by_its_platform() -> None:
-    assert profile_of("RabbitMQ", "Java", {}).obeys_flow
-    assert profile_of("RabbitMQ", ".NET", {}) is UNKNOWN
-    assert profile_of("RabbitMQ", "Erlang/OTP", OBEYS).obeys_flow

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from penstock.core.message import Envelope, Message
-from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
+from penstock.protocols.amqp091.content_frames import header_payload, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.profiles import examples
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 
@@ -96,17 +96,6 @@ def test_a_confirmation_is_an_ack_or_a_nack(multiple: bool, confirmed: bool) -> 
     assert (method.args["delivery_tag"], method.args["multiple"]) == (1 << 40, multiple)
 
 
-@pytest.mark.parametrize("length", [0, 1, 131072 - 8, 131072 - 7, 300_000])
-def test_a_content_that_the_broker_makes_is_read_back(length: int) -> None:
-    made = Properties()
-    made.correlation_id = "17"
-    body = bytes(at % 251 for at in range(length))
-    frames = make_content(made, body)
-    assert body_of(frames) == body
-    assert properties_of(frames).correlation_id == "17"
-    assert decode_properties(header_payload(frames))[0] == length
-
-
 @pytest.mark.parametrize("length", [0, 1, 4088, 4089, 50_000])
 def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None:
     driver = make_driver()
@@ -117,21 +106,3 @@ def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None
     frames = receiver.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t", no_ack=True))
     assert all(len(payload) + 8 <= 4096 for _, _, payload in frames)
     assert b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY) == body
-
-
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
-def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
-    client = Dialogue(make_driver())
-    client.declare("q")
-    data = publish("q", b"x" * 50) * 3
-    for start in range(0, len(data), size):
-        client.say(data[start : start + size])
-    queue = client.driver.broker.vhosts["/"].queues["q"]
-    whole = Dialogue(make_driver())
-    whole.declare("q")
-    whole.say(data)
-    expected = whole.driver.broker.vhosts["/"].queues["q"]
-    assert [(m.content, m.charge) for m in queue.ready_queue.ready] == [
-        (m.content, m.charge) for m in expected.ready_queue.ready
-    ]
-    assert queue.messages == 3

@@ -1,4 +1,4 @@
-"""No row is kept for long for the little that is left in it."""
+"""Journal groups and their rows: no row is held for long for the little that is left in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gathers while the store cannot be written has a bound, and is right when it can be written again."""
+"""The journal while the store cannot be written: bounded, and right when it can be written again."""
 
 from __future__ import annotations
 

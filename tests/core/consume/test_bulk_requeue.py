@@ -1,4 +1,4 @@
-"""What an ended session had not settled goes back over turns, and nobody gets anything out of order meanwhile."""
+"""Deliveries that return in slices: in their order, and nobody gets younger messages meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -19,10 +18,11 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
-from tests.profiles import examples
 from tests.support.broker_fixture import House
 
 MANY = 20_000
+
+
 CHARGE = 300
 
 
@@ -79,9 +79,6 @@ def numbers(batch: Batch) -> list[int]:
 
 def pending(queue: Queue) -> tuple[int, int, int]:
     return int(queue.unacked_messages), int(queue.coming_back), len(queue.returning)
-
-
-# Order
 
 
 def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger() -> None:
@@ -207,9 +204,6 @@ def test_a_get_puts_back_no_more_than_its_own_queue_needs() -> None:
     assert all(before[name] - ward.of(name).coming_back <= 256 for name in before)
 
 
-# Counts
-
-
 def test_what_is_on_its_way_back_counts_as_unacknowledged_until_it_is_there() -> None:
     ward = Ward("q")
     ward.fill("q", MANY)
@@ -245,9 +239,6 @@ def test_thousands_of_queues_get_theirs_back_one_after_the_other_a_batch_a_step(
         assert ward.of(names[step // 2]).coming_back == 1 - step % 2
     assert {pending(ward.of(name)) for name in names} == {(0, 0, 0)}
     assert not returning.has_more()
-
-
-# What comes in between
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
@@ -318,9 +309,6 @@ def test_a_session_that_ends_holding_a_cursor_holds_up_nothing_and_its_range_is_
     while ward.broker.pending():
         ward.turn()
     assert (ward.of("read").available(), ward.of("q").available()) == (MANY, MANY)
-
-
-# Against a model that does everything at once
 
 
 class AtOnce(RuleBasedStateMachine):
@@ -469,6 +457,3 @@ class AtOnce(RuleBasedStateMachine):
 
 
 TestAtOnce = AtOnce.TestCase
-TestAtOnce.settings = settings(
-    max_examples=examples(150), stateful_step_count=40, deadline=None, derandomize=True, database=None
-)

@@ -9,23 +9,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.routing.header_match import HeaderMatch
 from penstock.core.routing.route import Route
 from penstock.core.settings.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
-from tests.core.test_topic_trie import naive
+from tests.core.routing.test_topic_trie import naive
 from tests.profiles import examples
 
 Headers = dict[str, object]
+
+
 Bound = tuple[str, str, str, str, tuple[tuple[str, object], ...]]
 """Source, kind and name of the destination, key, arguments."""
 
+
 KINDS = {"d": "direct", "f": "fanout", "t": "topic", "h": "headers"}
+
+
 ALTERNATES = {"d": "t", "t": "h", "h": "d", "f": "none"}
+
+
 QUEUES = ["p", "q", "r"]
+
+
 PATTERNS = ["", "a", "a.b", "a.*", "#", "*.b", "a.#"]
+
+
 KEYS = ["", "a", "a.b", "b", "c.b"]
+
+
 ARGUMENTS: list[Headers] = [
     {},
     {"n": 1},
@@ -36,6 +48,8 @@ ARGUMENTS: list[Headers] = [
     {"x-n": 1},
     {"x-match": "all-with-x", "x-n": 1},
 ]
+
+
 SENT: list[Headers] = [{}, {"n": 1}, {"m": "x"}, {"n": 1, "m": "x"}, {"n": True}, {"x-n": 1}]
 
 
@@ -183,23 +197,6 @@ def test_whatever_comes_and_goes_messages_go_where_the_bindings_say(
     for step in steps:
         both.step(*step)
         both.compare()
-
-
-VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(0, 2), st.sampled_from([0.0, 1.0]), st.sampled_from(["", "1", "x"])
-)
-TABLES = st.dictionaries(st.sampled_from(["a", "b", "x-a", "x-"]), VALUES, max_size=4)
-
-
-@settings(max_examples=examples(1500), derandomize=True, database=None)
-@given(TABLES, st.sampled_from([None, "all", "any", "all-with-x", "any-with-x"]), TABLES)
-def test_headers_match_by_the_rule(arguments: Headers, mode: str | None, headers: Headers) -> None:
-    if mode is not None:
-        arguments = arguments | {"x-match": mode}
-    assert HeaderMatch(arguments).matches(headers) is rule(arguments, headers)
-
-
-# What changes elsewhere
 
 
 def test_a_route_stands_while_nothing_changes_on_its_way() -> None:

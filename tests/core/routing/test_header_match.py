@@ -1,0 +1,119 @@
+"""Headers exchanges: which bindings a message matches, and how many are looked at."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
+from penstock.core.routing.route import Route
+from penstock.core.routing.route_lookup import VISITS_A_UNIT
+from penstock.core.settings.queue_settings import Defaults
+from penstock.core.vhost import VirtualHost
+from tests.profiles import examples
+
+
+@pytest.fixture
+def vhost() -> VirtualHost:
+    return Broker(Defaults()).add_vhost("/")
+
+
+def exchange(vhost: VirtualHost, name: str, kind: str) -> None:
+    vhost.declare_exchange(name, kind, {}, False, False, False)
+
+
+def queue(vhost: VirtualHost, name: str) -> None:
+    vhost.declare_queue(name, {}, False, False, None, None)
+
+
+def resolve(vhost: VirtualHost, name: str, key: str = "", headers: dict[str, object] | None = None) -> Route:
+    route = vhost.route(name, key, False)
+    vhost.resolve(route, headers or {})
+    return route
+
+
+def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:
+    exchange(vhost, "h", "headers")
+    queue(vhost, "q")
+    queue(vhost, "other")
+    for number in range(10_000):
+        vhost.bind("h", vhost.queue("other"), None, "", {"x-match": "all", "kind": number, "colour": "red"})
+    vhost.bind("h", vhost.queue("q"), None, "", {"x-match": "any", "kind": 10_001, "size": 2})
+    work = vhost.gates.broker.work
+    before = work.done
+    assert [each.name for each in resolve(vhost, "h", "", {"size": 2, "colour": "red"}).queues] == ["q"]
+    assert work.done - before <= 10 // VISITS_A_UNIT
+
+
+def test_demands_are_found_as_if_each_were_asked() -> None:
+    arguments: list[dict[str, object]] = [
+        {},
+        {"x-match": "any"},
+        {"a": 1},
+        {"a": None},
+        {"a": True},
+        {"a": "1"},
+        {"a": b"1"},
+        {"a": 1, "b": 2},
+        {"x-match": "any", "a": 1, "b": 2},
+        {"x-match": "any", "a": None, "b": 2},
+        {"x-match": "all-with-x", "x-a": 1, "a": 1},
+        {"x-match": "any-with-x", "x-a": 1},
+        {"a": [1, "2"], "b": {"c": 1.5}},
+    ]
+    messages: list[dict[str, object]] = [
+        {},
+        {"a": 1},
+        {"a": "1"},
+        {"a": True},
+        {"a": None},
+        {"b": 2},
+        {"a": 1, "b": 2},
+        {"x-a": 1},
+        {"x-a": 1, "a": 1},
+        {"a": [1, "2"], "b": {"c": 1.5}},
+    ]
+    demands: HeaderMatchIndex[int] = HeaderMatchIndex()
+    for number, each in enumerate(arguments):
+        demands.add(number, HeaderMatch(each))
+    for headers in messages:
+        found: list[int] = []
+        demands.match(headers, found, 1000)
+        assert sorted(found) == [n for n, each in enumerate(arguments) if HeaderMatch(each).matches(headers)]
+    for number in range(len(arguments)):
+        demands.discard(number)
+    left: list[int] = []
+    assert demands.match({"a": 1, "b": 2}, left, 1000) == 3
+    assert left == []
+
+
+Headers = dict[str, object]
+
+
+def rule(arguments: Headers, headers: Headers) -> bool:
+    """What RabbitMQ's documents say of headers, word by word."""
+    mode = arguments.get("x-match", "all")
+    asked = {name: value for name, value in arguments.items() if name != "x-match"}
+    if mode in ("all", "any"):
+        asked = {name: value for name, value in asked.items() if not name.startswith("x-")}
+    hits = [
+        name in headers and (value is None or (headers[name] == value and type(headers[name]) is type(value)))
+        for name, value in asked.items()
+    ]
+    return all(hits) if mode in ("all", "all-with-x") else any(hits)
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(0, 2), st.sampled_from([0.0, 1.0]), st.sampled_from(["", "1", "x"])
+)
+
+
+TABLES = st.dictionaries(st.sampled_from(["a", "b", "x-a", "x-"]), VALUES, max_size=4)
+
+
+@settings(max_examples=examples(1500), derandomize=True, database=None)
+@given(TABLES, st.sampled_from([None, "all", "any", "all-with-x", "any-with-x"]), TABLES)
+def test_headers_match_by_the_rule(arguments: Headers, mode: str | None, headers: Headers) -> None:
+    if mode is not None:
+        arguments = arguments | {"x-match": mode}
+    assert HeaderMatch(arguments).matches(headers) is rule(arguments, headers)

@@ -1,0 +1,69 @@
+"""The handshake: what is kept of a client, and what a failed login leaves."""
+
+from __future__ import annotations
+
+import gc
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.peer import Peer
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.sasl import plain_response
+from tests.support.driven_connection import make_driver
+
+GREETING = b"AMQP\x00\x00\x09\x01"
+
+
+CLOSES = {"authentication_failure_close": True}
+
+
+def stranger(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
+    return driver.connect(Peer(f"{address}:1", address.startswith("127.")))
+
+
+def start_ok(password: str, **properties: object) -> bytes:
+    return method_frame(
+        0,
+        spec.CONNECTION_START_OK,
+        client_properties={"capabilities": CLOSES, **properties},
+        mechanism="PLAIN",
+        response=plain_response("guest", password),
+    )
+
+
+def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:
+    connection = stranger(make_driver(), "127.0.0.1")
+    capabilities = {"basic.nack": True, "connection.blocked": 1, "mine": {"deep": [1, 2, 3]}}
+    connection.receive(
+        GREETING + start_ok("guest", product="p" * 600, version=["a", 2], secret="s", capabilities=capabilities)
+    )
+    assert connection.peer.properties == {
+        "product": "p" * 255,
+        "version": "['a', 2]",
+        "capabilities": {"basic.nack": True, "connection.blocked": False},
+    }
+    assert connection.peer.properties["product"] == "p" * 255
+
+
+def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
+    driver = make_driver()
+    gc.collect()
+    gc.disable()  # What only a look for cycles would find is left for long in a quiet broker.
+    try:
+        for _ in range(10):
+            connection = stranger(driver, "127.0.0.1")
+            connection.receive(GREETING + start_ok("wrong", product="x" * 2000) + bytes(100))
+            driver.run_turn()
+            connection.take_output()
+            driver.take_pending_output()
+            driver.disconnect(connection)
+            del connection
+        driver.begin(10.0)
+        driver.run_turn()  # The delays of their answers are over.
+        left = [each for each in gc.get_objects() if isinstance(each, Connection)]
+    finally:
+        gc.enable()
+    assert left == []
+    assert driver.connections == {}
+    assert driver.services.logins.count("this machine") == 0
