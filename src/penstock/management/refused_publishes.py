@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.effects import PublishRefused
+from penstock.flow.refusal import DELETED, HOLD_BOUND
 from penstock.management.log_messages import gate_fields
 from penstock.protocols.common.log_line import LogLine
 
@@ -113,8 +114,8 @@ def reason_of(effect: PublishRefused) -> str:
     """Return the reason why publishes were refused."""
     if effect.why:
         return effect.why
-    if effect.cause == "deleted":
+    if effect.cause == DELETED:
         return f"queue '{effect.gate.name}' was deleted"
-    if effect.cause == "hold-bound":
+    if effect.cause == HOLD_BOUND:
         return f"as much is held of its connection as may be; {effect.gate.describe_refusal()}"
     return effect.gate.describe_overflow() or effect.gate.describe_refusal()

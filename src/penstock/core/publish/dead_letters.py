@@ -34,6 +34,7 @@ from penstock.errors import NotFound, ResourceError
 from penstock.flow.chores import Chore, Chores
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.refusal import DEADLINE
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class DeadLetterPublisher(WaitingPublisher):
             assert isinstance(held, DeadLetter)
             self.hold_budget.release(held.charge, 1)
             for queue in held.queues:
-                self.count_refused(queue.gate, "deadline", held.charge)
+                self.count_refused(queue.gate, DEADLINE, held.charge)
             self.forget_message(held.message)
             self.count_lost()
         if due and due[0] is first:
