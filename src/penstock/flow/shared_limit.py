@@ -134,14 +134,17 @@ class SharedLimit(CountedDepth):
         self._recheck(now)
 
     def _recheck(self, now: float) -> None:
-        """Find out whether the thresholds are near; if so, make the sum exact and update the gate."""
-        near, room = self._near, self.reserved
-        if not self.exact and not near.covers(self.messages + room.messages, self.bytes + room.bytes):
+        """Find out whether the thresholds are near, or anybody waits; if so, make the sum exact and update the gate.
+
+        A waiter with a large message must learn of every decrease, however far the thresholds are.
+        """
+        near, room, gate = self._near, self.reserved, self.gate
+        is_near = not near.covers(self.messages + room.messages, self.bytes + room.bytes)
+        if not self.exact and (is_near or gate.waiters):
             self.exact = True  # First: otherwise members would get new slack while they give back theirs.
             self._reclaim_slack()
         if self.exact:
             self.judge(now)
-            gate = self.gate
             messages, size = self.messages + room.messages, self.bytes + room.bytes
             if gate.open and not gate.waiters and near.covers(messages * 10 // 9, size * 10 // 9):
                 self.exact = False

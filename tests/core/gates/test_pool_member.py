@@ -85,3 +85,20 @@ def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, in
     memory.update_gate(house.broker.now)
     assert (int(host.bytes), int(memory.bytes)) == (0, int(house.broker.gates.other_memory.bytes))
     assert memory.members == host.members == 4
+
+
+def test_large_publish_that_waits_at_a_sum_learns_of_every_decrease_far_from_the_thresholds() -> None:
+    house = House()
+    limit = Thresholds(Level(bytes=1_000 * MIB), Level(bytes=900 * MIB), Level(bytes=800 * MIB))
+    house.broker.gates.set_vhost_limit(house.vhost, limit)
+    for name in "ab":
+        house.queue(name, capacity_bytes=5_000 * MIB)
+    producer, large = house.producer("p"), house.producer("large")
+    for _ in range(100):
+        house.publish(producer, "a", 5 * MIB)
+    assert not house.broker.gates.vhosts["/"].exact, "members have slack"
+    house.publish(large, "b", 600 * MIB)
+    assert large.gate is house.broker.gates.vhosts["/"].gate
+    for _ in range(20):
+        house.take("a")
+    assert house.depth("b") == 1
