@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64, mypyc_attr
 
 
-@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RoomHolder:
     """A holder of reserved room: a reservation, or a queue within a shared limit."""
 

@@ -37,15 +37,12 @@ SHARE_BYTES_MAX: Final = 1024 * 1024
 
 
 @trait
-class LimitMember(RoomHolder):
+class LimitMember:
     """A queue or other owner of messages whose depth counts in shared limits."""
 
     def reclaim_slack(self) -> None:
         """Give back all slack: be counted with the exact depth in every shared limit."""
         raise NotImplementedError
-
-    def keep_part(self, room: int, reserved: int, now: float) -> None:
-        """See `RoomHolder.keep_part`; most members reserve nothing."""
 
 
 class SharedLimit(CountedDepth):

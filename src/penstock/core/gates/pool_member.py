@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.flow.level import UNLIMITED
+from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.shared_limit import LimitMember, SharedLimit
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 
-class Membership(LimitMember):
+class Membership(RoomHolder, LimitMember):
     """The counted amount of a queue in its shared limits: its depth, and perhaps slack (see flow/shared_limit.py)."""
 
     def __init__(self, queue: Queue) -> None:
