@@ -6,9 +6,9 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
+from penstock.core.death_record import DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
-from penstock.core.publish.death_record import DeathRecord
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from tests.support.broker_fixture import House
 from tests.support.toy_format import ToyFormat

@@ -12,9 +12,9 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.content.properties import Properties
+from penstock.core.death_record import DeathRecord
 from penstock.core.message import Message
 from penstock.core.publish.death_headers import added_headers, deaths_in, pairs_of
-from penstock.core.publish.death_record import DeathRecord
 from penstock.core.routing.copies import CC, keys_in
 from penstock.errors import FrameError, PreconditionFailed
 

@@ -7,10 +7,10 @@ import pytest
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.death_record import DeathRecord
 from penstock.core.message import Envelope
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish.dead_letters import LETTER_DEADLINE_S, LETTER_UNITS, TARGET_UNITS
-from penstock.core.publish.death_record import DeathRecord
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.death_record import REJECTED, DeathRecord
 from penstock.core.message import BccEnvelope, Envelope, Message
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
-from penstock.core.publish.death_record import REJECTED, DeathRecord
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.waiting_publisher import WaitingPublisher

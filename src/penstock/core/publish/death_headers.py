@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from penstock.core.publish.death_record import DeathRecord
+from penstock.core.death_record import DeathRecord
 
 DEATHS_KEPT: Final = 64
 """Most entries of x-death: one per queue and reason; the oldest beyond that are dropped."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.publish.death_record import EXPIRED
+from penstock.core.death_record import EXPIRED
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.gates.pool_member import Membership
 from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, TrackedMessage
-from penstock.core.publish.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree

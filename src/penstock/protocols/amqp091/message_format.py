@@ -11,9 +11,9 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.content.properties import Properties
+from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
 from penstock.core.publish.death_headers import added_headers, deaths_in, pairs_of
-from penstock.core.publish.death_record import DeathRecord
 from penstock.core.routing.copies import CC
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import content_frames
