@@ -1,0 +1,62 @@
+"""Held publishes and the hold budget of a connection."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from penstock.core.publish.held import Held, HoldBudget
+from tests.support.broker_fixture import House, told
+
+
+def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound() -> None:
+    budget = HoldBudget(1000)
+    assert budget.fits(5000)
+    budget.take(600, 1)
+    assert budget.fits(400)
+    assert not budget.fits(401)
+    budget.release(600, 1)
+    assert budget.fits(5000)
+
+
+def test_hold_budget_is_asked_for_a_whole_outbox() -> None:
+    budget = HoldBudget(1000)
+    budget.take(500, 1)
+    held = Held([], 250, 1, None, 0.0)
+    assert budget.all_fit(deque([held, held]))
+    assert not budget.all_fit(deque([held, held, held]))
+
+
+def test_held_publish_without_a_confirm_closes_its_session_when_it_is_refused() -> None:
+    assert Held([], 250, 1, None, 0.0).closes_session()
+
+
+def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it() -> None:
+    house = House()
+    house.queue("a", capacity_messages=1, hold_deadline=5)
+    producer = house.producer("p")
+    for _ in range(2):
+        house.publish(producer, "a", 100)
+    (held,) = producer.outbox
+    said = held.deadline_message([], 105.0)
+    assert said.startswith(
+        "publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; queue 'a' "
+    )
+    assert not held.closes_session()
+    house.broker.begin(105.1)
+    house.broker.run(1000)
+    assert not producer.outbox
+    assert (2, 2, False) in told(producer)
+
+
+def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
+    house = House()
+    for name, most in (("a", 1), ("b", 5)):
+        house.queue(name, capacity_messages=most)
+        house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
+    producer = house.producer("p")
+    for _ in range(2):
+        house.publish(producer, "", 100, "amq.fanout")
+    assert len(producer.outbox) == 1
+    house.broker.delete_queue(house.vhost.queue("a"))
+    house.broker.run(1000)
+    assert house.depth("b") == 2

@@ -1,0 +1,33 @@
+"""Settings of a queue or another scope with their sources."""
+
+from __future__ import annotations
+
+from penstock.core.settings import changes
+from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.setting_names import read_settings
+from tests.support.broker_fixture import House
+
+
+def rows(found: list[dict[str, object]]) -> dict[str, tuple[object, object]]:
+    return {str(row["setting"]): (row["value"], row["from"]) for row in found}
+
+
+def test_effective_settings_of_a_queue_say_where_each_comes_from() -> None:
+    house = House()
+    house.queue("a", capacity_messages=100)
+    changes.set_settings(house.broker, "queue", "#", read_settings("queue", "#", {"hold-deadline": 7}))
+    found = rows(queue_settings(house.broker, house.vhost.queue("a")))
+    assert found["capacity-messages"] == (100, "argument capacity-messages=100")
+    assert found["stop-messages"] == (80, "80 % of the capacity, by default")
+    assert found["hold-deadline"] == (7, "pattern '#', set by command: hold-deadline=7")
+    assert found["message-ttl"] == (None, "default")
+    assert found["overflow"] == ("block", "default")
+
+
+def test_effective_settings_of_a_scope_are_those_that_were_given_and_what_follows_from_them() -> None:
+    house = House()
+    assert scope_settings(house.broker, "vhost", "/") == []
+    changes.set_settings(house.broker, "vhost", "/", read_settings("vhost", "/", {"capacity-bytes": 1000}))
+    found = rows(scope_settings(house.broker, "vhost", "/"))
+    assert found["capacity-bytes"][0] == 1000
+    assert found["stop-bytes"] == (500, "follows from the capacity")

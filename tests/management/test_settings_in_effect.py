@@ -1,0 +1,34 @@
+"""All settings of a scope, those that nobody gave included."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.settings import changes
+from penstock.management.settings_in_effect import settings_in_effect
+from penstock.setting_names import read_settings
+from penstock.setting_names.setting_names import SCOPES
+from tests.support.broker_fixture import House
+
+
+def rows(house: House, scope: str, name: str) -> dict[str, tuple[object, object]]:
+    return {str(row["setting"]): (row["value"], row["from"]) for row in settings_in_effect(house.broker, scope, name)}
+
+
+@pytest.mark.parametrize("scope", sorted(SCOPES.keys() - {"queue"}))
+def test_settings_in_effect_are_all_of_a_scope_in_the_order_of_the_documentation(scope: str) -> None:
+    assert list(rows(House(), scope, "" if scope == "broker" else "x")) == list(SCOPES[scope])
+
+
+def test_settings_in_effect_of_a_virtual_host_come_from_the_broker_where_it_has_none() -> None:
+    house = House()
+    assert rows(house, "vhost", "/")["stop-percent"] == (80, "default")
+    changes.set_settings(house.broker, "broker", "", read_settings("broker", "", {"stop-percent": 60}))
+    assert rows(house, "vhost", "/")["stop-percent"] == (60, "the broker's: stop-percent=60")
+
+
+def test_settings_in_effect_of_a_user_without_a_rate_have_no_burst() -> None:
+    house = House()
+    assert rows(house, "user", "alice")["burst-messages"] == (None, "there is no rate")
+    changes.set_settings(house.broker, "user", "alice", read_settings("user", "alice", {"rate-messages": 50}))
+    assert rows(house, "user", "alice")["burst-messages"] == (50, "a second of the rate")
