@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.journal.removals import Removal
+from penstock.protocols.common.callbacks import DurableCallback
 from tests.support.durable_broker import Kept
 
 
-class Reply(DurabilityListener):
+class Reply:
     """A reply to a durable change."""
 
-    durable = False
+    def __init__(self) -> None:
+        self.durable = False
+        self.listener = DurableCallback(self.on_durable)
 
-    def on_durable(self, group: JournalGroup) -> None:
+    def on_durable(self) -> None:
         self.durable = True
 
 
@@ -28,7 +30,7 @@ def purge(kept: Kept) -> Removal:
 
 def wait(kept: Kept, before: int) -> Reply:
     reply = Reply()
-    kept.journal.wait_for_change(reply, before)
+    kept.journal.wait_for_change(reply.listener, before)
     return reply
 
 
@@ -37,7 +39,7 @@ def test_a_reply_waits_for_the_removal_of_its_own_change() -> None:
     before = changes(kept)
     removal = purge(kept)
     reply = wait(kept, before)
-    assert kept.journal.removals.is_awaited_by(reply)
+    assert kept.journal.removals.is_awaited_by(reply.listener)
     kept.write()
     assert not reply.durable
     removal.finish()
@@ -63,6 +65,6 @@ def test_two_replies_to_one_change_wait_for_the_same_removal() -> None:
     before = changes(kept)
     removal = purge(kept)
     replies = [wait(kept, before), wait(kept, before)]
-    assert removal.listeners == replies
-    kept.journal.cancel_wait(replies[0])
-    assert removal.listeners == replies[1:]
+    assert removal.listeners == [each.listener for each in replies]
+    kept.journal.cancel_wait(replies[0].listener)
+    assert removal.listeners == [replies[1].listener]
