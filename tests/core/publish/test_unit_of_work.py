@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.effects import Returned
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError
 from penstock.setting_names import read_settings
+from tests.profiles import examples
 from tests.support.broker_fixture import House, told
 
 
@@ -274,3 +278,58 @@ def test_producer_that_closes_before_the_commit_leaves_its_publishes_in_the_unit
     rig.producers[1].close_gracefully()
     unit.commit()
     assert rig.depths() == (0, 2)
+
+
+STEPS = st.tuples(
+    st.sampled_from(["publish", "publish", "settle", "settle", "commit", "rollback", "take", "fill", "end"]),
+    st.integers(0, 1),
+    st.integers(0, 1),
+    st.sampled_from(["a", "b"]),
+)
+"""A step: what, which of two open units, which of two sessions and producers, which queue."""
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(steps=st.lists(STEPS, max_size=60))
+def test_units_in_any_order_are_applied_as_a_whole_or_not_at_all(steps: list[tuple[str, int, int, str]]) -> None:
+    rig = Rig()
+    for name in "ab":
+        rig.house.queue(name, capacity_messages=4, stop_messages=4, resume_messages=3)
+    queues = rig.house.vhost.queues
+    units = [rig.coordinator.begin(), rig.coordinator.begin()]
+    committed: list[tuple[UnitOfWork, int, int]] = []
+    """Each committed unit, with its numbers of publishes and settlements."""
+    added, taken = 0, 0
+    for what, at, who, name in steps:
+        unit = units[at]
+        if what == "publish" and unit.error is None:
+            rig.publish(unit, who, name, 1)
+        elif what == "settle" and unit.error is None and queues[name].available():
+            unit.settle(rig.sessions[who], rig.get(who, name), False, Outcome.ACCEPTED)
+        elif what == "fill" and queues[name].fits(1):
+            rig.house.publish_now(name, 1)
+            added += 1
+        elif what == "take":
+            taken += rig.house.take(name)
+        elif what == "end":
+            rig.coordinator.end_session(rig.sessions[who], [rig.producers[who]])
+            rig.house.broker.end_session(rig.sessions[who])
+            rig.sessions[who] = Session()
+        elif what in ("commit", "rollback"):
+            if what == "commit":
+                committed.append((unit, len(unit.publishes), len(unit.settlements)))
+                unit.commit()
+            else:
+                unit.rollback()
+            units[at] = rig.coordinator.begin()
+        rig.house.broker.run(1000)
+        held = [commit.unit for commit in rig.control.outbox if isinstance(commit, UnitCommit)]
+        done = [each for each in committed if each[0] not in held and each[0].error is None]
+        expected = added - taken + sum(publishes - settlements for _, publishes, settlements in done)
+        assert sum(rig.depths()) == expected, "a part of a unit was applied, or left out"
+        assert max(rig.depths()) <= 4
+        kept = sum(len(each.publishes) for each in [*units, *held])
+        assert int(rig.control.hold_budget.messages) == kept
+        for session in rig.sessions:
+            tags = {s.tag for each in [*units, *held] for s in each.settlements if s.session is session}
+            assert rig.coordinator.settled_tags(session).tags == tags
