@@ -15,12 +15,14 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.version import VERSION
+
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
 
 __all__ = ["Broker", "__version__", "compiled"]
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _PURE_PACKAGES = ("content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
 

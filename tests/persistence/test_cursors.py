@@ -37,10 +37,10 @@ class Desk:
         self.store.write()
 
     def cursor(self, name: str = "c") -> Cursor:
-        return self.driver.control.cursors[("/", name)]
+        return self.driver.broker.vhosts["/"].cursors[name]
 
     def ask(self, operation: str, **fields: object) -> None:
-        cursor = self.driver.control.cursors.get(("/", "c"))
+        cursor = self.driver.broker.vhosts["/"].cursors.get("c")
         ask(self.driver, self.vhost, operation, **{"cursor": "c", "token": cursor.token if cursor else 0, **fields})
 
     def written(self) -> tuple[list[str], list[str]]:
@@ -197,7 +197,7 @@ def test_a_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_nam
     desk.store.write()
     again, _ = desk.store.restored()
     assert again.broker.vhosts["/"].queues["kept"].cursors == []
-    assert again.control.cursors[("/", "c")].positions["kept"].queue.deleted
+    assert again.broker.vhosts["/"].cursors["c"].positions["kept"].queue.deleted
 
 
 def test_a_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
@@ -210,7 +210,7 @@ def test_a_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
     assert (desk.cursor().token, desk.cursor().positions) == (2, {})
     desk.store.write()
     again, _ = desk.store.restored()
-    assert again.control.cursors[("/", "c")].token == 2
+    assert again.broker.vhosts["/"].cursors["c"].token == 2
 
 
 def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: Desk) -> None:
@@ -218,9 +218,10 @@ def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: D
         vhost = desk.driver.broker.add_vhost(host)
         queue_of(vhost, "q")
         ask(desk.driver, vhost, "cursor.attach", cursor="b\nc" if host == "a" else "c", queues=["q"])
-    assert len(desk.driver.control.cursors) == 2
-    desk.driver.control.forget_cursors("a")
-    assert list(desk.driver.control.cursors) == [("a\nb", "c")]
+    assert sum(len(vhost.cursors) for vhost in desk.driver.broker.vhosts.values()) == 2
+    vhosts = desk.driver.broker.vhosts
+    desk.driver.control.forget_cursors(vhosts["a"])
+    assert [(vhost.name, *vhost.cursors) for vhost in vhosts.values() if vhost.cursors] == [("a\nb", "c")]
 
 
 def test_a_cursor_that_reads_more_than_there_was_is_refused_as_before(desk: Desk) -> None:

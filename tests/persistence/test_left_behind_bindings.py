@@ -41,7 +41,7 @@ def bindings(driver: BrokerDriver) -> list[str]:
 def restored(declared: Declared) -> tuple[BrokerDriver, list[str]]:
     """Return a fresh broker with what the store has, and what there was to say."""
     driver = journaled()
-    return driver, restore(driver, declared.things())
+    return driver, restore(driver.broker, declared.things())
 
 
 def written(driver: BrokerDriver, declared: Declared) -> Declared:

@@ -25,7 +25,7 @@ def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act
         pass
     store.write()
     assert store.names() == names(driver), "what was deleted left something behind, or what lasts was not kept"
-    for cursor in driver.control.cursors.values():
+    for cursor in [each for vhost in driver.broker.vhosts.values() for each in vhost.cursors.values()]:
         for position in cursor.positions.values():
             if number_of(position.queue) and not position.queue.deleted:
                 told_of = max(position.initial, position.settled, position.planned)

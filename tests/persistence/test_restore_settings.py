@@ -45,7 +45,7 @@ def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argu
     queue_of(driver.broker.vhosts["/"], "r")
     again = journaled()
     say(again, "queue", "#", by_file=True, stop_messages=50)
-    assert restore(again, kept(driver)) == [
+    assert restore(again.broker, kept(driver)) == [
         "vhost '/', queue 'q': stop-messages=50 (pattern '#', set by file) is above the capacity of 10 messages "
         "(capacity-messages=10, declared); stop must be at or below capacity; "
         "queue 'q' came back with its own arguments alone"
@@ -60,7 +60,7 @@ def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_
     say(driver, "queue", "q", dead_letter_exchange="x")
     queue_of(driver.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
-    (told,) = restore(again, [thing for thing in kept(driver) if thing.kind == QUEUE])
+    (told,) = restore(again.broker, [thing for thing in kept(driver) if thing.kind == QUEUE])
     assert "needs a dead-letter-exchange, and there is none" in told
     assert told.endswith("queue 'q' came back with the broker's own values")
     assert of(again, "q").dead_letter_routing_key is None
@@ -71,7 +71,7 @@ def test_a_queue_of_arguments_that_are_not_known_any_more_comes_back(driver: Bro
     queue = queue_of(driver.broker.vhosts["/"], "q")
     queue.arguments = {"stop-massages": 1, "x-max-priority": 300}
     again = journaled()
-    told = restore(again, kept(driver))
+    told = restore(again.broker, kept(driver))
     assert [sentence.split("; ")[-1] for sentence in told] == [
         "queue 'q' came back with the broker's own values",
         "queue 'q' came back as an ordinary one",
@@ -89,7 +89,7 @@ def test_limits_that_contradict_the_settings_file_are_not_in_effect(driver: Brok
     words = {"capacity-messages": 10}
     said = [("vhost", "v", read_settings("vhost", "v", words)), ("address", "x", read_settings("address", "x", words))]
     changes.replace_file(again.broker, said)
-    told = restore(again, kept(driver))
+    told = restore(again.broker, kept(driver))
     assert [sentence.split("; ")[-1] for sentence in told] == [
         "what was set by command for vhost 'v' is not in effect",
         "exchange 'x' in vhost '/' came back without limits",
@@ -106,7 +106,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(driver:
         for thing in kept(driver)
     ]
     again = journaled()
-    (told,) = restore(again, things)
+    (told,) = restore(again.broker, things)
     assert told.startswith("unknown setting stop-massages for scope queue")
     assert told.endswith("it was set by command, and is not in effect")
     assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]

@@ -45,7 +45,7 @@ def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it
     queue_of(vhost, "q")
     queue_of(vhost, "r")
     again = journaled()
-    assert restore(again, kept(driver)) == [
+    assert restore(again.broker, kept(driver)) == [
         "vhost 'old' is not in the settings file any more, and came back for what is kept in it; "
         "delete it if that is not needed"
     ]
@@ -59,7 +59,7 @@ def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(dr
     again = journaled()
     given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
     changes.replace_file(again.broker, [("vhost", name, read_settings("vhost", name, said)) for name, said in given])
-    (told,) = restore(again, kept(driver))
+    (told,) = restore(again.broker, kept(driver))
     assert told.endswith("vhost 'v' came back without limits")
     assert "v" not in again.broker.gates.vhosts
 
@@ -72,7 +72,7 @@ def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name
     queue_of(other.broker.vhosts["/"], "p")
     queue_of(other.broker.vhosts["/"], "q")
     again = journaled()
-    (told,) = restore(again, [*kept(other), *bound])
+    (told,) = restore(again.broker, [*kept(other), *bound])
     assert told.startswith("1 binding is removed, whose exchange or queue")
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
@@ -81,7 +81,7 @@ def test_what_is_not_known_or_of_a_newer_version_is_told(driver: BrokerDriver) -
     queue_of(driver.broker.vhosts["/"], "q")
     again = journaled()
     newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))
-    assert restore(again, [MetadataRecord("dream", "a/b", b"\x01{}"), newer, *kept(driver)]) == [
+    assert restore(again.broker, [MetadataRecord("dream", "a/b", b"\x01{}"), newer, *kept(driver)]) == [
         "dream 'a/b' in the store is of a kind that is not known here",
         "queue '%2F/new' in the store cannot be read: it has format 2; this version reads 1",
     ]
@@ -105,7 +105,7 @@ def test_damage_of_one_thing_is_told_and_harms_no_other(data: st.DataObject) -> 
         del octets[where:]
     things[at] = things[at]._replace(data=bytes(octets))
     again = journaled()
-    told = restore(again, things)
+    told = restore(again.broker, things)
     there = {(vhost.name, name) for vhost in again.broker.vhosts.values() for name in vhost.queues}
     damaged = things[at].kind == QUEUE
     wanted = {("/", "a"), ("/", "b/q"), ("a/b", "a"), ("a/b", "b/q")}

@@ -34,7 +34,7 @@ class Life:
         broker.begin(100.0)
         assert broker.journal is not None
         self.journal = broker.journal
-        self.told = restore(self.driver, self.store.metadata())
+        self.told = restore(self.driver.broker, self.store.metadata())
         recovery = Recovery(broker, self.journal, WALL)
         for position in self.store.positions():
             recovery.position(position)

@@ -56,7 +56,7 @@ class Declared:
     def restored(self, order: list[MetadataRecord] | None = None) -> tuple[BrokerDriver, list[str]]:
         """Return a fresh driver with all of it, and what there was to say."""
         driver = journaled()
-        told = restore(driver, self.things() if order is None else order)
+        told = restore(driver.broker, self.things() if order is None else order)
         journal = driver.broker.journal
         assert journal is not None
         assert not journal.recovering
@@ -76,7 +76,7 @@ def lasting(driver: BrokerDriver) -> list[object]:
         found += [queue for queue in vhost.queues.values() if is_durable(queue)]
         for exchange in vhost.exchanges.values():
             found += [thing for thing in [exchange, *exchange.bindings.values()] if is_durable(thing)]
-    return [*found, *driver.control.cursors.values()]
+    return [*found, *[each for vhost in driver.broker.vhosts.values() for each in vhost.cursors.values()]]
 
 
 def names(driver: BrokerDriver) -> list[tuple[str, str]]:
@@ -98,7 +98,9 @@ def view(driver: BrokerDriver) -> dict[str, object]:
         for queue in vhost.queues.values():
             if is_durable(queue):
                 found[f"queue {vhost.name!r} {queue.name!r}"] = _queue(driver, queue)
-    for (vhost_name, name), cursor in driver.control.cursors.items():
+    for vhost_name, name, cursor in [
+        (vhost.name, name, cursor) for vhost in driver.broker.vhosts.values() for name, cursor in vhost.cursors.items()
+    ]:
         positions: dict[str, tuple[object, ...]] = {}
         for name_of_queue, position in cursor.positions.items():
             queue = position.queue

@@ -107,7 +107,7 @@ def _unset(driver: BrokerDriver, scope: str, pattern: str) -> None:
 
 def _move(driver: BrokerDriver, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
     """Plan or settle so much of what a cursor's queues have."""
-    cursor = driver.control.cursors.get((vhost.name, name))
+    cursor = vhost.cursors.get(name)
     if cursor is None:
         return
     ends = {queue: int(each.queue.tail * share) for queue, each in cursor.positions.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from penstock import __version__
 from penstock.client.errors import ConnectError, ConnectionClosed, Timeout
+from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
 from penstock.wire.sasl import SaslError, plain_response
@@ -21,7 +21,7 @@ CHANNEL_MAX: Final = 2047
 
 CLIENT_PROPERTIES: Final[dict[str, object]] = {
     "product": "penstock-client",
-    "version": __version__,
+    "version": VERSION,
     "platform": "Python",
     "capabilities": {
         "connection.blocked": True,

@@ -27,6 +27,7 @@ from penstock.flow.work import AT_ONCE
 from penstock.setting_names import Features, check_flags, read_arguments, read_features
 
 if TYPE_CHECKING:
+    from penstock.core.consume.cursor import Cursor
     from penstock.core.gates.registry import Gates
     from penstock.flow.turns import Turns
 
@@ -76,6 +77,8 @@ class VirtualHost:
         self.replies: dict[str, Queue] = {}
         """Reply queues by address: one for each channel with direct reply-to, in no listing."""
         self.exchanges: dict[str, Exchange] = {}
+        self.cursors: dict[str, Cursor] = {}
+        """The cursors that read its queues, by name."""
         self.deleting: bool = False
         """True while it is being deleted, queue by queue; new connections are refused."""
         self.epoch: i64 = 0

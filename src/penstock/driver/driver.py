@@ -14,16 +14,16 @@ from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
-from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.publish.closed_sessions import ENDED
-from penstock.core.publish.held import HoldBudget
 from penstock.core.queue.queue import Queue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
 from penstock.driver.services import DriverServices
+from penstock.flow.work import Steps
 from penstock.management import log_messages
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_records import Record, Recorder
+from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
 from penstock.protocols import standard_protocols
@@ -34,11 +34,10 @@ from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.protocol_header import HeaderReader
 from penstock.protocols.common.refusal_log import Refusals
-from penstock.protocols.common.single_publish import SinglePublish
+from penstock.protocols.common.single_publish import SinglePublishes
+from penstock.protocols.common.slowed_connections import SlowedConnections
 from penstock.setting_names.escapes import printable
 
-PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
-"""Most bytes (charges) of single messages that may be held; the next one is refused."""
 TURNS: Final = 500
 """Most turns of waiting producers per turn of the driver, so that many released producers do not delay the others."""
 DELIVERY_WORK: Final = 4_000
@@ -56,7 +55,7 @@ LINE_MOST: Final = 4096
 """Most letters of a log line: names chosen by clients may have 100 KiB."""
 
 
-class BrokerDriver:
+class BrokerDriver(Node):
     """Driver of one broker with all its connections.
 
     `protocols` are those of the listeners; None: the standard ones.
@@ -83,13 +82,8 @@ class BrokerDriver:
         self.protocols = standard_protocols() if protocols is None else protocols
         for protocol in self.protocols:
             broker.formats.add(protocol.message_format())
-        self.node: str = "penstock@localhost"
-        """Name of this node; the event loop knows the host's name."""
-        self.publications: list[SinglePublish] = []
-        """Single messages published without a channel, whose outcome is known."""
-        self.published = HoldBudget(PUBLICATIONS_BYTES)
-        """Hold budget of such messages."""
-        self._without_connection: dict[str, ConnectionGates] = {}
+        self.name = "penstock@localhost"  # The server knows the host's name.
+        self.single_publishes = SinglePublishes(broker, policy)
         self.touched: list[Connection] = []
         """Connections with pending output."""
         self._connected: int = 0
@@ -152,22 +146,6 @@ class BrokerDriver:
         if silent:
             self.silent = []
         return silent
-
-    def take_publications(self) -> list[SinglePublish]:
-        """Take the single messages whose outcome is known."""
-        done = self.publications
-        if done:
-            self.publications = []
-        return done
-
-    def origin_without_connection(self, user: str) -> ConnectionGates:
-        """Return the origin of a user's single messages; all share one, so that they share one rate."""
-        origin = self._without_connection.get(user)
-        if origin is None:
-            origin = ConnectionGates(user, "http")
-            self._without_connection[user] = origin
-            self.broker.gates.add_connection(origin)
-        return origin
 
     def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
         """Take log lines, the oldest first, up to a number."""
@@ -242,6 +220,24 @@ class BrokerDriver:
         self.log(f"settings of {subject} {change}")
         if self.recorder is not None:
             self.recorder.setting(subject, change)
+
+    # For control operations: see `Node`
+
+    def slowed(self) -> SlowedConnections:
+        """See `Node.slowed`."""
+        return self.scheduler.slowed
+
+    def turns_view(self) -> dict[str, object]:
+        """See `Node.turns_view`."""
+        return self.scheduler.turn_times.view()
+
+    def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """See `Node.start`."""
+        self.scheduler.start(steps, connection)
+
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """See `Node.start_asking`."""
+        self.scheduler.start_asking(steps, connection)
 
     # A turn
 

@@ -21,7 +21,7 @@ from penstock.management.gate_descriptions import key_of, text_of
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 GATES_TOLD: Final = 20
 """Most gates, and most slowed connections, in one answer; the others are counted."""
@@ -58,12 +58,12 @@ def is_named(request: ControlRequest) -> bool:
     return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
 
 
-def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, object]]:
+def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     """Return the gates that block producers, the longest block first, then connections slowed by their own work.
 
     Advice names virtual hosts other than this one.
     """
-    broker = driver.broker
+    broker = node.broker
     found = yield from _blocked_gates(broker)
     listed = found[:GATES_TOLD]
     broker.work.done += len(listed) * GATE_WORK
@@ -72,7 +72,7 @@ def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, obj
         sentences += _sentences(each, broker, vhost)
     if len(found) > len(listed):
         sentences.append(f"and {len(found) - len(listed):,} more gates block producers")
-    slowed = driver.scheduler.slowed.slowed()
+    slowed = node.slowed().slowed()
     for wait in slowed[:GATES_TOLD]:
         sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
     if len(slowed) > GATES_TOLD:

@@ -48,7 +48,7 @@ from penstock.management.status import answer_status
 from penstock.management.users import ADMINISTRATOR
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
 WAIT_MS_MAX: Final = 60_000
@@ -67,7 +67,7 @@ REQUEST_VALUES: Final = 10_000
 REQUEST_WORK: Final = 50
 """Units of work of each request; lists are charged per item."""
 CURSORS_MAX: Final = 10_000
-"""Most cursors of a virtual host."""
+"""Most cursors of all virtual hosts."""
 
 
 class WaitingPlan(TimerHandler):
@@ -86,14 +86,12 @@ class WaitingPlan(TimerHandler):
 
 
 class ControlApi:
-    """Control operations by name, and the cursors by virtual host."""
+    """Control operations by name, and the plans that wait."""
 
-    def __init__(self, driver: BrokerDriver, broker: Broker, version: str) -> None:
-        self.driver = driver
+    def __init__(self, node: Node, broker: Broker, version: str) -> None:
+        self.node = node
         self.broker = broker
         self.version = version
-        self.cursors: dict[tuple[str, str], Cursor] = {}
-        """Cursors by virtual host and name."""
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
             "cursor.attach": self._attach,
@@ -101,24 +99,24 @@ class ControlApi:
             "cursor.range": self._range,
             "cursor.settle": self._settle,
             "cursor.delete": self._delete,
-            "block": lambda request: operator_api.block(driver, request),
-            "unblock": lambda request: operator_api.unblock(driver, request),
-            "show": lambda request: settings_api.show(driver, request),
-            "definitions.export": lambda request: definitions_export.answer_export(driver, request),
+            "block": lambda request: operator_api.block(node, request),
+            "unblock": lambda request: operator_api.unblock(node, request),
+            "show": lambda request: settings_api.show(node, request),
+            "definitions.export": lambda request: definitions_export.answer_export(node, request),
             "vhost.declare": self._declare_vhost,
             "why": self._why,
         }
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
-            "settings.set": lambda request: settings_api.set_settings(driver, request),
-            "settings.unset": lambda request: settings_api.unset_settings(driver, request),
+            "settings.set": lambda request: settings_api.set_settings(node, request),
+            "settings.unset": lambda request: settings_api.unset_settings(node, request),
             "vhost.delete": self._delete_vhost,
-            IMPORT: lambda request: answer_import(driver, request),
+            IMPORT: lambda request: answer_import(node, request),
         }
         """Operations that change much, one after the other, over as many turns as needed."""
         self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
-            "list": lambda request: listing.answer_steps(driver, request),
-            "settings.list": lambda request: settings_api.list_settings(driver, request),
-            "status": lambda request: answer_status(driver, request),
+            "list": lambda request: listing.answer_steps(node, request),
+            "settings.list": lambda request: settings_api.list_settings(node, request),
+            "status": lambda request: answer_status(node, request),
         }
         """Operations that read much, over as many turns as needed, concurrently with changes."""
 
@@ -141,11 +139,11 @@ class ControlApi:
                 request.read(body)
             in_steps = self._in_steps.get(operation)
             if in_steps is not None:
-                self.driver.scheduler.start(self._answer_in_steps(request, in_steps(request)), connection)
+                self.node.start(self._answer_in_steps(request, in_steps(request)), connection)
                 return
             asking = self._asking.get(operation)
             if asking is not None:
-                self.driver.scheduler.start_asking(self._answer_in_steps(request, asking(request)), connection)
+                self.node.start_asking(self._answer_in_steps(request, asking(request)), connection)
                 return
             answer = self._operations[operation](request)
             if answer is not None:
@@ -158,7 +156,7 @@ class ControlApi:
         if operation not in self._operations and operation not in self._in_steps and operation not in self._asking:
             names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking]))
             raise NotFound(f"no control operation '{operation}'; known are {names}")
-        if operation not in FOR_EVERYBODY and not self.driver.users.is_administrator(connection.user):
+        if operation not in FOR_EVERYBODY and not self.node.users.is_administrator(connection.user):
             raise AccessRefused(
                 f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
                 "does not have"
@@ -215,10 +213,10 @@ class ControlApi:
         names = request.names("queues")
         starting = request.starting("starting", names)
         queues = [request.vhost.queue(queue, request.connection) for queue in names]
-        key = (request.vhost.name, name)
-        cursor = self.cursors.get(key)
+        cursors = request.vhost.cursors
+        cursor = cursors.get(name)
         if cursor is None:
-            if len(self.cursors) >= CURSORS_MAX:
+            if sum(len(vhost.cursors) for vhost in self.broker.vhosts.values()) >= CURSORS_MAX:
                 raise ResourceError(
                     f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
                 )
@@ -230,7 +228,7 @@ class ControlApi:
             cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions are meaningless.
             self._persist(cursor)  # Used up even if the attach fails: tokens are never reused.
         created = cursor.attach(queues, starting, self.broker.now)
-        self.cursors[key] = cursor
+        cursors[name] = cursor
         self._persist(cursor)
         self._answer_waiting(cursor)
         positions = cursor.positions.values()
@@ -307,7 +305,7 @@ class ControlApi:
 
     def cursor(self, vhost: VirtualHost, name: str) -> Cursor:
         """Return a cursor. Raises NotFound (404)."""
-        found = self.cursors.get((vhost.name, name))
+        found = vhost.cursors.get(name)
         if found is None:
             raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'")
         return found
@@ -317,32 +315,31 @@ class ControlApi:
         self._drop(self.cursor(vhost, name))
 
     def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
-        return {"created": vhost_admin.declare_vhost(self.driver, request.text("name"))}
+        return {"created": vhost_admin.declare_vhost(self.node, request.text("name"))}
 
     def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
         if request.text("name") == request.vhost.name:
             raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
-        yield from vhost_admin.delete_vhost_steps(self.driver, request.text("name"))
+        yield from vhost_admin.delete_vhost_steps(self.node, request.text("name"))
         return {}
 
-    def forget_cursors(self, vhost: str) -> None:
+    def forget_cursors(self, vhost: VirtualHost) -> None:
         """Delete the cursors of a virtual host that is being deleted."""
-        for cursor in list(self.cursors.values()):
-            if cursor.vhost == vhost:
-                self._drop(cursor)
+        for cursor in list(vhost.cursors.values()):
+            self._drop(cursor)
 
     def _why(self, request: ControlRequest) -> dict[str, object] | None:
         if blocked_overview.is_named(request):
-            return why.answer(request, self.driver)
-        steps = blocked_overview.of_everything_steps(self.driver, request.vhost.name)
-        self.driver.scheduler.start_asking(self._answer_in_steps(request, steps), request.connection)
+            return why.answer(request, self.node)
+        steps = blocked_overview.of_everything_steps(self.node, request.vhost.name)
+        self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
         return None
 
     # Helpers
 
     def _cursor(self, request: ControlRequest) -> Cursor:
         name = request.text("cursor")
-        cursor = self.cursors.get((request.vhost.name, name))
+        cursor = request.vhost.cursors.get(name)
         if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
         return cursor
@@ -377,7 +374,7 @@ class ControlApi:
     def _drop(self, cursor: Cursor) -> None:
         cursor.delete(self.broker.now)
         self._answer_waiting(cursor)
-        del self.cursors[(cursor.vhost, cursor.name)]
+        del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
         if self.broker.journal is not None:
             self.broker.journal.forget(cursor)
 
@@ -410,7 +407,7 @@ class ControlApi:
         content = self.broker.formats.encode(properties, body)
         charge = len(body) + OVERHEAD
         if not queue.fits(charge):
-            self.driver.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            self.node.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)

@@ -18,12 +18,12 @@ from penstock.management.rabbitmq_policies import regex_of
 from penstock.setting_names import SettingValue
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 SECTIONS: Final = ("vhosts", "policies", "queues", "exchanges", "bindings")
 
 
-def head(driver: BrokerDriver, everywhere: bool) -> Shape:
+def head(node: Node, everywhere: bool) -> Shape:
     """Return the head of an export, of all virtual hosts or of one.
 
     Users and permissions are in the settings file, not in definitions.
@@ -31,7 +31,7 @@ def head(driver: BrokerDriver, everywhere: bool) -> Shape:
     about: Shape = {
         "rabbit_version": API_VERSION,
         "product_name": "Penstock",
-        "product_version": driver.control.version,
+        "product_version": node.control.version,
         "parameters": [],
     }
     if not everywhere:
@@ -46,11 +46,11 @@ def head(driver: BrokerDriver, everywhere: bool) -> Shape:
     }
 
 
-def window(driver: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
+def window(node: Node, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of a section, for `plainly`; some of its items may not be exported."""
     found = Window(after, count)
-    entries = [each for each in driver.broker.table.entries() if each.scope == "queue" and each.command]
-    for vhost in list(driver.broker.vhosts.values()) if only is None else [only]:
+    entries = [each for each in node.broker.table.entries() if each.scope == "queue" and each.command]
+    for vhost in list(node.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
             found.offer(vhost, [vhost])
         elif section == "queues":
@@ -128,15 +128,15 @@ def definition(words: dict[str, SettingValue]) -> Shape:
     return {word.alias: plain(word.raw) for word in words.values()}
 
 
-def answer_export(driver: BrokerDriver, request: ControlRequest) -> Shape:
+def answer_export(node: Node, request: ControlRequest) -> Shape:
     """Answer definitions.export {section, after, everywhere}: the head without a section, else a page of it."""
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
-        return {**head(driver, only is None), "sections": list(SECTIONS)}
+        return {**head(node, only is None), "sections": list(SECTIONS)}
     section = request.text("section")
     if section not in SECTIONS:
         raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
     after = request.amount("after", 0)
-    page = window(driver, section, only, after, PAGE_MOST)
-    driver.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
+    page = window(node, section, only, after, PAGE_MOST)
+    node.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
     return {"items": exported(page.items, True), "next": page.end()}

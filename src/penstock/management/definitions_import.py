@@ -29,7 +29,7 @@ from penstock.setting_names import SettingValue, read_settings
 from penstock.setting_names.setting_value import shown
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 ENTRY_WORK: Final = 80
 """Units of work per entry, made or undone; a policy counts what it examines."""
@@ -40,12 +40,12 @@ Undo = Callable[[], str]
 """Undo action; returns the name of an item that stays because it is in use, else ""."""
 
 
-def import_steps(driver: BrokerDriver, data: bytes, vhost: str | None) -> Steps[Shape]:
+def import_steps(node: Node, data: bytes, vhost: str | None) -> Steps[Shape]:
     """Import a file in steps; `vhost` is the default virtual host of entries. Return the numbers of new items.
 
     Raises PreconditionFailed (406) with line and key, after undoing everything.
     """
-    work = Import(driver, data, vhost)
+    work = Import(node, data, vhost)
     try:
         yield from work.run()
     except BrokerError as error:
@@ -54,12 +54,12 @@ def import_steps(driver: BrokerDriver, data: bytes, vhost: str | None) -> Steps[
     return {"made": dict(work.made), "not_imported": dict(work.defined.read_over)}
 
 
-def answer_import(driver: BrokerDriver, request: ControlRequest) -> Steps[Shape]:
+def answer_import(node: Node, request: ControlRequest) -> Steps[Shape]:
     """Answer definitions.import {definitions, everywhere}: the text of a file; see `import_steps`."""
     reader = JsonReader(request.unread or b"{}")
     try:
         while not reader.step():
-            driver.broker.work.done += PARSE_WORK
+            node.broker.work.done += PARSE_WORK
             yield
     except JsonError as error:
         raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
@@ -69,14 +69,14 @@ def answer_import(driver: BrokerDriver, request: ControlRequest) -> Steps[Shape]
     if reader.has_halves:
         raise PreconditionFailed(f"a string has half a character (a lone surrogate){NOTHING_IMPORTED}")
     vhost = None if reader.found.get("everywhere") is True else request.vhost.name
-    return (yield from import_steps(driver, text.encode(), vhost))
+    return (yield from import_steps(node, text.encode(), vhost))
 
 
 class Import:
     """One import, with its undo actions."""
 
-    def __init__(self, driver: BrokerDriver, data: bytes, vhost: str | None) -> None:
-        self.driver = driver
+    def __init__(self, node: Node, data: bytes, vhost: str | None) -> None:
+        self.node = node
         self.defined = ParsedDefinitions(data, vhost)
         self.made: dict[str, int] = {}
         self._undo: list[Undo] = []
@@ -86,7 +86,7 @@ class Import:
 
     def run(self) -> Steps[None]:
         """Run the import. Raises PreconditionFailed (406) with line and key."""
-        work = self.driver.broker.work
+        work = self.node.broker.work
         while not self.defined.complete:
             work.done += self.defined.read()
             yield
@@ -114,7 +114,7 @@ class Import:
             left = self._undo.pop()()
             if left:
                 self._left.append(left)
-            self.driver.broker.work.done += ENTRY_WORK
+            self.node.broker.work.done += ENTRY_WORK
             yield
 
     def failure(self, error: BrokerError) -> BrokerError:
@@ -138,24 +138,24 @@ class Import:
             self.made[entry.section] = self.made.get(entry.section, 0) + 1
 
     def _log_result(self) -> None:
-        driver = self.driver
+        node = self.node
         summary = ", ".join(f"{count} {name}" for name, count in self.made.items()) or "nothing new"
-        driver.log(f"definitions imported: {summary}")
+        node.log(f"definitions imported: {summary}")
         if any(self.defined.read_over.values()):
             listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
-            driver.log(f"definitions: not imported were {listed}")
+            node.log(f"definitions: not imported were {listed}")
 
     # Entries
 
     def _vhost(self, entry: Entry) -> Undo | None:
         name = entry.text("name")
-        if not vhost_admin.declare_vhost(self.driver, name):
+        if not vhost_admin.declare_vhost(self.node, name):
             return None
-        vhost = self.driver.broker.vhosts[name]
+        vhost = self.node.broker.vhosts[name]
         return lambda: self._drop_vhost(vhost)
 
     def _exchange(self, entry: Entry) -> Undo | None:
-        vhost = vhost_admin.find_vhost(self.driver, entry.text("vhost"))
+        vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
         name = entry.text("name")
         there = name in vhost.exchanges
         arguments = entry.table("arguments")
@@ -172,7 +172,7 @@ class Import:
         return None if there or exchange is None else lambda: self._drop_exchange(vhost, exchange)
 
     def _queue(self, entry: Entry) -> Undo | None:
-        vhost = vhost_admin.find_vhost(self.driver, entry.text("vhost"))
+        vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
         name = entry.text("name")
         there = name in vhost.queues
         arguments = entry.table("arguments")
@@ -181,11 +181,11 @@ class Import:
             arguments = {**arguments, "x-queue-type": kind}
         check_table(arguments)
         queue = vhost.declare_queue(name, arguments, entry.flag("durable"), entry.flag("auto_delete"), None, None)
-        self.driver.broker.touch_queue(queue)
+        self.node.broker.touch_queue(queue)
         return None if there else lambda: self._drop_queue(queue)
 
     def _binding(self, entry: Entry) -> Undo | None:
-        vhost = vhost_admin.find_vhost(self.driver, entry.text("vhost"))
+        vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
         source = vhost.exchange(entry.text("source"))
         key, arguments, name = entry.text("routing_key"), entry.table("arguments"), entry.text("destination")
         check_table(arguments)
@@ -207,14 +207,14 @@ class Import:
         """Return one policy for each pattern. Patterns apply to all virtual hosts, so each must be in all of them."""
         by_pattern: dict[str, tuple[Entry, set[str]]] = {}
         for entry in self.defined.entries["policies"]:
-            vhost_admin.find_vhost(self.driver, entry.text("vhost"))
+            vhost_admin.find_vhost(self.node, entry.text("vhost"))
             first, vhosts = by_pattern.setdefault(entry.text("pattern"), (entry, set()))
             if first.table("definition") != entry.table("definition"):
                 raise self._error(entry, "pattern", "the same pattern has another definition elsewhere")
             vhosts.add(entry.text("vhost"))
         for entry, vhosts in by_pattern.values():
-            if len(vhosts) < len(self.driver.broker.vhosts):
-                lacking = sorted(set(self.driver.broker.vhosts) - vhosts)
+            if len(vhosts) < len(self.node.broker.vhosts):
+                lacking = sorted(set(self.node.broker.vhosts) - vhosts)
                 reason = f"a pattern counts in all virtual hosts, and this one is not said for '{lacking[0]}'"
                 raise self._error(entry, "vhost", reason)
         return [entry for entry, _ in by_pattern.values()]
@@ -230,16 +230,16 @@ class Import:
             raise self._error(entry, "pattern", str(error)) from None
         if not definition:
             return
-        before = dict(self.driver.broker.table.entries_of("queue", pattern, COMMAND))
+        before = dict(self.node.broker.table.entries_of("queue", pattern, COMMAND))
         try:
             words = read_settings("queue", pattern, definition)
-            yield from changes.set_settings_steps(self.driver.broker, "queue", pattern, words)
+            yield from changes.set_settings_steps(self.node.broker, "queue", pattern, words)
         except BrokerError as error:
             raise self._error(entry, "definition", str(error)) from None
         self._put.append((pattern, before))
         self.made["policies"] = self.made.get("policies", 0) + 1
         listed = ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())
-        self.driver.record_setting(f"queue '{pattern}'", f"set by an import: {listed}")
+        self.node.record_setting(f"queue '{pattern}'", f"set by an import: {listed}")
 
     def _error(self, entry: Entry, key: str, text: str) -> PreconditionFailed:
         return self.defined.error(["policies", entry.index, key], text)
@@ -247,12 +247,12 @@ class Import:
     # Undo of unused items
 
     def _drop_vhost(self, vhost: VirtualHost) -> str:
-        driver = self.driver
-        if driver.broker.vhosts.get(vhost.name) is not vhost:
+        node = self.node
+        if node.broker.vhosts.get(vhost.name) is not vhost:
             return ""
-        if vhost.queues or any(connection.vhost is vhost for connection in driver.connections.values()):
+        if vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
             return f"vhost '{vhost.name}'"
-        vhost_admin.delete_vhost(driver, vhost.name)
+        vhost_admin.delete_vhost(node, vhost.name)
         return ""
 
     def _drop_exchange(self, vhost: VirtualHost, exchange: Exchange) -> str:
@@ -269,7 +269,7 @@ class Import:
             return ""
         if queue.consumers or queue.cursors or queue.depth_messages() or queue.gate.waiters:
             return f"queue '{queue.name}'"
-        self.driver.broker.delete_queue(queue)
+        self.node.broker.delete_queue(queue)
         return ""
 
     def _drop_binding(self, vhost: VirtualHost, binding: Binding) -> str:
@@ -279,7 +279,7 @@ class Import:
         return ""
 
     def _put_back(self, pattern: str, before: dict[str, SettingValue]) -> Steps[None]:
-        broker = self.driver.broker
+        broker = self.node.broker
         if broker.table.entries_of("queue", pattern, COMMAND):
             yield from changes.remove_steps(broker, "queue", pattern, [])
         if before:

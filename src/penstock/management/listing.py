@@ -25,7 +25,7 @@ from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape
 from penstock.protocols.common.connection import Connection
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PAGE_MOST: Final = 500
@@ -86,11 +86,11 @@ def name_of(subject: object) -> str:
     return subject.name() if isinstance(subject, Connection) else ""
 
 
-def consumers_steps(driver: BrokerDriver, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+def consumers_steps(node: Node, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
     """Return a window of the consumers of one virtual host or of all (None), queue by queue."""
     found = Window(after, count)
-    work = driver.broker.work
-    for each in list(driver.broker.vhosts.values()) if vhost is None else [vhost]:
+    work = node.broker.work
+    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
         queues = list(each.queues.values())
         for start in range(0, len(queues), QUEUES_AT_ONCE):
             for queue in queues[start : start + QUEUES_AT_ONCE]:
@@ -102,31 +102,30 @@ def consumers_steps(driver: BrokerDriver, vhost: VirtualHost | None, after: int,
     return found
 
 
-def window_steps(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+def window_steps(node: Node, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
     """Return a window of all items of a kind; for consumers in steps, because all queues are searched."""
     if kind == "consumers":
-        return (yield from consumers_steps(driver, vhost, after, count))
-    found = window(driver, kind, vhost, after, count)
-    driver.broker.work.done += found.total // COLLECTED_A_UNIT
+        return (yield from consumers_steps(node, vhost, after, count))
+    found = window(node, kind, vhost, after, count)
+    node.broker.work.done += found.total // COLLECTED_A_UNIT
     return found
 
 
-def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
+def window(node: Node, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of all items of a kind, of one virtual host or of all (None), in order of creation."""
     if kind == "consumers":
-        return finish(consumers_steps(driver, vhost, after, count))
+        return finish(consumers_steps(node, vhost, after, count))
     found = Window(after, count)
-    vhosts = list(driver.broker.vhosts.values()) if vhost is None else [vhost]
+    vhosts = list(node.broker.vhosts.values()) if vhost is None else [vhost]
     if kind in ("connections", "channels"):
-        for connection in driver.connections.values():
+        for connection in node.connections.values():
             its = connection.vhost
             if its is not None and (vhost is None or its is vhost):  # Otherwise it is not open, or elsewhere.
                 found.offer(its, [connection] if kind == "connections" else connection.engine.sessions())
         return found
     if kind == "cursors":
-        for cursor in driver.control.cursors.values():
-            if vhost is None or cursor.vhost == vhost.name:
-                found.offer(driver.broker.vhosts[cursor.vhost], [cursor])
+        for each in vhosts:
+            found.offer(each, each.cursors.values())
         return found
     for each in vhosts:
         if kind == "vhosts":
@@ -152,36 +151,36 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
     return found + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
-def shape(driver: BrokerDriver, item: Item) -> Shape:
+def shape(node: Node, item: Item) -> Shape:
     """Return one item of a list as plain data. Among bindings a queue stands for its default binding."""
     subject = item.subject
     vhost = item.vhost
     assert vhost is not None
     if isinstance(subject, Queue):
-        return rabbitmq_json.queue_of(subject, driver)
+        return rabbitmq_json.queue_of(subject, node)
     if isinstance(subject, Exchange):
         return rabbitmq_json.exchange_of(vhost, subject)
     if isinstance(subject, Binding):
         return rabbitmq_json.binding_of(vhost, subject)
     if isinstance(subject, Session):
-        return rabbitmq_json.channel_of(subject, driver)
+        return rabbitmq_json.channel_of(subject, node)
     if isinstance(subject, Consumer):
-        return rabbitmq_json.consumer_of(subject, driver)
+        return rabbitmq_json.consumer_of(subject, node)
     if isinstance(subject, Cursor):
-        return rabbitmq_json.cursor_of(subject, driver)
+        return rabbitmq_json.cursor_of(subject, node)
     if isinstance(subject, VirtualHost):
-        return rabbitmq_json.virtual_host(subject, driver)
+        return rabbitmq_json.virtual_host(subject, node)
     assert isinstance(subject, Connection)
-    return rabbitmq_json.connection_of(subject, driver)
+    return rabbitmq_json.connection_of(subject, node)
 
 
-def shape_binding(driver: BrokerDriver, item: Item) -> Shape:
+def shape_binding(node: Node, item: Item) -> Shape:
     """Return one item of `bindings` as plain data."""
     subject = item.subject
-    return rabbitmq_json.default_binding(subject) if isinstance(subject, Queue) else shape(driver, item)
+    return rabbitmq_json.default_binding(subject) if isinstance(subject, Queue) else shape(node, item)
 
 
-def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer list {kind, after, count, everywhere}: a page, and where the next one begins (null at the end).
 
     The requesting connection and its exclusive objects are omitted. The page begins after `after` items. Declarations
@@ -193,14 +192,14 @@ def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
     after = request.amount("after", 0)
     count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    page = yield from window_steps(driver, kind, None if everywhere else request.vhost, after, count)
+    page = yield from window_steps(node, kind, None if everywhere else request.vhost, after, count)
     making = shape_binding if kind == "bindings" else shape
     items: list[Shape] = []
     for item in page.items:
         if not _of_asker(item, request) and not _is_gone(item):
-            items.append(making(driver, item))
-        driver.broker.work.done += _work_of(item)
-        if driver.broker.work.used_up():
+            items.append(making(node, item))
+        node.broker.work.done += _work_of(item)
+        if node.broker.work.used_up():
             yield
     return {"items": items, "next": page.end(), "total": page.total}
 

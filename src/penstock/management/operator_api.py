@@ -9,28 +9,28 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 
-def block(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+def block(node: Node, request: ControlRequest) -> dict[str, object]:
     """Hold every publish to, or of, an object until `unblock`, or until its hold deadline. Raises NotFound (404)."""
-    scope, vhost, name = _what(driver, request, True)
+    scope, vhost, name = _what(node, request, True)
     reason = request.fields.get("reason")
-    gate = driver.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
+    gate = node.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
     return {"blocked": gate.gate.name, "reason": gate.reason}
 
 
-def unblock(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+def unblock(node: Node, request: ControlRequest) -> dict[str, object]:
     """Release the held publishes in turn; the object itself may be gone.
 
     Raises NotFound (404) for an object that the operator has not blocked.
     """
-    scope, vhost, name = _what(driver, request, False)
-    gate = driver.broker.gates.unblock(scope, vhost, name)
+    scope, vhost, name = _what(node, request, False)
+    gate = node.broker.gates.unblock(scope, vhost, name)
     return {"unblocked": gate.gate.name}
 
 
-def _what(driver: BrokerDriver, request: ControlRequest, there: bool) -> tuple[str, str, str]:
+def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:
     """Return scope, virtual host and name of a request's object; with `there` a queue or address must exist."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
@@ -46,15 +46,15 @@ def _what(driver: BrokerDriver, request: ControlRequest, there: bool) -> tuple[s
             request.vhost.exchange(name)
         return scope, request.vhost.name, name
     if scope == VHOST:
-        return scope, driver.broker.vhost(name).name, name
+        return scope, node.broker.vhost(name).name, name
     if scope == CONNECTION:
-        return scope, "", _connection(driver, name)
+        return scope, "", _connection(node, name)
     return scope, "", name  # A user may be blocked before the first login.
 
 
-def _connection(driver: BrokerDriver, name: str) -> str:
+def _connection(node: Node, name: str) -> str:
     """Return a connection's number, from the number or the full name: con:2(guest@127.0.0.1:40312/)."""
-    for connection in driver.connections.values():
+    for connection in node.connections.values():
         if name in (str(connection.number), f"con:{connection.number}", connection.name()):
             return str(connection.number)
     raise NotFound(f"no connection '{name}'; `penstock status` lists those there are")

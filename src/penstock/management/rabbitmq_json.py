@@ -28,7 +28,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 Shape = dict[str, object]
 
@@ -56,7 +56,7 @@ def plain(value: object) -> object:
     return str(value)  # A timestamp or a decimal.
 
 
-def virtual_host(vhost: VirtualHost, driver: BrokerDriver) -> Shape:
+def virtual_host(vhost: VirtualHost, node: Node) -> Shape:
     """Return a virtual host, with the sums over its queues."""
     ready, unacked, total = depths(vhost.queues.values())
     return {
@@ -66,7 +66,7 @@ def virtual_host(vhost: VirtualHost, driver: BrokerDriver) -> Shape:
         "default_queue_type": "classic",
         "metadata": {"description": "", "tags": []},
         "tracing": False,
-        "cluster_state": {driver.node: "running"},
+        "cluster_state": {node.name: "running"},
         "messages": total,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
@@ -82,13 +82,13 @@ def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
     return total - unacked, unacked, total
 
 
-def queue_of(queue: Queue, driver: BrokerDriver) -> Shape:
+def queue_of(queue: Queue, node: Node) -> Shape:
     """Return a queue, as in lists."""
     consumers = queue.consumers
     exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
     active = single_active(queue)
     kind = queue.arguments.get("x-queue-type")
-    view = views.queue_view(queue, driver.broker.now)
+    view = views.queue_view(queue, node.broker.now)
     del view["queue"], view["vhost"]
     found: Shape = {
         "name": queue.name,
@@ -98,7 +98,7 @@ def queue_of(queue: Queue, driver: BrokerDriver) -> Shape:
         "exclusive": queue.owner is not None,
         "arguments": plain(queue.arguments),
         "type": kind if isinstance(kind, str) else "classic",
-        "node": driver.node,
+        "node": node.name,
         "state": "running",
         "policy": None,
         "operator_policy": None,
@@ -120,11 +120,11 @@ def queue_of(queue: Queue, driver: BrokerDriver) -> Shape:
     return found
 
 
-def queue_in_full(queue: Queue, driver: BrokerDriver) -> Shape:
+def queue_in_full(queue: Queue, node: Node) -> Shape:
     """Return a queue with its consumers, as for a request about this one."""
-    found = queue_of(queue, driver)
+    found = queue_of(queue, node)
     found["consumer_details"] = [
-        consumer_of(consumer, driver) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)
+        consumer_of(consumer, node) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)
     ]
     return found
 
@@ -179,15 +179,15 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
     return f"{quote_plus(key)}~{binascii.crc32(encoded):08x}"
 
 
-def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
+def consumer_of(consumer: Consumer, node: Node) -> Shape:
     """Return a consumer, with the reasons why it gets no messages."""
-    view = views.consumer_view(consumer, driver.broker.now)
+    view = views.consumer_view(consumer, node.broker.now)
     single = consumer.queue.features.single_active
     active = not single or single_active(consumer.queue) is consumer
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
-        "channel_details": _channel_details(consumer.session, driver),
+        "channel_details": _channel_details(consumer.session, node),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "prefetch_count": int(consumer.prefetch),
@@ -198,7 +198,7 @@ def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
     }
 
 
-def cursor_of(cursor: Cursor, driver: BrokerDriver) -> Shape:
+def cursor_of(cursor: Cursor, node: Node) -> Shape:
     """Return a cursor: its progress in each queue, and the time of its last request."""
     queues: list[Shape] = []
     unsettled = 0
@@ -221,11 +221,11 @@ def cursor_of(cursor: Cursor, driver: BrokerDriver) -> Shape:
         "more_queues": len(cursor.positions) - len(queues),
         "unsettled": unsettled,
         "polling": cursor.polling,
-        "asked_s_ago": max(driver.broker.now - cursor.touched, 0.0) if cursor.touched else None,
+        "asked_s_ago": max(node.broker.now - cursor.touched, 0.0) if cursor.touched else None,
     }
 
 
-def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
+def connection_of(connection: Connection, node: Node) -> Shape:
     """Return a connection. Its name is the one in the log and in `penstock why`."""
     host, port = _split(connection.peer.address)
     ours, at = _split(connection.peer.local)
@@ -234,13 +234,13 @@ def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
         "name": connection.name(),
         "user": connection.user,
         "vhost": "" if vhost is None else vhost.name,
-        "node": driver.node,
+        "node": node.name,
         "type": "network",
         "auth_mechanism": connection.peer.mechanism,
         "state": _state(connection),
         "channels": len(connection.engine.sessions()),
         **connection.engine.details(),
-        "connected_at": round((connection.opened_at + driver.broker.wall_offset) * 1000),
+        "connected_at": round((connection.opened_at + node.broker.wall_offset) * 1000),
         "peer_host": host,
         "peer_port": port,
         "host": ours,
@@ -264,9 +264,9 @@ def _state(connection: Connection) -> str:
     return connection.state.word()
 
 
-def channel_of(session: Session, driver: BrokerDriver) -> Shape:
+def channel_of(session: Session, node: Node) -> Shape:
     """Return a session as a channel, RabbitMQ's word for it."""
-    connection = driver.connections.get(session.connection_number)
+    connection = node.connections.get(session.connection_number)
     vhost = None if connection is None else connection.vhost
     producers = session.producers()
     confirming = any(producer.confirming for producer in producers)
@@ -278,7 +278,7 @@ def channel_of(session: Session, driver: BrokerDriver) -> Shape:
         "number": int(session.number),
         "user": "" if connection is None else connection.user,
         "vhost": "" if vhost is None else vhost.name,
-        "node": driver.node,
+        "node": node.name,
         "connection_details": {} if connection is None else _connection_details(connection),
         "consumer_count": len(session.consumers),
         "prefetch_count": int(session.prefetch),
@@ -288,7 +288,7 @@ def channel_of(session: Session, driver: BrokerDriver) -> Shape:
         "messages_unacknowledged": session.unsettled.count(),
         "messages_unconfirmed": sum(_unconfirmed(producer) for producer in producers),
         "state": "running",
-        "penstock": {} if not producers else _publishing(producers[0], driver.broker.now),
+        "penstock": {} if not producers else _publishing(producers[0], node.broker.now),
     }
     if any(stats.values()):
         found["message_stats"] = stats
@@ -305,11 +305,11 @@ def _publishing(producer: Producer, now: float) -> Shape:
     return {name: view[name] for name in shown}
 
 
-def channel_in_full(session: Session, driver: BrokerDriver) -> Shape:
+def channel_in_full(session: Session, node: Node) -> Shape:
     """Return a session with its consumers."""
-    found = channel_of(session, driver)
+    found = channel_of(session, node)
     consumers = islice(session.consumers.values(), CONSUMERS_DETAILED)
-    found["consumer_details"] = [consumer_of(consumer, driver) for consumer in consumers]
+    found["consumer_details"] = [consumer_of(consumer, node) for consumer in consumers]
     return found
 
 
@@ -321,14 +321,14 @@ def exchange_types() -> list[Shape]:
     ]
 
 
-def _channel_details(session: Session, driver: BrokerDriver) -> Shape:
-    connection = driver.connections.get(session.connection_number)
+def _channel_details(session: Session, node: Node) -> Shape:
+    connection = node.connections.get(session.connection_number)
     host, port = ("", 0) if connection is None else _split(connection.peer.address)
     return {
         "name": session.name,
         "number": int(session.number),
         "user": "" if connection is None else connection.user,
-        "node": driver.node,
+        "node": node.name,
         "connection_name": "" if connection is None else connection.name(),
         "peer_host": host,
         "peer_port": port,

@@ -18,13 +18,13 @@ from penstock.setting_names.setting_value import shown
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 ENTRY_WORK: Final = 3
 """Units of work per listed pattern, besides one for each of its settings."""
 
 
-def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer settings.set {scope, pattern, settings}: all of them or none, in effect with the answer.
 
     Raises PreconditionFailed (406) for invalid values, ResourceError (506) at the bound of patterns.
@@ -34,22 +34,22 @@ def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
     words = read_settings(scope, pattern, given)
-    plan = yield from changes.set_settings_steps(driver.broker, scope, pattern, words)
-    matched = yield from changes.matching_steps(driver.broker, scope, pattern)
+    plan = yield from changes.set_settings_steps(node.broker, scope, pattern, words)
+    matched = yield from changes.matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched)
     for unit in ("messages", "bytes"):
-        if f"burst-{unit}" in words and not _has_rate(driver.broker, scope, unit):
+        if f"burst-{unit}" in words and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
-    for name in driver.broker.table.entries_of(scope, pattern, FILE):
+    for name in node.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             sentences.append(
                 f"{name} beats what the settings file says for {_subject(scope, pattern)}, until it is unset"
             )
-    driver.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
-    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
+    node.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
+    return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
 
 
-def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def unset_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer settings.unset {scope, pattern, names}: remove what was set by command; names null removes all.
 
     Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
@@ -58,21 +58,21 @@ def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[
     names: list[str] = []
     if request.fields.get("names") is not None:
         names = [setting_named(scope, name) for name in request.names("names")]
-    plan = yield from changes.remove_steps(driver.broker, scope, pattern, names)
-    matched = yield from changes.matching_steps(driver.broker, scope, pattern)
+    plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
+    matched = yield from changes.matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched)
-    for name, word in driver.broker.table.entries_of(scope, pattern, FILE).items():
+    for name, word in node.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
             sentences.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
-    driver.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
-    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
+    node.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
+    return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
 
 
-def list_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def list_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer settings.list: all settings, pattern by pattern; bounded by the number of patterns."""
     found: list[dict[str, object]] = []
-    work = driver.broker.work
-    for entry in driver.broker.table.entries():
+    work = node.broker.work
+    for entry in node.broker.table.entries():
         work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
         if work.used_up():
             yield
@@ -87,7 +87,7 @@ def list_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[s
     return {"settings": found}
 
 
-def show(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+def show(node: Node, request: ControlRequest) -> dict[str, object]:
     """Answer show {queue} or {another scope}: the effective values with their sources."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
@@ -96,14 +96,14 @@ def show(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     name = request.text(scope)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
-        return {"scope": scope, "name": name, "settings": queue_settings(driver.broker, queue)}
+        return {"scope": scope, "name": name, "settings": queue_settings(node.broker, queue)}
     if scope == "address":
         request.vhost.exchange(name)
     elif scope == "vhost":
-        driver.broker.vhost(name)
+        node.broker.vhost(name)
     elif scope == "broker":
         name = ""
-    return {"scope": scope, "name": name, "settings": settings_in_effect(driver.broker, scope, name)}
+    return {"scope": scope, "name": name, "settings": settings_in_effect(node.broker, scope, name)}
 
 
 def _target(request: ControlRequest) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from penstock.management import views
 from penstock.management.control_request import ControlRequest
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 STATUS_MOST: Final = 500
 """Most queues, and most connections, in a status; `list` gives all, page by page."""
@@ -21,12 +21,12 @@ VIEW_WORK: Final = 10
 """Units of work per shown queue or connection."""
 
 
-def answer_status(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def answer_status(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer status {}: the broker, and up to `STATUS_MOST` connections and queues, without the reply queue."""
-    broker, vhost = driver.broker, request.vhost
+    broker, vhost = node.broker, request.vhost
     hidden = _own_queue(request)
     connections: list[dict[str, object]] = []
-    for connection in list(itertools.islice(driver.connections.values(), STATUS_MOST)):
+    for connection in list(itertools.islice(node.connections.values(), STATUS_MOST)):
         connections.append(views.connection_summary(connection))
         broker.work.done += VIEW_WORK
         if broker.work.used_up():
@@ -40,11 +40,11 @@ def answer_status(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[s
         if broker.work.used_up():
             yield
     return {
-        "version": driver.control.version,
-        "turns": driver.scheduler.turn_times.view(),
-        "slowed": [wait.connection.name() for wait in driver.scheduler.slowed.slowed()[:SLOWED_SHOWN]],
+        "version": node.control.version,
+        "turns": node.turns_view(),
+        "slowed": [wait.connection.name() for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
         "connections": connections,
-        "connection_count": len(driver.connections),
+        "connection_count": len(node.connections),
         "vhost": vhost.name,
         "disk": None if broker.journal is None else views.disk_view(broker.gates.disk, vhost.name, broker.now),
         "queues": queues,

@@ -8,7 +8,7 @@ from penstock.flow.work import Steps
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape, depths
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 QUEUES_AT_ONCE: Final = 500
 """Queues summed up per step."""
@@ -16,9 +16,9 @@ CHANNELS_A_UNIT: Final = 5
 """Channels whose consumers are counted per unit of work."""
 
 
-def totals_steps(driver: BrokerDriver) -> Steps[Shape]:
+def totals_steps(node: Node) -> Steps[Shape]:
     """Return the totals in the form of RabbitMQ's overview."""
-    broker = driver.broker
+    broker = node.broker
     work = broker.work
     ready, unacked, total = 0, 0, 0
     for vhost in list(broker.vhosts.values()):
@@ -30,7 +30,7 @@ def totals_steps(driver: BrokerDriver) -> Steps[Shape]:
             if work.used_up():
                 yield
     connections, channels, consumers = 0, 0, 0
-    for connection in list(driver.connections.values()):
+    for connection in list(node.connections.values()):
         if connection.vhost is not None:
             connections += 1
             channels += len(connection.engine.sessions())

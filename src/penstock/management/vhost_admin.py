@@ -9,7 +9,7 @@ from penstock.errors import ConnectionForced, NotFound, PreconditionFailed, Reso
 from penstock.flow.work import Steps, finish
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
+    from penstock.management.node import Node
 
 VHOSTS_MAX: Final = 1000
 """Most virtual hosts: each has its predeclared exchanges and its gates, some 10 KiB."""
@@ -19,47 +19,47 @@ NAME_OCTETS: Final = 255
 """Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
 
 
-def declare_vhost(driver: BrokerDriver, name: str) -> bool:
+def declare_vhost(node: Node, name: str) -> bool:
     """Create a virtual host; return whether it is new.
 
     Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) during the deletion of one of that name.
     """
-    there = driver.broker.vhosts.get(name)
+    there = node.broker.vhosts.get(name)
     if there is not None:
         if there.deleting:
             raise ResourceLocked(f"vhost '{name}' is being deleted: {len(there.queues):,} of its queues are left")
         return False
     if not name or len(name.encode()) > NAME_OCTETS:
         raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
-    if len(driver.broker.vhosts) >= VHOSTS_MAX:
+    if len(node.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
-    if driver.broker.journal is not None:
-        driver.broker.journal.check_writable()
-    vhost = driver.broker.add_vhost(name)
-    if driver.broker.journal is not None:
-        driver.broker.journal.change(vhost)
-    driver.log(f"[vh({name})] created")
+    if node.broker.journal is not None:
+        node.broker.journal.check_writable()
+    vhost = node.broker.add_vhost(name)
+    if node.broker.journal is not None:
+        node.broker.journal.change(vhost)
+    node.log(f"[vh({name})] created")
     return True
 
 
-def delete_vhost(driver: BrokerDriver, name: str) -> None:
+def delete_vhost(node: Node, name: str) -> None:
     """Run `delete_vhost_steps` at once."""
-    finish(delete_vhost_steps(driver, name))
+    finish(delete_vhost_steps(node, name))
 
 
-def delete_vhost_steps(driver: BrokerDriver, name: str) -> Steps[None]:
+def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     """Delete a virtual host with all its objects; its connections are closed (320). Raises NotFound (404).
 
     It may have very many queues: a share of them is deleted in each turn, and meanwhile it cannot be opened.
     """
-    vhost = find_vhost(driver, name)
-    broker = driver.broker
+    vhost = find_vhost(node, name)
+    broker = node.broker
     work = broker.work
     vhost.deleting = True
-    for connection in list(driver.connections.values()):
+    for connection in list(node.connections.values()):
         if connection.vhost is vhost:
             connection.close(ConnectionForced(f"vhost '{name}' is deleted"))
-    driver.control.forget_cursors(name)
+    node.control.forget_cursors(vhost)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))
         work.done += DELETION_WORK
@@ -76,12 +76,12 @@ def delete_vhost_steps(driver: BrokerDriver, name: str) -> Steps[None]:
     del broker.vhosts[name]
     if broker.journal is not None:
         broker.journal.forget(vhost)
-    driver.log(f"[vh({name})] deleted")
+    node.log(f"[vh({name})] deleted")
 
 
-def find_vhost(driver: BrokerDriver, name: str) -> VirtualHost:
+def find_vhost(node: Node, name: str) -> VirtualHost:
     """Return a virtual host. Raises NotFound (404)."""
-    vhost = driver.broker.vhosts.get(name)
+    vhost = node.broker.vhosts.get(name)
     if vhost is None or vhost.deleting:
         raise NotFound(f"no vhost '{name}'")
     return vhost

@@ -29,8 +29,8 @@ from penstock.management.gate_descriptions import because, key_of, text_of
 from penstock.management.refused_publishes import Refusal
 
 if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
     from penstock.management.control_request import ControlRequest
+    from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
 SAID_MOST: Final = 10
@@ -45,7 +45,7 @@ LARGEST: Final = 3
 SUBJECTS: Final = ("queue", "connection", "channel", "user")
 
 
-def answer(request: ControlRequest, driver: BrokerDriver) -> dict[str, object]:
+def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     """Return the answer to a request for one of `SUBJECTS`.
 
     Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
@@ -58,42 +58,42 @@ def answer(request: ControlRequest, driver: BrokerDriver) -> dict[str, object]:
     subject = asked[0]
     name = request.text(subject)
     if subject == "queue":
-        return of_queue(request.vhost.queue(name, request.connection), driver.broker)
+        return of_queue(request.vhost.queue(name, request.connection), node.broker)
     if subject == "connection":
-        return of_connection(_connection(driver, name), driver)
+        return of_connection(_connection(node, name), node)
     if subject == "channel":
-        return of_channel(_channel(driver, name), driver)
+        return of_channel(_channel(node, name), node)
     asker = request.connection
-    connections = [each for each in driver.connections.values() if each.user == name and each is not asker]
+    connections = [each for each in node.connections.values() if each.user == name and each is not asker]
     if not connections:
         own = asker is not None and asker.user == name
         raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if own else ""))
-    return of_user(name, connections, driver)
+    return of_user(name, connections, node)
 
 
-def _connection(driver: BrokerDriver, name: str) -> Connection:
+def _connection(node: Node, name: str) -> Connection:
     """Find a connection by its number (2 or con:2), its full name in the log, its client's `connection_name` property,
     or its client's address or port (40312).
     """
     digits = name.removeprefix("con:")
-    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in driver.connections:
-        return driver.connections[int(digits)]
-    for connection in driver.connections.values():
+    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in node.connections:
+        return node.connections[int(digits)]
+    for connection in node.connections.values():
         address = connection.peer.address
         names = (connection.name(), connection.peer.properties.get("connection_name"), address)
         if name in names or name == address.rpartition(":")[2]:
             return connection
-    known = ", ".join(connection.name() for connection in list(driver.connections.values())[:SAID_MOST])
-    raise NotFound(f"no connection '{name}'; of {len(driver.connections):,} there are {known}")
+    known = ", ".join(connection.name() for connection in list(node.connections.values())[:SAID_MOST])
+    raise NotFound(f"no connection '{name}'; of {len(node.connections):,} there are {known}")
 
 
-def _channel(driver: BrokerDriver, name: str) -> Session:
+def _channel(node: Node, name: str) -> Session:
     """Find a channel by connection and number (2/1 or con:2/ch:1) or by its full name in the log."""
     of, slash, number = name.rpartition("/")
     number = number.removeprefix("ch:")
     if not slash or not number.isdecimal():
         raise PreconditionFailed(f"'{name}' is not a channel; write CONNECTION/CHANNEL, such as 2/1")
-    connection = _connection(driver, of)
+    connection = _connection(node, of)
     channel = connection.engine.session(int(number))
     if channel is None:
         raise NotFound(f"{connection.name()} has no channel {number}")
@@ -129,34 +129,34 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     return view
 
 
-def of_connection(connection: Connection, driver: BrokerDriver) -> dict[str, object]:
+def of_connection(connection: Connection, node: Node) -> dict[str, object]:
     """Return the view of a connection: the gates of its producers, and the obstacles of its consumers."""
-    broker = driver.broker
+    broker = node.broker
     view = views.connection_view(connection, broker.now)
-    refusals = driver.refused.of(connection.number)
+    refusals = node.refused.of(connection.number)
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], driver) + _refusals(refusals, broker.now)
+    view["sentences"] = _of_connections([connection], node) + _refusals(refusals, broker.now)
     return view
 
 
-def of_channel(channel: Session, driver: BrokerDriver) -> dict[str, object]:
+def of_channel(channel: Session, node: Node) -> dict[str, object]:
     """Return the view of a channel, as `of_connection`."""
-    broker = driver.broker
+    broker = node.broker
     view = views.session_view(channel, broker.now)
-    refusals = [each for each in driver.refused.of(channel.connection_number) if each.producer == channel.name]
+    refusals = [each for each in node.refused.of(channel.connection_number) if each.producer == channel.name]
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
     return view
 
 
-def of_user(user: str, connections: list[Connection], driver: BrokerDriver) -> dict[str, object]:
+def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, object]:
     """Return the views of a user's connections; there is at least one."""
     shown = connections[: views.CONNECTIONS_SHOWN]
     return {
         "user": user,
-        "connections": [views.connection_view(connection, driver.broker.now) for connection in shown],
+        "connections": [views.connection_view(connection, node.broker.now) for connection in shown],
         "more_connections": len(connections) - len(shown),
-        "sentences": _of_connections(connections, driver),
+        "sentences": _of_connections(connections, node),
     }
 
 
@@ -246,8 +246,8 @@ def _refusals(refusals: list[Refusal], now: float) -> list[str]:
     return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
 
 
-def _of_connections(connections: list[Connection], driver: BrokerDriver) -> list[str]:
-    broker = driver.broker
+def _of_connections(connections: list[Connection], node: Node) -> list[str]:
+    broker = node.broker
     paused = [
         f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
         f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
@@ -260,7 +260,7 @@ def _of_connections(connections: list[Connection], driver: BrokerDriver) -> list
         if _waiting_replies(connection)
     ]
     channels = [channel for connection in connections for channel in connection.engine.sessions()]
-    waits = [(connection, driver.scheduler.slowed.of(connection)) for connection in connections]
+    waits = [(connection, node.slowed().of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
     sentences = _first(slowed, "connections are slowed by their own work")
     sentences += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")

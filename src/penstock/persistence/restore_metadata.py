@@ -8,8 +8,9 @@ case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from penstock.core.broker import Broker
 from penstock.core.journal.durability import number_of
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Limits
@@ -23,27 +24,24 @@ from penstock.persistence.restore_vhost import VhostRestorer
 from penstock.setting_names import SettingValue, read_pattern, read_settings
 from penstock.store.records import MetadataRecord
 
-if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
-
 PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 RECORDS_A_STEP: Final = 200
 """Most records restored per step."""
 
 
-def restore(driver: BrokerDriver, records: Iterable[MetadataRecord]) -> list[str]:
+def restore(broker: Broker, records: Iterable[MetadataRecord]) -> list[str]:
     """Run `restore_steps` at once."""
-    return finish(restore_steps(driver, records))
+    return finish(restore_steps(broker, records))
 
 
-def restore_steps(driver: BrokerDriver, records: Iterable[MetadataRecord]) -> Steps[list[str]]:
+def restore_steps(broker: Broker, records: Iterable[MetadataRecord]) -> Steps[list[str]]:
     """Declare all records again, without journal entries. A step covers up to `RECORDS_A_STEP` records.
 
     The settings file is in effect already, and its virtual hosts exist. Positions and messages follow later. Return a
     sentence for the log about each definition that differs from before.
     """
-    journal = driver.broker.journal
-    work = MetadataRestorer(driver)
+    journal = broker.journal
+    work = MetadataRestorer(broker)
     if journal is not None:
         journal.recovering = True
     try:
@@ -67,8 +65,8 @@ class LeftBehind(StoreError):
 class MetadataRestorer:
     """Restorer of all definitions of one store."""
 
-    def __init__(self, driver: BrokerDriver) -> None:
-        self.broker = driver.broker
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self.remarks: list[str] = []
         """A sentence for each definition that differs from before."""
         self.left_behind: list[MetadataRecord] = []
@@ -76,7 +74,7 @@ class MetadataRestorer:
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues in the store, restorable or not."""
         self._entries: list[changes.EntryBefore] = []
-        self._hosted = VhostRestorer(driver, self.remarks)
+        self._hosted = VhostRestorer(broker, self.remarks)
 
     def run(self, records: Iterable[MetadataRecord]) -> Steps[None]:
         """Declare all definitions."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from penstock.core.broker import Broker
 from penstock.core.consume.cursor import Cursor, Position
 from penstock.core.journal.durability import number_of, numbers_end
 from penstock.core.journal.group import QueueStorage
@@ -16,9 +15,6 @@ from penstock.persistence.metadata_codec import Fields
 from penstock.persistence.restore_settings import features_of, settings_of
 from penstock.setting_names import Features
 
-if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
-
 
 class VhostRestorer:
     """Restorer of definitions in virtual hosts.
@@ -27,9 +23,8 @@ class VhostRestorer:
     remarks are appended to a list of sentences.
     """
 
-    def __init__(self, driver: BrokerDriver, remarks: list[str]) -> None:
-        self.driver = driver
-        self.broker = driver.broker
+    def __init__(self, broker: Broker, remarks: list[str]) -> None:
+        self.broker = broker
         self.remarks = remarks
 
     def exchange(self, vhost: VirtualHost, fields: Fields) -> None:
@@ -104,7 +99,7 @@ class VhostRestorer:
             position.planned = planned
             positions.append(position)
         cursor.resume(fields.number("token"), positions)
-        self.driver.control.cursors[(vhost.name, cursor.name)] = cursor
+        vhost.cursors[cursor.name] = cursor
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
         """Return a placeholder for a queue that was transient or deleted."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from penstock import __version__
 from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.settings.changes import replace_file, replace_file_steps
@@ -37,6 +36,7 @@ from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import Transport
 from penstock.setting_names import BROKER
 from penstock.store.directory import DataDirectory
+from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
@@ -264,9 +264,9 @@ class Broker:
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
         driver = BrokerDriver(
-            core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__, protocols
+            core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), VERSION, protocols
         )
-        driver.node = f"penstock@{socket.gethostname()}"
+        driver.name = f"penstock@{socket.gethostname()}"
         return driver
 
     async def _serve_http(self, host: str, port: int, event_loop: EventLoop) -> None:

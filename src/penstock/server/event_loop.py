@@ -182,7 +182,7 @@ class EventLoop:
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.input_paused and not connection.may_pause():
                 transport.resume()
-        for publication in driver.take_publications():
+        for publication in driver.single_publishes.take_done():
             known = self._publishing.pop(id(publication), None)
             if known is not None and not known.done():
                 known.set_result(None)

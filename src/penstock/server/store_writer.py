@@ -197,7 +197,7 @@ class StoreWriter:
 
     def _restore(self, told_of: list[str]) -> Steps[None]:
         assert self._event_loop is not None
-        told_of += yield from restore_steps(self._event_loop.driver, self.store.metadata())
+        told_of += yield from restore_steps(self._event_loop.driver.broker, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
         """Reject a damaged store: with each transaction the broker would overwrite evidence of what is lost."""

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import penstock
 from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
 from penstock.store.records import COMMITS, UNKNOWN
 from penstock.store.tables import POSITIONS, TABLES, Table
+from penstock.version import VERSION
 
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")
 MAGIC: Final = b"SQLite format 3\x00"
@@ -190,7 +190,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
         if version > newest:
             raise StoreError(
                 f"the store '{path}' was last opened by Penstock {_opened_by(connection)} and has form {version}; "
-                f"Penstock {penstock.__version__} reads up to form {newest}: start that version, or a newer one"
+                f"Penstock {VERSION} reads up to form {newest}: start that version, or a newer one"
             )
         for migrate in migrations[version:]:
             migrate(connection)
@@ -201,7 +201,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
         connection.execute("UPDATE sums SET last = last + 1 WHERE id = ?", (COMMITS_ID,))
         connection.execute(
             "INSERT INTO about VALUES ('penstock', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (penstock.__version__,),
+            (VERSION,),
         )
         connection.execute("COMMIT")
     finally:

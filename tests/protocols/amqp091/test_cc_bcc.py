@@ -83,7 +83,7 @@ def test_a_message_without_a_channel_has_them_too() -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
     vhost = driver.broker.vhosts["/"]
-    SinglePublish(driver, "guest", "here").send(
+    SinglePublish(driver.single_publishes, "guest", "here").send(
         vhost, "amq.direct", "a", Properties(headers={"CC": ["b"], "BCC": ["c"]}), b"x"
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]

@@ -9,7 +9,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 
 
 def send(driver: BrokerDriver) -> SinglePublish:
-    publication = SinglePublish(driver, "guest", "here")
+    publication = SinglePublish(driver.single_publishes, "guest", "here")
     publication.send(driver.broker.vhosts["/"], "", "q", Properties(), b"x")
     return publication
 
@@ -33,7 +33,7 @@ def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_c
     fourth = send(driver)
     assert (queue.messages, len(fourth.producer.outbox)) == (3, 1)
     at(driver, 110.0)
-    assert driver.take_publications() == [first, second, third, fourth]
+    assert driver.single_publishes.take_done() == [first, second, third, fourth]
     assert [publication.refusal for publication in (first, second, third)] == [""] * 3
     assert (fourth.retriable, "refused after its hold deadline of 5 s" in fourth.refusal) == (True, True)
     queue.purge(driver.broker.now)

@@ -6,11 +6,14 @@ behind it is closed; or refused by an overflow policy or at its hold deadline.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.content.properties import Properties
+from penstock.core.broker import Broker
+from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
+from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.attributes import route_for
@@ -20,23 +23,55 @@ from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
 from penstock.flow.refusal import Refusal
 from penstock.flow.timers import NEVER
+from penstock.protocols.common.connection_limits import ConnectionLimits
 
-if TYPE_CHECKING:
-    from penstock.driver.driver import BrokerDriver
-
+HELD_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes (charges) of single messages that may be held; the next one is refused."""
 PENDING: Final = ""
 """Value of `refusal` for an accepted message, or while the outcome is unknown."""
 
 
-class SinglePublish(ProducerListener):
-    """One publish in progress, with its producer; `driver.publications` gets it when its outcome is known."""
+class SinglePublishes:
+    """All such publishes of a broker: they share one hold budget, and those of a user one rate."""
 
-    def __init__(self, driver: BrokerDriver, user: str, peer: str) -> None:
+    def __init__(self, broker: Broker, limits: ConnectionLimits) -> None:
+        self.broker = broker
+        self.limits = limits
+        self.hold_budget = HoldBudget(HELD_BYTES)
+        self._done: list[SinglePublish] = []
+        """Those whose outcome is known and not taken yet."""
+        self._origins: dict[str, ConnectionGates] = {}
+
+    def origin(self, user: str) -> ConnectionGates:
+        """Return the origin of a user's publishes, created at first use."""
+        found = self._origins.get(user)
+        if found is None:
+            found = ConnectionGates(user, "http")
+            self._origins[user] = found
+            self.broker.gates.add_connection(found)
+        return found
+
+    def finish(self, publish: SinglePublish) -> None:
+        """Add a publish whose outcome is known."""
+        self._done.append(publish)
+
+    def take_done(self) -> list[SinglePublish]:
+        """Take the publishes whose outcome is known."""
+        done = self._done
+        if done:
+            self._done = []
+        return done
+
+
+class SinglePublish(ProducerListener):
+    """One publish in progress, with its producer; `take_done` returns it when its outcome is known."""
+
+    def __init__(self, publishes: SinglePublishes, user: str, peer: str) -> None:
         super().__init__()
-        self.driver = driver
+        self._publishes = publishes
         self.user = user
         self.producer = Producer(
-            driver.broker, f"http({user}@{peer})", driver.published, driver.origin_without_connection(user), self
+            publishes.broker, f"http({user}@{peer})", publishes.hold_budget, publishes.origin(user), self
         )
         self.producer.confirming = True
         self.target: str = ""
@@ -56,7 +91,7 @@ class SinglePublish(ProducerListener):
 
         Raises NotFound (404), AccessRefused (403), ContentTooLarge (311), PreconditionFailed (406).
         """
-        most = self.driver.connection_limits.message_bytes_max
+        most = self._publishes.limits.message_bytes_max
         if len(body) > most:
             raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the {most} bytes that one may have")
         if properties.user_id is not None and properties.user_id != self.user:
@@ -65,7 +100,7 @@ class SinglePublish(ProducerListener):
             )
         if properties.reply_to == REPLY_TO:
             raise PreconditionFailed("fast reply consumer does not exist")
-        message_format = self.driver.broker.formats.default
+        message_format = self._publishes.broker.formats.default
         content = message_format.encode(properties, body)
         headers = properties.headers or {}
         route = vhost.route(exchange, key, True)
@@ -120,4 +155,4 @@ class SinglePublish(ProducerListener):
     def _finish(self) -> None:
         if not self.done:
             self.done = True
-            self.driver.publications.append(self)
+            self._publishes.finish(self)

@@ -52,7 +52,7 @@ async def publish(request: ApiRequest) -> Response:
     properties, payload = _properties(table(fields, "properties")), await _payload(request, fields)
     client = request.http_request.client
     publication = SinglePublish(
-        request.driver, request.user, "unknown" if client is None else f"{client.host}:{client.port}"
+        request.driver.single_publishes, request.user, "unknown" if client is None else f"{client.host}:{client.port}"
     )
     try:
         publication.send(vhost, exchange, key, properties, payload)

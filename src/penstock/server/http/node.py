@@ -27,8 +27,8 @@ async def overview(request: ApiRequest) -> Response:
         "rabbitmq_version": API_VERSION,
         "product_name": "Penstock",
         "product_version": driver.control.version,
-        "cluster_name": driver.node,
-        "node": driver.node,
+        "cluster_name": driver.name,
+        "node": driver.name,
         "rates_mode": "none",
         "sample_retention_policies": {},
         "disable_stats": False,
@@ -37,7 +37,7 @@ async def overview(request: ApiRequest) -> Response:
         **totals,
         "statistics_db_event_queue": 0,
         "listeners": [
-            {"node": driver.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
+            {"node": driver.name, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
             for protocol, host, port in request.event_loop.listeners
         ],
         "contexts": _contexts(request),
@@ -47,7 +47,7 @@ async def overview(request: ApiRequest) -> Response:
 
 def _contexts(request: ApiRequest) -> list[Shape]:
     return [
-        {"node": request.driver.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
+        {"node": request.driver.name, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
         for protocol, host, port in request.event_loop.listeners
         if protocol == "http"
     ]
@@ -60,7 +60,7 @@ async def nodes(request: ApiRequest) -> Response:
 
 async def node(request: ApiRequest) -> Response:
     """Show the one node."""
-    if request.part("name") != request.driver.node:
+    if request.part("name") != request.driver.name:
         raise not_found()
     return one(request, _node(request))
 
@@ -70,7 +70,7 @@ def _node(request: ApiRequest) -> Shape:
     memory = driver.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
     return {
-        "name": driver.node,
+        "name": driver.name,
         "type": "ram",
         "running": True,
         "os_pid": str(os.getpid()),
@@ -124,7 +124,7 @@ def _resident_bytes() -> int:
 
 async def cluster_name(request: ApiRequest) -> Response:
     """Return the node's name as that of its cluster."""
-    return json_response({"name": request.driver.node})
+    return json_response({"name": request.driver.name})
 
 
 async def empty(request: ApiRequest) -> Response:
@@ -201,7 +201,7 @@ async def aliveness(request: ApiRequest) -> Response:
 async def alarms(request: ApiRequest) -> Response:
     """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
     closed = [("memory", _memory_alarm(request.driver)), ("disk", _disk_alarm(request.driver))]
-    found = [{"node": request.driver.node, "resource": resource} for resource, alarm in closed if alarm]
+    found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
     if not found:
         return json_response({"status": "ok"})
     return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)

@@ -13,12 +13,12 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-import penstock
 from penstock.errors import StoreError
 from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.lease import FENCE
 from penstock.store.postgres.session import Session
 from penstock.store.records import UNKNOWN
+from penstock.version import VERSION
 
 Migration = Callable[[psycopg.Connection[Any]], None]
 
@@ -79,11 +79,11 @@ def migrate(
             ((opened_by,),) = session.ask("SELECT value FROM about WHERE name = 'penstock'")
             raise StoreError(
                 f"the store in {address} was last opened by Penstock {opened_by} and has form {version}; "
-                f"Penstock {penstock.__version__} reads up to form {newest}: start that version, or a newer one"
+                f"Penstock {VERSION} reads up to form {newest}: start that version, or a newer one"
             )
         for migrate in migrations[version:]:
             migrate(session.connection)
-        for name, value in (("form", str(newest)), ("penstock", penstock.__version__)):
+        for name, value in (("form", str(newest)), ("penstock", VERSION)):
             session.ask(
                 "INSERT INTO about VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value "
                 "WHERE about.value <> excluded.value",

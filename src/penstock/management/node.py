@@ -1,0 +1,56 @@
+"""Node: the running broker as control operations, lists and views see it. The driver provides it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from penstock.core.broker import Broker
+from penstock.flow.work import Steps
+from penstock.management.refused_publishes import RefusedPublishes
+from penstock.management.users import Users
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.log_line import LogLine
+from penstock.protocols.common.slowed_connections import SlowedConnections
+
+if TYPE_CHECKING:
+    from penstock.management.control_api import ControlApi
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Node:
+    """One node with its broker and its connections."""
+
+    name: str
+    """Name of the node: penstock@HOST."""
+    broker: Broker
+    connections: dict[int, Connection]
+    """Connections by number."""
+    users: Users
+    refused: RefusedPublishes
+    control: ControlApi
+
+    def slowed(self) -> SlowedConnections:
+        """Return the connections that are slowed by their own work."""
+        raise NotImplementedError
+
+    def turns_view(self) -> dict[str, object]:
+        """Return the longest turns of the event loop as plain data."""
+        raise NotImplementedError
+
+    def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Start a job that changes state, after earlier ones; input of `connection` waits until it is done."""
+        raise NotImplementedError
+
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Start a job that only reads, concurrently with changes; input of `connection` waits until it is done."""
+        raise NotImplementedError
+
+    def log(self, line: LogLine | str) -> None:
+        """Write a log line: a template's, or free text."""
+        raise NotImplementedError
+
+    def record_setting(self, subject: str, change: str) -> None:
+        """Log and record a change of settings at run time: its subject, and the change with its author."""
+        raise NotImplementedError
