@@ -262,8 +262,11 @@ class UnsettledDeliveries:
         end = last - batch.first + 1
         # Count the smaller part: the accepted one, or the rest.
         rest = end > size - end
-        index = end if rest else 0
-        stop = size if rest else end
+        index: i64 = 0
+        stop: i64 = end
+        if rest:
+            index = end
+            stop = size
         count: i64 = 0
         charge: i64 = 0
         while index < stop:
@@ -291,7 +294,9 @@ class UnsettledDeliveries:
         """Cut off and return the deliveries first..last of a batch."""
         batch = self._batches[at]
         size: i64 = len(batch.messages)
-        begin = first - batch.first if first > batch.first else 0
+        begin: i64 = 0
+        if first > batch.first:
+            begin = first - batch.first
         end = last - batch.first + 1
         if end >= size:
             end = size
