@@ -281,7 +281,9 @@ def test_producer_that_closes_before_the_commit_leaves_its_publishes_in_the_unit
 
 
 STEPS = st.tuples(
-    st.sampled_from(["publish", "publish", "settle", "settle", "commit", "rollback", "take", "fill", "end"]),
+    st.sampled_from(
+        ["publish", "publish", "settle", "settle", "commit", "commit", "rollback", "take", "fill", "fill", "end"]
+    ),
     st.integers(0, 1),
     st.integers(0, 1),
     st.sampled_from(["a", "b"]),
@@ -303,7 +305,8 @@ def test_units_in_any_order_are_applied_as_a_whole_or_not_at_all(steps: list[tup
     for what, at, who, name in steps:
         unit = units[at]
         if what == "publish" and unit.error is None:
-            rig.publish(unit, who, name, 1)
+            for _ in range(3):
+                rig.publish(unit, who, name, 1)
         elif what == "settle" and unit.error is None and queues[name].available():
             unit.settle(rig.sessions[who], rig.get(who, name), False, Outcome.ACCEPTED)
         elif what == "fill" and queues[name].fits(1):
