@@ -21,9 +21,17 @@ from tests.support.restored_broker import Declared, journaled
 
 SLICE = UNITS_A_TURN * RELEASED_A_UNIT
 """Messages that leave the store in one turn, at most."""
+
+
 MANY = 2 * SLICE + SLICE // 2
+
+
 CHARGE = 300
+
+
 PURGE = method_frame(1, spec.QUEUE_PURGE, queue="q")
+
+
 DELETE = method_frame(1, spec.QUEUE_DELETE, queue="q")
 
 
@@ -87,9 +95,6 @@ class Kept:
         return [] if queue is None else sorted(int(message.content) for message in queue.ready_queue.messages())
 
 
-# Counted
-
-
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
 @pytest.mark.parametrize("how", [PURGE, DELETE], ids=["purge", "delete"])
 def test_many_durable_messages_leave_the_queue_at_once_and_the_store_a_slice_a_turn(
@@ -122,9 +127,6 @@ def test_few_durable_messages_are_purged_on_the_spot() -> None:
     assert not kept.journal.removals.pending()
     kept.write()
     assert kept.told() == ["queue.purge-ok"]
-
-
-# The answer
 
 
 def test_a_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after_it() -> None:
@@ -169,42 +171,6 @@ def test_what_others_change_does_not_wait_for_somebodys_purge() -> None:
     assert not other.connection.waits_for_disk()
     assert kept.journal.removals.pending()
     assert kept.told() == []
-
-
-def test_a_purge_longer_than_the_hold_deadline_is_answered_and_one_that_the_disk_keeps_ends_with_541() -> None:
-    kept = Kept()
-    patience_s = kept.broker.defaults.hold_deadline_s
-    kept.ask(PURGE)
-    for _ in range(MANY // SLICE):
-        kept.driver.begin(kept.broker.now + patience_s + 1)
-        kept.driver.run_turn()
-        assert kept.client.connection.waits_for_disk()
-    while kept.journal.removals.pending():
-        kept.turn()
-    kept.write()
-    assert kept.told() == ["queue.purge-ok"]
-    kept.fill(0, MANY)
-    kept.write()
-    kept.ask(PURGE)
-    while kept.journal.removals.pending():
-        kept.turn()
-    kept.driver.begin(kept.broker.now + 2 * patience_s + 1)
-    kept.driver.run_turn()
-    assert kept.told() == ["connection.close"]
-
-
-def test_nobody_is_told_of_a_purge_whose_connection_is_gone() -> None:
-    kept = Kept()
-    kept.ask(PURGE)
-    kept.client.connection.on_disconnect()
-    while kept.journal.removals.pending():
-        kept.turn()
-    assert not kept.journal.open.listeners
-    kept.write()
-    assert kept.after_a_kill() == []
-
-
-# A kill in between
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import signal
 import socket
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 
-from tests.support.brokers import GRACE, BrokerProcess, eventually, in_process, penstock_command, serving
-from tests.support.raw_client import Peer, open_peer, peer_of, publish_frames
+from tests.support.brokers import GRACE, BrokerProcess, in_process, penstock_command, serving
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
 def refused(*words: str) -> str:
@@ -58,36 +57,6 @@ def test_a_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) 
         broker.process.wait(GRACE)
     with serving(tmp_path, "--data", data) as broker:
         assert broker.alive()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_clients_with_320_and_the_broker_leaves_in_seconds(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as first, open_peer(broker) as second, peer_of(broker) as third:
-        third.greet()
-        broker.process.send_signal(number)
-        for peer in (first, second):
-            code, text = peer.refused(0)
-            assert (code, text) == (320, "CONNECTION_FORCED - broker is shutting down")
-        assert third.is_closed()
-        assert broker.process.wait(GRACE) == 0
-
-
-def test_a_client_that_does_not_answer_delays_the_end_by_seconds_only(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as deaf:
-        assert broker.stop() == 0
-        assert deaf.expect(0, commands.Connection.Close).reply_code == 320
-
-
-def test_a_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as held, open_peer(broker) as deaf:
-        full = held.declare(**{"capacity-messages": 1, "hold-deadline": 0})
-        deep = deaf.declare()
-        held.say(publish_frames(1, "", full, bytes(100_000)) * 15)
-        deaf.say(publish_frames(1, "", deep, bytes(100_000)) * 100)
-        deaf.send(1, commands.Basic.Consume(queue=deep))
-        eventually(lambda: len(broker.logged("CHN-1005")) == 1, "a publisher is blocked")
-        assert broker.stop() == 0
-        assert "Traceback" not in broker.log()
 
 
 def test_a_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:

@@ -57,3 +57,30 @@ def test_a_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
     lines = [line.text for line in driver.take_log_lines()]
     assert sum("CHN-1005" in line for line in lines) == 1
     assert sum("CHN-1006" in line for line in lines) == 1
+
+
+def test_channel_publisher_confirms_a_run_of_publishes_with_one_frame() -> None:
+    client = Dialogue(make_driver())
+    client.declare("q")
+    client.confirm()
+    (frame,) = client.say(b"".join(publish("q", b"x") for _ in range(3)))
+    method = decode_method(frame[2])
+    assert (method.name, method.args["delivery_tag"], method.args["multiple"]) == ("basic.ack", 3, True)
+
+
+def test_channel_publisher_refuses_what_a_full_queue_does_not_take() -> None:
+    client = Dialogue(make_driver())
+    client.declare("q", capacity_messages=1, overflow="reject")
+    client.confirm()
+    assert sorted(client.names(publish("q", b"x") + publish("q", b"x"))) == ["basic.ack", "basic.nack"]
+
+
+def test_channel_publisher_without_confirms_hears_nothing() -> None:
+    client = Dialogue(make_driver())
+    client.declare("q")
+    assert client.say(publish("q", b"x")) == []
+
+
+def test_channel_publisher_to_an_exchange_that_does_not_exist_closes_its_channel() -> None:
+    client = Dialogue(make_driver())
+    assert client.names(publish("q", b"x", exchange="none")) == ["channel.close"]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
-from penstock.driver.driver import BrokerDriver
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import SHARE
 from penstock.protocols.common.connection import OUTPUT_FULL
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 
 MANY = 6 * SHARE
+
+
 CHANNEL_CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
+
+
 CONNECTION_CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
 
 
@@ -26,10 +25,6 @@ def consume(queue: str, channel: int = 1, tag: str = "c", **how: object) -> byte
 
 def get(queue: str, no_ack: bool = True) -> bytes:
     return method_frame(1, spec.BASIC_GET, queue=queue, no_ack=no_ack)
-
-
-def passive(queue: str) -> bytes:
-    return method_frame(1, spec.QUEUE_DECLARE, queue=queue, passive=True)
 
 
 def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, Dialogue]:
@@ -52,22 +47,6 @@ def heard(client: Dialogue) -> list[str]:
     """What a client is told, without any turn being made."""
     frames = cut(client.connection.take_output())
     return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
-
-
-def logs_in(driver: BrokerDriver) -> bool:
-    """Tell whether a newcomer is let in without a turn being made."""
-    connection = driver.connect(Peer("127.0.0.1:1", True))
-    connection.receive(b"AMQP\x00\x00\x09\x01")
-    login = plain_response("guest", "guest")
-    for method, how in (
-        (spec.CONNECTION_START_OK, {"client_properties": {}, "mechanism": "PLAIN", "response": login}),
-        (spec.CONNECTION_TUNE_OK, {"channel_max": 9, "frame_max": 131072, "heartbeat": 0}),
-        (spec.CONNECTION_OPEN, {"virtual_host": "/"}),
-    ):
-        connection.receive(method_frame(0, method, **how))
-    told = connection.take_output()
-    driver.disconnect(connection)
-    return told.endswith(method_frame(0, spec.CONNECTION_OPEN_OK))
 
 
 def turns_until_over(client: Dialogue) -> int:
@@ -120,75 +99,6 @@ def test_a_channel_that_the_broker_closes_hears_of_it_at_once_and_gets_nothing_m
     turns_until_over(client)
     assert heard(client) == []
     assert client.driver.broker.vhosts["/"].queues["q"].available() == MANY + 1
-
-
-def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it() -> None:
-    client, _ = with_everything()
-    client.connection.receive(CONNECTION_CLOSE)
-    client.driver.disconnect(client.connection)
-    turns_until_over(client)
-    queue = client.driver.broker.vhosts["/"].queues["q"]
-    assert (queue.unacked_messages, queue.available()) == (0, MANY)
-    assert client.connection.origin is None
-
-
-def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go() -> None:
-    driver = make_driver()
-    client = Dialogue(driver)
-    channels, each = 90, 150
-    client.say(method_frame(1, spec.QUEUE_DECLARE, queue="own", exclusive=True))
-    client.say(method_frame(1, spec.QUEUE_DECLARE, queue="passing", auto_delete=True))
-    for channel in range(2, channels + 2):
-        client.say(method_frame(channel, spec.CHANNEL_OPEN))
-        client.say(b"".join(consume("passing", channel, f"c{number}") for number in range(each)))
-        client.say(consume("own", channel, "own"))
-    vhost = driver.broker.vhosts["/"]
-    passing = vhost.queues["passing"]
-    assert len(passing.consumers) == channels * each
-    driver.disconnect(client.connection)
-    left, newcomers = [len(passing.consumers)], 0
-    while driver.broker.turns.chores.pending():
-        newcomers += logs_in(driver)
-        driver.run_turn()
-        left.append(len(passing.consumers))
-    assert newcomers >= 3, "others log in meanwhile"
-    assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN
-    assert "own" not in vhost.queues
-    assert "passing" not in vhost.queues
-    assert not client.connection.engine.sessions()
-
-
-def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before_anything_younger() -> None:
-    driver = make_driver()
-    client, other = Dialogue(driver), Dialogue(driver)
-    other.declare("q")
-    for channel in (1, 2, 3):
-        if channel > 1:
-            client.say(method_frame(channel, spec.CHANNEL_OPEN))
-        client.say(consume("q", channel))
-    for start in range(0, MANY, 1000):
-        other.say(b"".join(publish("q", b"%d" % number) for number in range(start, start + 1000)))
-        client.connection.drained()
-        client.listen()
-    queue = driver.broker.vhosts["/"].queues["q"]
-    assert queue.unacked_messages == MANY
-    driver.disconnect(client.connection)
-    assert len(queue.returning) >= 2, "every channel's, from the start"
-    frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
-    while not other.connection.writable:
-        other.connection.drained()
-        frames += other.listen()
-    got = [int(payload) for kind, _, payload in frames if kind == spec.FRAME_BODY]
-    assert got == [*range(MANY + 1)]
-
-
-def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> None:
-    client, other = with_everything()
-    for each in (client, other):
-        each.connection.shut_down()
-        assert heard(each) == ["connection.close"]
-    turns_until_over(client)
-    assert not client.driver.broker.vhosts["/"].queues["q"].unacked_messages
 
 
 def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> None:

@@ -13,6 +13,8 @@ from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import make_driver
 
 GREETING = b"AMQP\x00\x00\x09\x01"
+
+
 HERE = "10.0.0.1"
 
 
@@ -111,36 +113,6 @@ def test_waiting_answers_leave_nothing_behind() -> None:
     backoff.succeeded("ada", HERE)
     backoff.answered(keys)
     assert backoff._waiting == {}
-
-
-def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> None:
-    driver = make_driver()
-    for _ in range(3):
-        assert log_in(driver, "wrong").state is ConnectionState.CLOSED
-    late = log_in(driver, "wrong")
-    assert late.state is not ConnectionState.CLOSED
-    assert driver.next_deadline() == 0.5
-    assert log_in(driver, "guest").logged_in
-    driver.begin(0.4)
-    driver.run_turn()
-    assert late.state is not ConnectionState.CLOSED
-    driver.begin(0.5)
-    driver.run_turn()
-    assert late.state is ConnectionState.CLOSED
-    assert driver.services.backoff.waits() == 0
-
-
-def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_goes() -> None:
-    driver = make_driver()
-    for _ in range(4):
-        late = log_in(driver, "wrong")
-    login = plain_response("guest", "guest")
-    late.receive(method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
-    assert not late.logged_in
-    assert driver.services.backoff.waits() == 1
-    driver.disconnect(late)
-    assert driver.services.backoff.waits() == 0
-    assert driver.next_deadline() is None
 
 
 def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at() -> None:

@@ -1,0 +1,28 @@
+"""What a connection may ask of its driver."""
+
+from __future__ import annotations
+
+from tests.support.driven_connection import Dialogue, make_driver
+
+
+def test_services_make_names_that_do_not_repeat_and_begin_as_asked() -> None:
+    services = Dialogue(make_driver()).connection.services
+    names = [services.make_name("amq.gen") for _ in range(100)]
+    assert len(set(names)) == 100
+    assert all(name.startswith("amq.gen-") and len(name) == len("amq.gen-") + 22 for name in names)
+
+
+def test_services_refuse_a_login_for_people_to_read_and_take_a_right_one() -> None:
+    services = Dialogue(make_driver()).connection.services
+    assert services.login_refusal("guest", "guest", True) == ""
+    assert services.login_refusal("guest", "wrong", True) != ""
+    assert services.login_refusal("guest", "guest", False) != "", "guest only from this machine"
+
+
+def test_services_say_once_that_an_argument_has_no_effect() -> None:
+    driver = make_driver()
+    services = Dialogue(driver).connection.services
+    driver.take_log_lines()
+    for _ in range(3):
+        services.log_without_effect("x-queue-mode")
+    assert [line.text.partition(" of a queue")[0] for line in driver.take_log_lines()] == ["argument x-queue-mode"]

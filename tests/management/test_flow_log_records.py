@@ -1,0 +1,62 @@
+"""Records of the flow log: one for each event, sums each second, and a count of what was too much."""
+
+from __future__ import annotations
+
+from penstock.management.flow_log_records import RECORDS_KEPT, Recorder
+from tests.support.broker_fixture import House
+
+
+def recorded(house: House, recorder: Recorder) -> list[str]:
+    """Record the effects so far; return the events."""
+    for effect in house.broker.effects():
+        recorder.record(effect)
+    recorder.tick()
+    return [str(record["event"]) for record in recorder.take()]
+
+
+def test_flow_log_records_a_gate_and_who_is_blocked_in_order() -> None:
+    house = House()
+    house.queue("a", capacity_messages=3, stop_messages=1, resume_messages=0)
+    recorder = Recorder(house.broker)
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert recorded(house, recorder)[:2] == ["gate-closed", "blocked"]
+    while house.take("a"):
+        pass
+    assert recorded(house, recorder)[:2] == ["gate-opened", "unblocked"]
+
+
+def test_flow_log_records_refusals_of_a_producer_as_one_sum() -> None:
+    house = House()
+    house.queue("a", capacity_messages=1, hold_deadline=5)
+    recorder = Recorder(house.broker)
+    producer = house.producer("p")
+    for _ in range(4):
+        house.publish(producer, "a", 100)
+    house.broker.begin(106.0)
+    house.broker.run(1000)
+    for effect in house.broker.effects():
+        recorder.record(effect)
+    recorder.tick()
+    (refused,) = (record for record in recorder.take() if record["event"] == "refused")
+    assert (refused["count"], refused["count_bytes"], refused["producer"]) == (3, 300, "p")
+
+
+def test_flow_log_records_have_both_times() -> None:
+    house = House()
+    recorder = Recorder(house.broker)
+    recorder.wall_offset = 1000.0
+    recorder.setting("queue 'a'", "set by somebody")
+    (record,) = recorder.take()
+    assert (record["mono"], record["wall"]) == (100.0, 1100.0)
+    assert recorder.take() == []
+
+
+def test_flow_log_records_beyond_the_bound_of_a_turn_are_counted() -> None:
+    recorder = Recorder(House().broker)
+    for _ in range(RECORDS_KEPT + 3):
+        recorder.setting("queue 'a'", "set by somebody")
+    records = recorder.take()
+    assert len(records) == RECORDS_KEPT + 1
+    assert (records[-1]["event"], records[-1]["count"]) == ("lost", 3)

@@ -1,0 +1,46 @@
+"""Objects in the form of RabbitMQ's management API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.management.rabbitmq_json import binding_of, depths, plain, properties_key
+from tests.support.broker_fixture import House
+
+
+def test_rabbitmq_json_has_values_of_tables_as_json() -> None:
+    table = {"a": [1, b"x\xff", None], "b": {"c": True}, "d": datetime(2026, 1, 1, tzinfo=UTC)}
+    assert plain(table) == {"a": [1, "x\ufffd", None], "b": {"c": True}, "d": "2026-01-01 00:00:00+00:00"}
+
+
+@pytest.mark.parametrize(("key", "name"), [("", "~"), ("a.b", "a.b"), ("a/b c", "a%2Fb+c")])
+def test_rabbitmq_json_names_a_binding_without_arguments_by_its_key(key: str, name: str) -> None:
+    assert properties_key(key, {}) == name
+
+
+def test_rabbitmq_json_names_bindings_apart_by_their_arguments_whatever_the_order() -> None:
+    one, other = properties_key("k", {"a": 1, "b": 2}), properties_key("k", {"b": 2, "a": 1})
+    assert one == other
+    assert one.startswith("k~")
+    assert properties_key("k", {"a": 1, "b": 3}) != one
+
+
+def test_rabbitmq_json_of_a_binding_has_source_destination_and_key() -> None:
+    house = House()
+    house.queue("a")
+    binding = house.vhost.bind("amq.topic", house.vhost.queue("a"), None, "k.#", {})
+    shape = binding_of(house.vhost, binding)
+    assert (shape["source"], shape["destination"], shape["destination_type"]) == ("amq.topic", "a", "queue")
+    assert (shape["routing_key"], shape["properties_key"]) == ("k.#", "k.%23")
+
+
+def test_rabbitmq_json_sums_ready_and_unacknowledged_messages() -> None:
+    house = House()
+    for name in "ab":
+        house.queue(name)
+        for _ in range(2):
+            house.publish_now(name, 100)
+    house.session.get(house.vhost.queue("a"), False, 100.0)
+    assert sorted(depths(house.vhost.queues.values())) == [1, 3, 4]

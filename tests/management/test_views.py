@@ -1,0 +1,53 @@
+"""Objects of the broker as plain data."""
+
+from __future__ import annotations
+
+from penstock.management.views import consumer_view, fill_percent, gate_view, queue_view
+from tests.support.broker_fixture import House
+
+
+def test_view_of_a_queue_has_its_depth_its_thresholds_and_its_gate() -> None:
+    house = House()
+    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
+    for _ in range(4):
+        house.publish_now("a", 100)
+    house.session.get(house.vhost.queue("a"), False, 100.0)
+    view = queue_view(house.vhost.queue("a"), 101.0)
+    assert view["depth"] == {"messages": 4, "bytes": 400}
+    assert view["unacknowledged"] == {"messages": 1, "bytes": 100}
+    assert (view["overflow"], view["fill_percent"], view["paged"], view["max_length"]) == ("block", 40.0, None, None)
+    gate = view["gate"]
+    assert isinstance(gate, dict)
+    assert (gate["kind"], gate["name"], gate["open"]) == ("queue", "a", False)
+
+
+def test_view_of_a_fill_is_the_higher_of_messages_and_bytes() -> None:
+    house = House()
+    house.queue("a", capacity_messages=10, capacity_bytes=1000)
+    house.publish_now("a", 250)
+    assert fill_percent(house.vhost.queue("a")) == 25.0
+    house.queue("free", capacity_bytes="none")
+    assert fill_percent(house.vhost.queue("free")) is None
+
+
+def test_view_of_a_gate_names_the_producers_that_it_blocks() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2)
+    producer = house.producer("p")
+    for _ in range(4):
+        house.publish(producer, "a", 100)
+    assert "p" in str(gate_view(house.vhost.queue("a").gate, 101.0))
+
+
+def test_view_of_a_consumer_says_why_it_gets_nothing() -> None:
+    from penstock.core.consume.consumer import Consumer
+
+    house = House()
+    house.queue("a")
+    consumer = Consumer("t", house.session, house.vhost.queue("a"), False, False, 1)
+    house.broker.consume(house.session, consumer)
+    for _ in range(2):
+        house.publish_now("a", 100)
+    house.broker.schedule_delivery(house.vhost.queue("a"))
+    assert house.broker.next_batch() is not None
+    assert "unacknowledged" in str(consumer_view(consumer, 101.0))

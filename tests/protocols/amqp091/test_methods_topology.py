@@ -1,0 +1,58 @@
+"""The methods that declare, bind and delete."""
+
+from __future__ import annotations
+
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import decode_method, method_frame
+from tests.support.driven_connection import Dialogue, make_driver
+
+
+def refused(client: Dialogue, data: bytes) -> tuple[str, object, object]:
+    """Send octets that are an error; return the method that says so, its code and its text."""
+    (frame,) = client.say(data)
+    method = decode_method(frame[2])
+    return method.name, method.args["reply_code"], method.args["reply_text"]
+
+
+def test_methods_of_the_topology_are_answered_and_make_what_they_name() -> None:
+    client = Dialogue(make_driver())
+    vhost = client.driver.broker.vhost("/")
+    assert client.names(
+        method_frame(1, spec.EXCHANGE_DECLARE, exchange="e", type="topic")
+        + method_frame(1, spec.QUEUE_DECLARE, queue="q")
+        + method_frame(1, spec.QUEUE_BIND, queue="q", exchange="e", routing_key="k.#")
+        + method_frame(1, spec.EXCHANGE_BIND, destination="e", source="amq.fanout")
+    ) == ["exchange.declare-ok", "queue.declare-ok", "queue.bind-ok", "exchange.bind-ok"]
+    assert vhost.exchange("e").find(vhost.queue("q"), None, "k.#", {}) is not None
+    assert client.names(
+        method_frame(1, spec.QUEUE_UNBIND, queue="q", exchange="e", routing_key="k.#")
+        + method_frame(1, spec.EXCHANGE_UNBIND, destination="e", source="amq.fanout")
+        + method_frame(1, spec.QUEUE_PURGE, queue="q")
+        + method_frame(1, spec.QUEUE_DELETE, queue="q")
+        + method_frame(1, spec.EXCHANGE_DELETE, exchange="e")
+    ) == ["queue.unbind-ok", "exchange.unbind-ok", "queue.purge-ok", "queue.delete-ok", "exchange.delete-ok"]
+    assert "q" not in vhost.queues
+    assert "e" not in vhost.exchanges
+
+
+def test_methods_of_the_topology_are_not_answered_with_no_wait() -> None:
+    client = Dialogue(make_driver())
+    assert client.names(method_frame(1, spec.QUEUE_DECLARE, queue="q", no_wait=True)) == []
+    assert "q" in client.driver.broker.vhost("/").queues
+
+
+def test_methods_of_the_topology_only_look_where_they_are_passive() -> None:
+    client = Dialogue(make_driver())
+    client.declare("q")
+    assert client.names(method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True)) == ["queue.declare-ok"]
+    name, code, text = refused(client, method_frame(1, spec.QUEUE_DECLARE, queue="none", passive=True))
+    assert (name, code) == ("channel.close", 404)
+    assert "no queue 'none' in vhost '/'" in str(text)
+
+
+def test_methods_of_the_topology_make_a_name_where_none_is_given() -> None:
+    client = Dialogue(make_driver())
+    (frame,) = client.say(method_frame(1, spec.QUEUE_DECLARE))
+    name = str(decode_method(frame[2]).args["queue"])
+    assert name.startswith("amq.gen-")
+    assert name in client.driver.broker.vhost("/").queues

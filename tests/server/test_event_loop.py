@@ -1,0 +1,42 @@
+"""The event loop when the broker stops: clients are told, and it ends in seconds."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from tests.support.brokers import GRACE, eventually, serving
+from tests.support.raw_client import open_peer, peer_of, publish_frames
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_closes_clients_with_320_and_the_broker_leaves_in_seconds(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path) as broker, open_peer(broker) as first, open_peer(broker) as second, peer_of(broker) as third:
+        third.greet()
+        broker.process.send_signal(number)
+        for peer in (first, second):
+            code, text = peer.refused(0)
+            assert (code, text) == (320, "CONNECTION_FORCED - broker is shutting down")
+        assert third.is_closed()
+        assert broker.process.wait(GRACE) == 0
+
+
+def test_a_client_that_does_not_answer_delays_the_end_by_seconds_only(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker, open_peer(broker) as deaf:
+        assert broker.stop() == 0
+        assert deaf.expect(0, commands.Connection.Close).reply_code == 320
+
+
+def test_a_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker, open_peer(broker) as held, open_peer(broker) as deaf:
+        full = held.declare(**{"capacity-messages": 1, "hold-deadline": 0})
+        deep = deaf.declare()
+        held.say(publish_frames(1, "", full, bytes(100_000)) * 15)
+        deaf.say(publish_frames(1, "", deep, bytes(100_000)) * 100)
+        deaf.send(1, commands.Basic.Consume(queue=deep))
+        eventually(lambda: len(broker.logged("CHN-1005")) == 1, "a publisher is blocked")
+        assert broker.stop() == 0
+        assert "Traceback" not in broker.log()
