@@ -14,7 +14,7 @@ EXCEPTIONS = {
 """Names of files that need no tests of their own, with the reason."""
 INTERFACES = {
     "management/node.py": "what the driver provides; tests/driver tests the driver",
-    "protocols/common/callbacks.py": "listeners that only call a function; tests/server/test_store_writer.py waits with them",
+    "protocols/common/callbacks.py": "listeners that only call a function",
     "protocols/common/engine.py": "the interface of a protocol; tests/line_protocol fills it in",
     "protocols/common/log_line.py": "a text with its fields",
     "protocols/common/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",
