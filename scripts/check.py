@@ -68,8 +68,10 @@ SMOKE = (
     "tests/clients/test_aio_pika.py",
 )
 """Those of them that run interpreted as well."""
-LONG = ("--hypothesis-profile=thorough", "--timeout=900")
+LONG = ("--hypothesis-profile=nightly", "--timeout=900")
 """What pytest is told for the long run; see tests/profiles.py."""
+SLOWEST = 10
+"""Tests in the list of the slowest ones."""
 INTERPRETED, COMPILED = "interpreted", "compiled"
 
 
@@ -82,6 +84,8 @@ class Outcome:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     note: str = ""
+    slowest: tuple[tuple[float, str], ...] = ()
+    """Its slowest tests: their seconds and names."""
 
     def line(self) -> str:
         """Return the outcome as one line of the summary."""
@@ -143,6 +147,19 @@ def counts(report: Path) -> str:
     return note + (f", {failed + errors} failed" if failed + errors else "")
 
 
+def slowest_tests(report: Path) -> tuple[tuple[float, str], ...]:
+    """Return the seconds and the names of a part's slowest tests, from pytest's JUnit report."""
+    if not report.exists():
+        return ()
+    cases = ElementTree.parse(report).iter("testcase")
+    return tuple(sorted(((float(case.get("time", "0")), case_name(case)) for case in cases), reverse=True)[:SLOWEST])
+
+
+def case_name(case: ElementTree.Element) -> str:
+    """Return the file and the name of a test in a JUnit report."""
+    return f"{case.get('classname', '').removeprefix('tests.')}::{case.get('name', '')}"
+
+
 def title(part: Part) -> str:
     """Return what a part is called in the output."""
     return f"tests {part.form}: {part.name}"
@@ -163,7 +180,7 @@ def tests(part: Part, long: bool) -> Check:
             if part.form == COMPILED:
                 words += ["-o", "pythonpath=."]
             code, seconds, cpu_seconds = run(words, output, environment)
-            return Outcome(title(part), code == 0, seconds, cpu_seconds, counts(report))
+            return Outcome(title(part), code == 0, seconds, cpu_seconds, counts(report), slowest_tests(report))
 
     return check
 
@@ -260,6 +277,10 @@ def summary(outcomes: list[Outcome], seconds: float) -> int:
     """Print how everything went; return the exit code."""
     print("\n=== Summary")
     print("\n".join(outcome.line() for outcome in outcomes))
+    slowest = sorted((test for outcome in outcomes for test in outcome.slowest), reverse=True)[:SLOWEST]
+    if slowest:
+        print("\nSlowest tests")
+        print("\n".join(f"  {duration:6.1f} s  {name}" for duration, name in slowest))
     failed = [outcome.name for outcome in outcomes if outcome.passed is False]
     verdict = f"FAILED: {', '.join(failed)}" if failed else "All checks passed"
     print(f"{verdict} ({seconds:.0f} s).", flush=True)

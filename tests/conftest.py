@@ -10,13 +10,13 @@ import pytest
 from hypothesis import settings
 
 import penstock
-from tests.profiles import QUICK
+from tests.profiles import CI
 from tests.support.faults import Disk, make_library
 
 FORMS = ("interpreted", "compiled")
 ROOT = Path(__file__).resolve().parent.parent
 
-settings.load_profile(QUICK)
+settings.load_profile(CI)
 
 if Path(penstock.__file__).is_relative_to(ROOT / "src"):
     os.environ["PYTHONPATH"] = str(ROOT / "src")  # Brokers and clients that tests start are of the same form.

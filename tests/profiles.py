@@ -1,4 +1,4 @@
-"""How much random tests try: a part in `make test`, all in `make test-long` (--hypothesis-profile=thorough)."""
+"""How much random tests try: a part in `make test`, all in `make test-long` (--hypothesis-profile=nightly)."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -7,16 +7,16 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-QUICK, THOROUGH = "quick", "thorough"
+CI, NIGHTLY = "ci", "nightly"
 
 # Shared machines are slow at times; a deadline per example would fail for that alone.
-settings.register_profile(QUICK, deadline=None, print_blob=True, max_examples=30)
-settings.register_profile(THOROUGH, deadline=None, print_blob=True)
+settings.register_profile(CI, deadline=None, print_blob=True, max_examples=30)
+settings.register_profile(NIGHTLY, deadline=None, print_blob=True)
 
 
 def thorough() -> bool:
     """Tell whether this is the long run."""
-    return settings.get_current_profile_name() == THOROUGH
+    return settings.get_current_profile_name() == NIGHTLY
 
 
 def sample(cases: Sequence[T]) -> Sequence[T]:

@@ -46,7 +46,7 @@ def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it
     queue_of(vhost, "r")
     again = journaled()
     assert restore(again.broker, kept(driver)) == [
-        "vhost 'old' is not in the settings file any more, and came back for what is kept in it; "
+        "vhost 'old' is not in the settings file any more, and was restored because it has stored objects; "
         "delete it if that is not needed"
     ]
     assert sorted(again.broker.vhosts["old"].queues) == ["q", "r"]

@@ -46,3 +46,20 @@ def test_every_file_of_tests_runs_in_the_forms_that_it_is_for(check: ModuleType)
 def test_no_part_is_empty(check: ModuleType) -> None:
     """Pytest would run everything in its place."""
     assert all(part.paths for form in ("compiled", "interpreted") for part in check.all_parts(form))
+
+
+def test_the_summary_names_the_slowest_tests_of_all_parts(
+    check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.xml"
+    cases = "".join(
+        f'<testcase classname="tests.core.test_vhost" name="t{number}" time="{number}"/>' for number in range(30)
+    )
+    report.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    slowest = check.slowest_tests(report)
+    assert len(slowest) == check.SLOWEST
+    outcomes = [check.Outcome("one", True, slowest=slowest), check.Outcome("two", True, slowest=((29.5, "other"),))]
+    assert check.summary(outcomes, 1.0) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index("Slowest tests") + 1 :][:2] == ["    29.5 s  other", "    29.0 s  core.test_vhost::t29"]
+    assert check.slowest_tests(tmp_path / "none") == ()

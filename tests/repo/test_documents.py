@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = [path for folder in ("src", "tests", "scripts", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
-LONGEST_SENTENCE = 40
+LONGEST_SENTENCE = 30
 FENCE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
 PACKAGE = ROOT / "src" / "penstock"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
@@ -168,7 +168,7 @@ def test_the_glossary_is_alphabetical_and_names_files_that_exist() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_no_sentence_of_a_document_has_more_than_40_words(document: Path) -> None:
+def test_no_sentence_of_a_document_has_more_than_30_words(document: Path) -> None:
     found = list(sentences(document.read_text()))
     assert found
     assert [sentence for sentence in found if len(sentence.split()) > LONGEST_SENTENCE] == []

@@ -32,7 +32,9 @@ def declare_vhost(node: Node, name: str) -> bool:
     if not name or len(name.encode()) > NAME_OCTETS:
         raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
     if len(node.broker.vhosts) >= VHOSTS_MAX:
-        raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
+        raise ResourceError(
+            f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not created"
+        )
     if node.broker.journal is not None:
         node.broker.journal.check_writable()
     vhost = node.broker.add_vhost(name)

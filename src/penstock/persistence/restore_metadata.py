@@ -156,7 +156,7 @@ class MetadataRestorer:
         vhost = self.broker.vhosts.get(name)
         if vhost is None:
             self.remarks.append(
-                f"vhost '{name}' is not in the settings file any more, and came back for what is kept in it; "
+                f"vhost '{name}' is not in the settings file any more, and was restored because it has stored objects; "
                 "delete it if that is not needed"
             )
             vhost = self._make(name)

@@ -266,7 +266,9 @@ def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, nam
     what = f"{name} of {subject}" if name else subject
     in_file = broker.table.entries_of(scope, pattern, FILE)
     if in_file if not name else name in in_file:
-        return f"{what} is not set by command but by the settings file; change it there and reload, or set it anew"
+        return (
+            f"{what} is not set by command but by the settings file; change it there and reload, or set it by command"
+        )
     if name:
         return f"{what} is not set; nothing to unset"
     known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]

@@ -25,7 +25,7 @@ _REASONS: Final = {
     "42P01": "a table of it is missing; restore the schema from a backup",
     "3F000": "its schema is missing; restore it from a backup",
     "XX001": "PostgreSQL finds its files damaged; restore the database from a backup",
-    "XX002": "PostgreSQL finds an index damaged; REINDEX DATABASE makes it anew",
+    "XX002": "PostgreSQL finds an index damaged; REINDEX DATABASE rebuilds it",
     LOCK_NOT_AVAILABLE: "another program has locked its tables",
 }
 _CONNECTING: Final = (
