@@ -442,7 +442,12 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.abort()
 
     def abort(self, cause: str = ENDED) -> None:
-        """Remove it from all gates: held publishes are dropped for this cause; enqueued ones stay."""
+        """Remove it from all gates: held publishes are dropped for this cause; enqueued ones stay.
+
+        Repeating it changes nothing.
+        """
+        if self.state is ProducerState.CLOSED:
+            return
         now = self.broker.now
         self.state = PRODUCER_STATES.move(self.state, ProducerState.CLOSED)
         self.confirming = False
