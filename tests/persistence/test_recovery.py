@@ -213,7 +213,7 @@ class Lives(RuleBasedStateMachine):
             if batch is not None:
                 message = batch.messages[0]
                 assert message is not None
-                house.transaction.settle(batch.first, False, 0)
+                house.transaction.settle(batch.first, False, Outcome.ACCEPTED)
                 self.leaves("plain", message.content)
         for _ in range(publishes):
             self.count += 1
