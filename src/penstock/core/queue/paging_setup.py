@@ -1,4 +1,4 @@
-"""Setup of paging: checks whether a queue may page, and attaches its pager."""
+"""Setup of paging: checks whether a queue may page, attaches its pager, and applies changed settings."""
 
 from __future__ import annotations
 
