@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import BulkRequeue
 from penstock.flow.chores import Chore
@@ -33,8 +34,8 @@ CHANNEL_COST: Final = 10
 class Teardown(Chore):
     """A teardown in progress."""
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         return not self.is_over()
 
     def is_over(self) -> bool:
@@ -89,8 +90,8 @@ class SessionTeardown(Teardown):
             session.returning = BulkRequeue(broker, session.unsettled.hand_over())
         self._tags: list[str] = []
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         broker, session = self.broker, self.session
         done: i64 = 0
         if session.returning is not None:
@@ -105,8 +106,8 @@ class SessionTeardown(Teardown):
             done += CONSUMER_COST
         return done
 
+    @override
     def is_over(self) -> bool:
-        """See `Teardown.is_over`."""
         return not self.session.consumers and self.session.returning is None
 
 
@@ -120,8 +121,8 @@ class BindingsTeardown(Teardown):
         self._left = bindings
         self._left.reverse()
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         done: i64 = 0
         while done < most and self._left:
             binding = self._left.pop()
@@ -136,8 +137,8 @@ class BindingsTeardown(Teardown):
         """Return the number of bindings left."""
         return len(self._left)
 
+    @override
     def is_over(self) -> bool:
-        """See `Teardown.is_over`."""
         return not self._left
 
 
@@ -149,8 +150,8 @@ class ConsumersTeardown(Teardown):
         self.broker = broker
         self._left = list(reversed(consumers))
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         done: i64 = 0
         while done < most and self._left:
             consumer = self._left.pop()
@@ -162,6 +163,6 @@ class ConsumersTeardown(Teardown):
             done += NOTIFY_WORK
         return done
 
+    @override
     def is_over(self) -> bool:
-        """See `Teardown.is_over`."""
         return not self._left

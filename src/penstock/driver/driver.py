@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from typing_extensions import override
+
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
@@ -223,20 +225,20 @@ class BrokerDriver(Node):
 
     # For control operations: see `Node`
 
+    @override
     def slowed(self) -> SlowedConnections:
-        """See `Node.slowed`."""
         return self.scheduler.slowed
 
+    @override
     def turns_view(self) -> dict[str, object]:
-        """See `Node.turns_view`."""
         return self.scheduler.turn_times.view()
 
+    @override
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """See `Node.start`."""
         self.scheduler.start(steps, connection)
 
+    @override
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """See `Node.start_asking`."""
         self.scheduler.start_asking(steps, connection)
 
     # A turn

@@ -6,6 +6,8 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
@@ -35,58 +37,58 @@ class DriverServices(Services):
         self._names: int = 0
         self._without_effect: set[str] = set()
 
+    @override
     def login_refusal(self, user: str, password: str, loopback: bool) -> str:
-        """See `Services.login_refusal`."""
         return self._driver.users.refusal(user, password, loopback)
 
+    @override
     def log(self, line: LogLine | str) -> None:
-        """See `Services.log`."""
         self._driver.log(line)
 
+    @override
     def log_refusal(self, kind: str, text: str) -> None:
-        """See `Services.log_refusal`."""
         self._driver.log_refusal(kind, text)
 
+    @override
     def log_without_effect(self, argument: str) -> None:
-        """See `Services.log_without_effect`."""
         if argument not in self._without_effect:
             self._without_effect.add(argument)
             self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
 
+    @override
     def deliver(self) -> bool:
-        """See `Services.deliver`."""
         return self._driver.deliver()
 
+    @override
     def deliver_first(self, queue: Queue) -> None:
-        """See `Services.deliver_first`."""
         self._driver.deliver_first(queue)
 
+    @override
     def dispatch_effects(self) -> None:
-        """See `Services.dispatch_effects`."""
         self._driver.notifier.dispatch_effects()
 
+    @override
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """See `Services.start_asking`."""
         self._driver.scheduler.start_asking(steps, connection)
 
+    @override
     def schedule_flush(self, connection: Connection) -> None:
-        """See `Services.schedule_flush`."""
         self._driver.touched.append(connection)
 
+    @override
     def schedule_blocked_notice(self, connection: Connection) -> None:
-        """See `Services.schedule_blocked_notice`."""
         self._driver.notifier.schedule_blocked_notice(connection)
 
+    @override
     def schedule_loss_report(self, connection: Connection) -> None:
-        """See `Services.schedule_loss_report`."""
         self._driver.notifier.schedule_loss_report(connection)
 
+    @override
     def report_silent(self, connection: Connection) -> None:
-        """See `Services.report_silent`."""
         self._driver.silent.append(connection)
 
+    @override
     def control_request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
-        """See `Services.control_request`."""
         self._driver.control.request(vhost, connection, operation, content)
 
     def make_name(self, prefix: str) -> str:
@@ -95,6 +97,6 @@ class DriverServices(Services):
         digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
         return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
+    @override
     def block_reason(self, connection: Connection) -> str:
-        """See `Services.block_reason`."""
         return self._driver.notifier.block_reason(connection)

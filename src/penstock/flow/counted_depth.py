@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import Level, Thresholds
@@ -38,8 +39,8 @@ class CountedDepth(GateOwner):
         if gate.open and gate.waiters:
             self.turns.schedule(gate)
 
+    @override
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `GateOwner.has_room`."""
         return self.covers(messages, bytes)
 
     def covers(self, messages: i64, bytes: i64) -> bool:
@@ -67,25 +68,25 @@ class CountedDepth(GateOwner):
             size = capacity.bytes + self.guaranteed_total() - self.bytes
             self.reserved.fit(capacity.messages - self.messages, size, now)
 
+    @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.limits_increase`."""
         return self.thresholds.bound(messages, bytes)
 
+    @override
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.could_ever_take`."""
         return self.thresholds.capacity.covers(messages, bytes)
 
+    @override
     def measure(self) -> Measure:
-        """See `GateOwner.measure`."""
         measured = Measure(self.thresholds, self.messages, self.bytes)
         measured.reserved_messages = self.reserved.messages
         measured.reserved_bytes = self.reserved.bytes
         return measured
 
+    @override
     def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
         return self.measure().describe_cause(self.gate.open)
 
+    @override
     def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
         return f"{self.gate.kind} '{self.gate.name}' {self.measure().describe_refusal(self.gate.open)}"

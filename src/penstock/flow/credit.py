@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.level import UNLIMITED
 
@@ -98,17 +99,17 @@ class LinkCredit(Credit):
         """See `Credit.bounded`: it is, always."""
         return True
 
+    @override
     def left(self) -> i64:
-        """See `Credit.left`."""
         return self.granted
 
+    @override
     def spend(self, messages: i64, bytes: i64) -> None:
-        """See `Credit.spend`."""
         self.out += messages
         self.out_bytes += bytes
         self.granted -= messages
         self.delivery_count = (self.delivery_count + messages) % SERIAL
 
+    @override
     def describe(self) -> str:
-        """See `Credit.describe`."""
         return "its receiver has granted no credit"

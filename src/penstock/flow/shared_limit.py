@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64, trait
+from typing_extensions import override
 
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import NO_GUARANTEE
@@ -91,8 +92,8 @@ class SharedLimit(CountedDepth):
             self._has_slack.pop(id(member), None)
         self._recheck(now)
 
+    @override
     def count_reserved(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
-        """See `CountedDepth.count_reserved`."""
         self.reserved.count(holder, messages, bytes, still)
         self._recheck(now)
 
@@ -105,12 +106,12 @@ class SharedLimit(CountedDepth):
         self.members -= 1
         self._has_slack.pop(id(member), None)
 
+    @override
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `GateOwner.admits`."""
         return self.has_room(copies, charge * copies, now)
 
+    @override
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `GateOwner.has_room`."""
         if self.covers(messages, bytes):
             return True
         self._reclaim_slack()
@@ -121,12 +122,12 @@ class SharedLimit(CountedDepth):
         self.update_gate(now)
         return self.measure()
 
+    @override
     def guaranteed_total(self) -> i64:
-        """See `GateOwner.guaranteed_total`."""
         return self.reserve
 
+    @override
     def update_gate(self, now: float) -> None:
-        """See `GateOwner.update_gate`."""
         self._reclaim_slack()
         self._recheck(now)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
@@ -79,8 +80,8 @@ class WaitingPlan(TimerHandler):
         self.request = request
         self.cursor = cursor
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         self.control.answer_plan(self, True)
         return NEVER
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from typing_extensions import override
+
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.flow.gate import Gate, GateTransition
@@ -81,8 +83,8 @@ class DepthText(GateText):
             f"Message Capacity : {amount(resume.messages)}",
         )
 
+    @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """See `GateText.overshoot`."""
         basis = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
         shares = 0 if gate.owner is None else int(gate.owner.guaranteed_total())
         if shares == 0:
@@ -96,43 +98,43 @@ class DepthText(GateText):
 class QueueText(DepthText):
     """The gate of a queue."""
 
+    @override
     def subject(self, gate: Gate) -> str:
-        """See `GateText.subject`."""
         return f"[vh(/{(self.vhost(gate) or '').removeprefix('/')})/qu({gate.name})]"
 
 
 class VhostText(DepthText):
     """Texts of the disk quota of the broker, or of a virtual host."""
 
+    @override
     def subject(self, gate: Gate) -> str:
-        """See `GateText.subject`."""
         return f"[vh(/{gate.name.removeprefix('/')})]"
 
+    @override
     def vhost(self, gate: Gate) -> str | None:
-        """See `GateText.vhost`."""
         return gate.name
 
 
 class OperatorText(GateText):
     """Texts of gates that the operator closes."""
 
+    @override
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
-        """See `GateText.log_line`."""
         reason = crossing.gate.describe_cause(crossing.now)
         if crossing.closed:
             return "PST-1005", f"Blocked by the operator{' : ' if reason else ''}{reason}"
         return "PST-1006", "Unblocked by the operator"
 
+    @override
     def name(self, gate: Gate) -> str:
-        """See `GateText.name`."""
         return f"the operator, who holds {gate.name}"
 
 
 class RateText(GateText):
     """Texts of rate gates."""
 
+    @override
     def name(self, gate: Gate) -> str:
-        """See `GateText.name`."""
         return f"its rate: {gate.name}"
 
     def reason(self, gate: Gate, now: float) -> str:
@@ -147,21 +149,21 @@ class DiskText(GateText):
 
     shows_cause = True
 
+    @override
     def subject(self, gate: Gate) -> str:
-        """See `GateText.subject`."""
         vhost = self.vhost(gate)
         return "[ms(store)]" if vhost is None else f"[vh(/{vhost.removeprefix('/')})/ms(store)]"
 
+    @override
     def name(self, gate: Gate) -> str:
-        """See `GateText.name`."""
         return f"the disk ({gate.name})"
 
+    @override
     def label(self, gate: Gate) -> str:
-        """See `GateText.label`."""
         return f"Disk {gate.name}"
 
+    @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """See `GateText.overshoot`."""
         basis = "the one publish or transaction that closed it, and what the store writes besides: its log, at most"
         return {"messages": 0, "bytes": None, "from": basis}
 
@@ -175,8 +177,8 @@ class QuotaText(DiskText):
             return "MST-1008", "Store overfull, flow control will be enforced"
         return "MST-1009", "Store overfull condition cleared"
 
+    @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """See `GateText.overshoot`."""
         if self.vhost(gate) is None:
             return super().overshoot(gate)
         basis = "the one publish or transaction that closed it, which is taken whole"
@@ -198,15 +200,15 @@ class FreeSpaceText(DiskText):
 class StoreFailureText(DiskText):
     """Texts of the gate of a store that cannot be written."""
 
+    @override
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
-        """See `GateText.log_line`."""
         if crossing.closed:
             cause = crossing.gate.describe_cause(crossing.now)
             return "PST-1012", f"Store cannot be written, flow control will be enforced : {cause}"
         return "PST-1013", "Store can be written again"
 
+    @override
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """See `GateText.overshoot`."""
         return {"messages": 0, "bytes": 0, "from": "nothing is counted at this gate"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.journal.group import JournalGroup
 from penstock.core.queue.page_io import PageRead
@@ -21,8 +22,8 @@ class Loader(RowContext):
         self._queue: Queue | None = None
         self._number: int = 0
 
+    @override
     def queue(self, number: i64) -> Queue | None:
-        """See `RowContext.queue`."""
         return self._queue if number == self._number else None
 
     def load(self, read: PageRead, rows: list[MessageRow], times: WallTimes) -> list[str]:

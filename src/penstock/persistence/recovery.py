@@ -14,6 +14,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.core.consume.cursor import trim_settled
@@ -164,8 +165,8 @@ class Recovery(RowContext):
         """Return a queue by its number; None if it was deleted."""
         return self._queues.get(int(number))
 
+    @override
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
-        """See `RowContext.share`."""
         exchange = self.broker.vhosts[queue.vhost].exchanges.get(address.exchange)
         return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)
 

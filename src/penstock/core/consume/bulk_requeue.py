@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import Outcome, settle_batch
@@ -58,8 +59,8 @@ class BulkRequeue(Chore):
         else:
             batches.append(batch)
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
@@ -118,8 +119,8 @@ class BulkSettlement(Chore):
         """The oldest last."""
         batches.reverse()
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:

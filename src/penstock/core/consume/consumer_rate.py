@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import wake
@@ -32,8 +33,8 @@ class ConsumerRateLimiter(TimerHandler):
         self.bucket.take(float(messages), now)
         self.wait(now)
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         wake(self.consumer)
         return NEVER
 
@@ -74,8 +75,8 @@ class SlowConsumerMonitor(TimerHandler):
         self._settled: i64 = consumer.settled_count()
         self._since: float = broker.now
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         consumer = self.consumer
         if consumer not in consumer.queue.consumers:
             return NEVER

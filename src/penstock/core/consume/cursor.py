@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.message import Message
 from penstock.core.queue.overflow.drop_head import DropHead
@@ -230,8 +231,8 @@ class Settling(Chore):
         super().__init__()
         self.queue = queue
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         ready = self.queue.ready_queue.ready
         return len(ready) > 0 and ready[0].sequence <= settled_by_all(self.queue)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class Outlet(WaitList):
     """Consumers that wait until more output of their connection may be sent."""
 
+    @override
     def is_open(self) -> bool:
-        """See `WaitList.is_open`."""
         return self.first is not None and self.first.session.receiving()
 
 
@@ -36,8 +37,8 @@ class _Line(WaitList):
         super().__init__()
         self.session = session
 
+    @override
     def is_open(self) -> bool:
-        """See `WaitList.is_open`."""
         return self.session.credit.left() > 0 and not self.session.stopped()
 
 

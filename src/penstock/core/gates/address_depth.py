@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
@@ -28,12 +29,12 @@ class AddressDepth(CountedDepth):
         self.bytes += bytes
         self.update_gate(now)
 
+    @override
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `GateOwner.admits`."""
         return self.covers(1, charge)
 
+    @override
     def update_gate(self, now: float) -> None:
-        """See `GateOwner.update_gate`."""
         self.judge(now)
 
 

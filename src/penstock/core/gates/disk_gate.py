@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.gate import Gate, GateOwner
 
@@ -29,8 +30,8 @@ class DiskGate(GateOwner):
         """See `GateOwner.admits`: nothing goes in while it is closed."""
         return self.gate.open
 
+    @override
     def update_gate(self, now: float) -> None:
-        """See `GateOwner.update_gate`."""
         if self.gate.open and self.gate.waiters:
             self.disk.turns.schedule(self.gate)
         self.disk.find_easy()
@@ -42,6 +43,6 @@ class DiskGate(GateOwner):
         else:
             self.gate.reopen(0, amount, now)
 
+    @override
     def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
         return f"disk {self.gate.name}: {self.describe_cause(0.0)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.gates.disk_gate import FREE_SPACE, DiskGate
 from penstock.flow.level import UNLIMITED
@@ -57,8 +58,8 @@ class FreeSpaceGate(DiskGate):
         """Return the limit as the used share of the file system, in whole percent."""
         return 100 - int(self.recheck_at() * 100 // self.total) if self.total > 0 else 100
 
+    @override
     def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
         free = "0" if self.free < 0 else f"{int(self.free):,}"
         sign = "<" if self.free < self.recheck_at() else "after less than"
         needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""

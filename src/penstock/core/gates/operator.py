@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.turns import Turns
@@ -36,8 +37,8 @@ class OperatorGate(GateOwner):
         """See `GateOwner.admits`: nothing goes in while it is closed, not even up to the capacity."""
         return self.gate.open
 
+    @override
     def update_gate(self, now: float) -> None:
-        """See `GateOwner.update_gate`."""
         if self.gate.open and self.gate.waiters:
             self.turns.schedule(self.gate)
 
@@ -45,12 +46,12 @@ class OperatorGate(GateOwner):
         """See `GateOwner.describe_cause`: the operator's own words."""
         return self.reason
 
+    @override
     def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
         return f"the operator blocks {self.gate.name}{': ' if self.reason else ''}{self.reason}"
 
+    @override
     def vhost_name(self) -> str | None:
-        """See `GateOwner.vhost_name`."""
         return self.vhost or None
 
     def lasts(self) -> bool:

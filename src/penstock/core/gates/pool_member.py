@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.level import UNLIMITED
 from penstock.flow.reserved_room import RoomHolder
@@ -28,8 +29,8 @@ class Membership(RoomHolder, LimitMember):
         self._reserved_bytes: i64 = 0
         """Bytes counted as reserved in the shared limits; never with slack."""
 
+    @override
     def reclaim_slack(self) -> None:
-        """See `LimitMember.reclaim_slack`."""
         self._count_as(self._held_messages(), self._held_bytes(), False, 0.0)
         self.bound()
 

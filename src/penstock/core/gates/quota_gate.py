@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.gates.disk_gate import QUOTA, DiskGate
 from penstock.flow.level import UNLIMITED
@@ -34,16 +35,16 @@ class QuotaGate(DiskGate):
             self.move(False, amount, now)
         self.update_gate(now)
 
+    @override
     def vhost_name(self) -> str | None:
-        """See `GateOwner.vhost_name`."""
         return self.vhost or None
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """Return whether the commit adds bytes; one that frees as much passes."""
         return bytes > 0
 
+    @override
     def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
         what = "stored" if self.vhost else "used"
         sign = ">" if self.bytes > self.overfull else "after more than"
         return (

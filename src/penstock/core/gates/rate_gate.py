@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.settings.limits import Limits
 from penstock.flow.gate import Gate, GateOwner
@@ -40,30 +41,30 @@ class RateGate(TimerHandler, GateOwner):
             ready = max(ready, self.bytes.ready_at(now))
         return ready
 
+    @override
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `GateOwner.admits`."""
         return self.ready_at(now) <= now
 
+    @override
     def passed(self, charge: i64, now: float) -> None:
-        """See `GateOwner.passed`."""
         if self.messages is not None:
             self.messages.take(1, now)
         if self.bytes is not None:
             self.bytes.take(float(charge), now)
         self._judge(now)
 
+    @override
     def update_gate(self, now: float) -> None:
-        """See `GateOwner.update_gate`."""
         self._judge(now)
         if self.gate.open and self.gate.waiters:
             self.turns.schedule(self.gate)
 
+    @override
     def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
         return f"the rate of {self.gate.name} is used up"
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         self.update_gate(now)
         return NEVER if self.gate.open else self.ready_at(now)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from penstock.core.gates.disk_gate import STORE_FAILURE, DiskGate
 
 if TYPE_CHECKING:
@@ -17,6 +19,6 @@ class StoreFailureGate(DiskGate):
         super().__init__(disk, STORE_FAILURE)
         self.reason: str = ""
 
+    @override
     def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
         return self.reason

@@ -20,6 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.death_record import REJECTED, DeathRecord
 from penstock.core.message import BccEnvelope, Envelope, Message
@@ -75,20 +76,20 @@ class DeadLetter(Held):
         self.counts_in_source = placed
         """True while it counts in the queue that it died in."""
 
+    @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        """See `Held.first_closed_gate`."""
         return self._obstacle(False, now, finishing)
 
     def gate_for_new_publish(self) -> Gate | None:
         """Return the gate where a new one must wait; see `admission.gate_for_new_publish`."""
         return self._obstacle(True, self.sender.broker.now, None)
 
+    @override
     def turn_gate(self) -> Gate | None:
-        """See `Held.describe_target`."""
         return self.queues[0].gate
 
+    @override
     def admit(self) -> None:
-        """See `Held.admit`."""
         sender = self.sender
         broker = sender.broker
         if self.counts_in_source:
@@ -102,8 +103,8 @@ class DeadLetter(Held):
         else:
             sender.count_lost()
 
+    @override
     def deadline_message(self, own: list[Gate], now: float) -> str:
-        """See `Held.deadline_message`."""
         reason = admission.refusal_reason(self.queues)
         return f"dead letter to {admission.describe_target(self.route)} lost after its deadline; {reason}"
 
@@ -284,8 +285,8 @@ class PendingDeadLetters(Chore):
         self._deaths.append((letters, message, reason, placed))
         self._chores.add(self)
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         return len(self._deaths) > 0
 
     def work(self, most: i64, now: float) -> i64:

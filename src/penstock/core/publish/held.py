@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.publish import admission
 from penstock.core.queue.queue import Queue
@@ -84,12 +85,12 @@ class HeldPublish(Held):
         self.route = route
         self.content = content
 
+    @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        """See `Held.first_closed_gate`."""
         return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing)
 
+    @override
     def turn_gate(self) -> Gate | None:
-        """See `Held.describe_target`."""
         return self.queues[0].gate if self.queues else None
 
     def admit(self) -> None:
@@ -99,17 +100,17 @@ class HeldPublish(Held):
             queues = [queue for queue in queues if not queue.deleted] or queues
         self.producer.accept(self.route, queues, self.content, self.charge, self.pending, self.pending is not None)
 
+    @override
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
-        """See `Held.return_to_publisher`."""
         if self.route.mandatory:
             self.producer.give_back(self.route, self.content, self.deadline_reason(own, now))
 
+    @override
     def deadline_message(self, own: list[Gate], now: float) -> str:
-        """See `Held.deadline_message`."""
         return f"publish to {admission.describe_target(self.route)} {self.deadline_reason(own, now)}"
 
+    @override
     def deadline_reason(self, own: list[Gate], now: float) -> str:
-        """See `Held.deadline_reason`."""
         reason = admission.refusal_reason(self.queues, self.first_closed_gate(own, now))
         return f"refused after {admission.describe_deadline(self.queues)}; {reason}"
 

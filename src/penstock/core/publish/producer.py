@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
 from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.gates.rate_gate import RateGate
@@ -206,13 +207,13 @@ class Producer(WaitingPublisher, DurabilityListener):
         holding.take(charge, 1)
         self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
 
+    @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        """See `Waiter.waits_at`."""
         self.mark_blocked(gate)
         self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
 
+    @override
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
-        """See `WaitingPublisher.wait_in_line`."""
         super().wait_in_line(held, obstacle)
         self.disable_fast_path()
         self.listener.on_held(held)
@@ -313,8 +314,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         unwritten.append(UnflushedConfirm(number, journal.open))
         journal.wait(self)
 
+    @override
     def on_durable(self, group: JournalGroup) -> None:
-        """See `DurabilityListener.on_durable`."""
         unwritten = self.unflushed
         if unwritten and unwritten[0].group is group:
             unwritten.popleft()

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.queue.queue import Queue
@@ -105,8 +106,8 @@ class Reservation(RoomHolder):
         self._change(-self.messages, now)
         self.revoked = 0
 
+    @override
     def keep_part(self, room: int, reserved: int, now: float) -> None:
-        """See `RoomHolder.keep_part`."""
         self._revoke(self.messages - int(self.messages) * room // reserved, now)
 
     def _revoke(self, messages: i64, now: float) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.message import StoredMessage
 from penstock.core.publish import admission
@@ -126,8 +127,8 @@ class UnitCommit(Held):
                 )
         return None
 
+    @override
     def deadline_message(self, own: list[Gate], now: float) -> str:
-        """See `Held.deadline_message`."""
         at_gate = self._obstructed(now, None)
         why = "others wait before it" if at_gate is None else at_gate.describe()
         return f"commit refused after {admission.describe_deadline(self.queues)} and rolled back; {why}"

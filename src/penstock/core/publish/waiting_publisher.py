@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
@@ -78,16 +79,16 @@ class WaitingPublisher(Waiter):
 
     # Waiting (Waiter)
 
+    @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        """See `Waiter.waits_at`."""
         self.mark_blocked(gate)
 
+    @override
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
-        """See `Waiter.obstacle`."""
         return self.outbox[0].first_closed_gate(self.own, self.broker.now, finishing)
 
+    @override
     def next_gate(self) -> Gate | None:
-        """See `Waiter.next_gate`."""
         while self.outbox and self.closing is None:
             obstacle = self.obstacle()
             if obstacle is not None:
@@ -98,15 +99,15 @@ class WaitingPublisher(Waiter):
             self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
         return None
 
+    @override
     def take_turn(self, now: float) -> i64:
-        """See `Waiter.take_turn`."""
         held = self.pop_held()
         held.admit()
         self.after_release(now)
         return held.charge
 
+    @override
     def release(self, gate: Gate, now: float) -> None:
-        """See `Waiter.release`."""
         self._withheld_by = None
         if not self.outbox:  # Otherwise it waits for its turn and stays blocked until it has passed.
             self.mark_unblocked(gate, now)

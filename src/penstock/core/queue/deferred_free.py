@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.message import Expiry, Message
 from penstock.flow.chores import Chore
@@ -40,12 +41,12 @@ class DeferredFree(Chore):
         self.batches: deque[list[Message | None]] = deque()
         self.expiries: deque[list[tuple[float, int, Expiry]]] = deque()
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         return len(self.lines) + len(self.heaps) + len(self.batches) + len(self.expiries) > 0
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         left: i64 = most * self._a_unit
         while left > 0 and self.has_more():
             left -= self._free(left, now)

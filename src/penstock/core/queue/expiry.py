@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.death_record import EXPIRED
 from penstock.core.queue.queue import Queue
@@ -113,8 +114,8 @@ class QueueExpiry(TimerHandler):
             when = min(when, self.used + settings.expires_s)
         return when
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         if self.queue.deleted:
             return NEVER
         expire_some(self.broker, self.queue)

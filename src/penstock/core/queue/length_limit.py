@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
 from penstock.flow.chores import Chore
@@ -175,8 +176,8 @@ class Trimming(Chore):
         length = self.queue.length
         return 0 if length is None else length.trim(most, now)
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         length = self.queue.length
         return length is not None and length.drops and length.over()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
 from penstock.core.queue.deferred_free import DeferredFree
@@ -25,78 +26,78 @@ class Priorities(ReadyQueue):
         """Lines of the priorities in use, from the highest to the lowest."""
         self._priorities: list[int] = []
 
+    @override
     def ready_for(self, priority: i64) -> deque[Message]:
-        """See `ReadyQueue.ready_for`."""
         return self._line(priority).ready_for(0)
 
+    @override
     def contiguous(self) -> deque[Message]:
-        """See `ReadyQueue.contiguous`."""
         for line in self.lines:
             if line.available():
                 return line.contiguous()
         return NOTHING
 
+    @override
     def available(self) -> i64:
-        """See `ReadyQueue.available`."""
         found: i64 = 0
         for line in self.lines:
             found += line.available()
         return found
 
+    @override
     def has_expiring(self) -> bool:
-        """See `ReadyQueue.has_expiring`."""
         for line in self.lines:
             if line.has_expiring():
                 return True
         return False
 
+    @override
     def append(self, message: Message) -> None:
-        """See `ReadyQueue.append`."""
         self._line(message.envelope.priority).append(message)
 
+    @override
     def extend(self, messages: list[StoredMessage]) -> None:
-        """See `ReadyQueue.extend`."""
         for message in messages:
             self.append(message)
 
+    @override
     def pull(self) -> Message:
-        """See `ReadyQueue.pull`."""
         for line in self.lines:
             if line.available():
                 return line.pull()
         raise AssertionError("nothing is available")
 
+    @override
     def next(self) -> Message | None:
-        """See `ReadyQueue.next`."""
         for line in self.lines:
             message = line.next()
             if message is not None:
                 return message
         return None
 
+    @override
     def put_back(self, message: Message) -> None:
-        """See `ReadyQueue.put_back`."""
         self._line(message.envelope.priority).put_back(message)
 
+    @override
     def messages(self) -> list[Message]:
-        """See `ReadyQueue.messages`."""
         found: list[Message] = []
         for line in self.lines:
             found.extend(line.messages())
         return found
 
+    @override
     def clear(self) -> None:
-        """See `ReadyQueue.clear`."""
         for line in self.lines:
             line.clear()
 
+    @override
     def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
-        """See `ReadyQueue.hand_over`."""
         for line in self.lines:
             line.hand_over(leftovers, reroute)
 
+    @override
     def due(self, ttl_s: float) -> float:
-        """See `ReadyQueue.due`."""
         when = NEVER
         for line in self.lines:
             due = line.due(ttl_s)
@@ -104,8 +105,8 @@ class Priorities(ReadyQueue):
                 when = due
         return when
 
+    @override
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
-        """See `ReadyQueue.take_due`."""
         for line in self.lines:
             message = line.take_due(now, ttl_s, offered)
             if message is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
@@ -224,8 +225,8 @@ class Queue(GateOwner):
         resume = self.thresholds.resume
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
+    @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.limits_increase`."""
         return self.thresholds.bound(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
@@ -244,16 +245,16 @@ class Queue(GateOwner):
             measured.paged_bytes = self.pager.bytes
         return measured
 
+    @override
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.could_ever_take`."""
         if self.overflow.judge(self, messages, bytes, bytes, self.unacked_level()) != HOLD:
             return True
         if self.pager is not None and self.pager.could_cover(messages, bytes):
             return True
         return self.thresholds.capacity.covers(messages, bytes)
 
+    @override
     def describe_overflow(self) -> str:
-        """See `GateOwner.describe_overflow`."""
         return descriptions.describe_overflow(self)
 
     def describe_cause(self, now: float) -> str:
@@ -262,16 +263,16 @@ class Queue(GateOwner):
             return descriptions.describe_paging(self, self.pager)
         return self.measure().describe_cause(self.gate.open)
 
+    @override
     def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
         return f"queue '{self.name}' {self.measure().describe_refusal(self.gate.open)}"
 
+    @override
     def vhost_name(self) -> str | None:
-        """See `GateOwner.vhost_name`."""
         return self.vhost
 
+    @override
     def hold_deadline_s(self, default_s: float) -> float:
-        """See `GateOwner.hold_deadline_s`."""
         return self.settings.hold_deadline_s
 
     def covers(self, messages: i64, bytes: i64) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.chores import Chore
 
@@ -29,13 +30,13 @@ class Clearing(Chore):
             self._charge = charge
         self.queue.turns.chores.add(self)
 
+    @override
     def has_more(self) -> bool:
-        """See `Chore.has_more`."""
         queue = self.queue
         return queue.overflow.drops and queue.available() > 0 and not queue.deleted and not queue.fits(self._charge)
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         left: i64 = most * DROPPED_A_UNIT
         while left > 0 and self.has_more() and not self._is_crowded():
             self.queue.drop_oldest(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.routing.binding import Binding, BindingKey, binding_key
 from penstock.core.routing.field_values import type_name
@@ -95,8 +96,8 @@ class Direct(Exchange):
         super().__init__(vhost, name)
         self._by_key: dict[str, dict[Binding, None]] = {}
 
+    @override
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        """See `Exchange.match`."""
         bindings = self._by_key.get(key)
         if bindings is None:
             return 1
@@ -124,8 +125,8 @@ class Fanout(Exchange):
 
     kind = "fanout"
 
+    @override
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        """See `Exchange.match`."""
         if len(self.bindings) <= most:
             found.extend(self.bindings.values())
         return len(self.bindings) + 1
@@ -140,8 +141,8 @@ class Topic(Exchange):
         super().__init__(vhost, name)
         self._topics: TopicTrie[Binding] = TopicTrie()
 
+    @override
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        """See `Exchange.match`."""
         return self._topics.match(split_words(key), found, most)
 
     def _index(self, binding: Binding) -> None:
@@ -161,12 +162,12 @@ class Headers(Exchange):
         super().__init__(vhost, name)
         self._matches: HeaderMatchIndex[Binding] = HeaderMatchIndex()
 
+    @override
     def check_binding(self, arguments: dict[str, object]) -> None:
-        """See `Exchange.check_binding`."""
         check_header_match(arguments)
 
+    @override
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        """See `Exchange.match`."""
         return self._matches.match(headers, found, most)
 
     def _index(self, binding: Binding) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
@@ -94,33 +95,33 @@ class Channel(Session):
         """Return the address of direct replies to this channel; empty while it consumes none."""
         return "" if self.replies is None or self.replies.deleted else self.replies.name
 
+    @override
     def in_transaction(self) -> bool:
-        """See `Session.in_transaction`."""
         return self.transaction is not None
 
     def producers(self) -> list[Producer]:
         """See `Session.producers`: a channel has one."""
         return [self.producer]
 
+    @override
     def fail(self, error: BrokerError) -> None:
-        """See `Session.fail`."""
         if self.is_open():
             self.engine.on_error(int(self.number), error, 0 if self.content.state == NO_CONTENT else spec.BASIC_PUBLISH)
 
     # Receiving
 
+    @override
     def receiving(self) -> bool:
-        """See `Session.receiving`."""
         return self.delivering and self.connection.writable
 
+    @override
     def why_not_receiving(self) -> str:
-        """See `Session.why_not_receiving`."""
         if not self.delivering:
             return "paused by the client (channel.flow)"
         return "its connection does not read what has been sent"
 
+    @override
     def deliver(self, batch: Batch) -> None:
-        """See `Session.deliver`."""
         connection = self.connection
         tag = batch.consumer.tag
         head = self._heads.get(tag)

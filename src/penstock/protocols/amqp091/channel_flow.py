@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.wire.amqp091 import spec
@@ -63,7 +65,7 @@ class ChannelFlow(TimerHandler):
             self.channel.connection.pausing.asked += 1 if stopped else -1
             self.channel.connection.review_hold_bound()
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         self.go_on()
         return NEVER

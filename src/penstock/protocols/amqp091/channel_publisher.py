@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from penstock.core.publish.held import Held
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.route import Route
@@ -25,16 +27,16 @@ class ChannelPublisher(ProducerListener):
         self._enforced: int = 0
         """Number of gates that block it and were logged; rate gates are left out."""
 
+    @override
     def on_confirms(self) -> None:
-        """See `ProducerListener.on_confirms`."""
         self.channel.write_confirms()
 
+    @override
     def on_returned(self, route: Route, content: bytes, refused: BrokerError | None) -> None:
-        """See `ProducerListener.on_returned`."""
         write_return(self.channel, route, content, refused)
 
+    @override
     def on_closed(self, error: BrokerError) -> None:
-        """See `ProducerListener.on_closed`."""
         self.channel.fail(error)
 
     def on_blocked(self, gate: Gate) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
@@ -48,20 +49,20 @@ class Amqp091(Protocol):
 
     name = NAME
 
+    @override
     def accepts(self, start: bytes) -> bool:
-        """See `Protocol.accepts`."""
         return handshake.PROTOCOL_HEADER.startswith(start)
 
+    @override
     def engine(self, connection: Connection) -> ProtocolEngine:
-        """See `Protocol.engine`."""
         return Amqp091Engine(connection)
 
+    @override
     def message_format(self) -> MessageFormat:
-        """See `Protocol.message_format`."""
         return Amqp091Format()
 
+    @override
     def header(self) -> bytes:
-        """See `Protocol.header`."""
         return handshake.PROTOCOL_HEADER
 
 
@@ -89,8 +90,8 @@ class Amqp091Engine(ProtocolEngine):
 
     # Input
 
+    @override
     def receive(self, data: bytes) -> None:
-        """See `ProtocolEngine.receive`."""
         connection = self.connection
         if connection.state is ConnectionState.HEADER:
             connection.input_paused = False
@@ -101,12 +102,12 @@ class Amqp091Engine(ProtocolEngine):
         else:
             self.reader.feed(self, data)
 
+    @override
     def defer(self, data: bytes) -> None:
-        """See `ProtocolEngine.defer`."""
         self.reader.leave(self, data)
 
+    @override
     def forget_input(self) -> None:
-        """See `ProtocolEngine.forget_input`."""
         self.reader.forget_input()
 
     # Output and notices
@@ -116,8 +117,8 @@ class Amqp091Engine(ProtocolEngine):
         self.out.write(method_frame(int(number), method, **args))
         self.connection.request_flush()
 
+    @override
     def on_output_taken(self) -> None:
-        """See `ProtocolEngine.on_output_taken`."""
         if self.notice is not None:
             self.notice.is_taken()
 
@@ -125,12 +126,12 @@ class Amqp091Engine(ProtocolEngine):
         """See `ProtocolEngine.output_delay`: a notice that is alone waits."""
         return 0.0 if self.notice is None else self.notice.waits(now)
 
+    @override
     def take_heartbeat(self) -> bytes:
-        """See `ProtocolEngine.take_heartbeat`."""
         return b"" if self.heartbeat is None else self.heartbeat.take()
 
+    @override
     def update_blocked(self) -> None:
-        """See `ProtocolEngine.update_blocked`."""
         if self.notice is not None:
             self.notice.update()
 
@@ -140,14 +141,14 @@ class Amqp091Engine(ProtocolEngine):
         """See `ProtocolEngine.sessions`: the channels."""
         return self.channels.values()
 
+    @override
     def session(self, number: int) -> Session | None:
-        """See `ProtocolEngine.session`."""
         return self.channels.get(number)
 
     # For people
 
+    @override
     def details(self) -> dict[str, object]:
-        """See `ProtocolEngine.details`."""
         return {
             "protocol": NAME,
             "channel_max": self.channel_max,
@@ -155,8 +156,8 @@ class Amqp091Engine(ProtocolEngine):
             "timeout": self.heartbeat_s,
         }
 
+    @override
     def needs_small_receive_buffer(self) -> bool:
-        """See `ProtocolEngine.needs_small_receive_buffer`."""
         return self.profile.small_receive_buffer
 
     # Routes and frames, for the frame reader
@@ -222,8 +223,8 @@ class Amqp091Engine(ProtocolEngine):
             return
         self._close(error, method)
 
+    @override
     def close(self, error: BrokerError) -> None:
-        """See `ProtocolEngine.close`."""
         self._close(error, 0)
 
     def _close(self, error: BrokerError, method: int) -> None:
@@ -231,29 +232,29 @@ class Amqp091Engine(ProtocolEngine):
         if self.connection.start_closing(f"{arguments['reply_code']} {error.reply_text}"):
             self.send(0, spec.CONNECTION_CLOSE, arguments)
 
+    @override
     def refuse_login(self) -> None:
-        """See `ProtocolEngine.refuse_login`."""
         handshake.refuse_login(self)
 
+    @override
     def answer_close(self) -> None:
-        """See `ProtocolEngine.answer_close`."""
         self.send(0, spec.CONNECTION_CLOSE_OK, {})
 
+    @override
     def on_disconnect(self) -> None:
-        """See `ProtocolEngine.on_disconnect`."""
         if self.heartbeat is not None:
             self.heartbeat.end()
         self.heartbeat = None
         self.notice = None
 
+    @override
     def write_last_outcomes(self) -> None:
-        """See `ProtocolEngine.write_last_outcomes`."""
         for channel in self.channels.values():
             if channel.producer.confirms.ready():
                 channel.write_confirms()
 
+    @override
     def end_session(self, session: Session, graceful: bool) -> None:
-        """See `ProtocolEngine.end_session`."""
         assert isinstance(session, Channel)
         self.part_with(session, graceful)
         self.channels.pop(int(session.number), None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.connection_state import ConnectionState
 
@@ -37,8 +39,8 @@ class Heartbeat(TimerHandler):
         """Stop: the connection is closed."""
         self.engine.broker.timers.drop(self)
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         engine, connection = self.engine, self.engine.connection
         if connection.state is not ConnectionState.RUNNING:
             return NEVER

@@ -9,6 +9,7 @@ from typing import Final
 
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.content.properties import Properties
 from penstock.core.death_record import DeathRecord
@@ -34,23 +35,23 @@ class Amqp091Format(MessageFormat):
     def __init__(self) -> None:
         super().__init__("AMQP 0-9-1", bytes([FRAME_HEADER]))
 
+    @override
     def properties(self, content: bytes) -> Properties:
-        """See `MessageFormat.properties`."""
         try:
             return content_frames.properties_of(content)
         except CodecError as error:
             raise UnreadableContent(error.reason) from None
 
+    @override
     def has_properties(self, content: bytes) -> bool:
-        """See `MessageFormat.has_properties`."""
         return flags_of(content) != 0
 
+    @override
     def body(self, content: bytes) -> bytes:
-        """See `MessageFormat.body`."""
         return content_frames.body_of(content)
 
+    @override
     def write_body(self, out: BytesWriter, content: bytes) -> None:
-        """See `MessageFormat.write_body`."""
         content_frames.write_body(out, content)
 
     def body_bytes(self, content: bytes) -> i64:
@@ -61,8 +62,8 @@ class Amqp091Format(MessageFormat):
         """See `MessageFormat.charge`: flags and properties as encoded, and the body without its frames."""
         return content_frames.header_end(content) - FRAME_OVERHEAD - FIXED_OCTETS + self.body_bytes(content)
 
+    @override
     def encode(self, properties: Properties, body: bytes) -> bytes:
-        """See `MessageFormat.encode`."""
         try:
             content = content_frames.make_content(properties, body)
         except CodecError as error:
@@ -75,15 +76,15 @@ class Amqp091Format(MessageFormat):
             )
         return content
 
+    @override
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
-        """See `MessageFormat.with_headers`."""
         try:
             return HeaderRewriter(content).with_headers(added)
         except CodecError:
             return None
 
+    @override
     def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
-        """See `MessageFormat.with_death`."""
         try:
             message = HeaderRewriter(content)
             deaths = deaths_in(_x_death(message))
@@ -98,15 +99,15 @@ class Amqp091Format(MessageFormat):
         message.properties[EXPIRATION] = b""
         return message.with_headers(added)
 
+    @override
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
-        """See `MessageFormat.deaths`."""
         try:
             return pairs_of(deaths_in(_x_death(HeaderRewriter(content))))
         except CodecError:
             return []
 
+    @override
     def copies(self, content: bytes) -> list[str]:
-        """See `MessageFormat.copies`."""
         return copies_of(content)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.teardown import CHANNEL_COST, SessionTeardown
 from penstock.wire.amqp091 import spec
@@ -21,8 +22,8 @@ class ChannelTeardown(SessionTeardown):
         self.channel = channel
         self._answered: bool = False
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         done = super().work(most, now)
         if super().is_over() and not self._answered:
             self._answered = True
@@ -32,6 +33,6 @@ class ChannelTeardown(SessionTeardown):
                 channel.send(spec.CHANNEL_CLOSE_OK, {})
         return done + CHANNEL_COST
 
+    @override
     def is_over(self) -> bool:
-        """See `Teardown.is_over`."""
         return self._answered

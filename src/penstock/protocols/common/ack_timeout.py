@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.session import Session
 from penstock.errors import PreconditionFailed
@@ -22,8 +24,8 @@ class AckTimeout(TimerHandler):
         timeout_s = batch.consumer.queue.settings.consumer_timeout_s
         self._services.broker.timers.add(self, batch.at + timeout_s)
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         session = self._session
         due, timeout_s = session.unsettled.first_due()
         if due > now:

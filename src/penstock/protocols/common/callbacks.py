@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from typing_extensions import override
+
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.queue.page_io import PageLoadListener
 
@@ -18,8 +20,8 @@ class DurableCallback(DurabilityListener):
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
+    @override
     def on_durable(self, group: JournalGroup) -> None:
-        """See `DurabilityListener.on_durable`."""
         self._wake()
 
 
@@ -29,6 +31,6 @@ class PageLoadCallback(PageLoadListener):
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
+    @override
     def on_loaded(self) -> None:
-        """See `PageLoadListener.on_loaded`."""
         self._wake()

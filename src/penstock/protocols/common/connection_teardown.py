@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.session import Outlet
 from penstock.core.teardown import CHANNEL_COST, QUEUE_COST, SessionTeardown, Teardown
@@ -22,8 +23,8 @@ class ConnectionOutlet(Outlet):
         super().__init__()
         self.connection = connection
 
+    @override
     def is_open(self) -> bool:
-        """See `WaitList.is_open`."""
         return self.connection.writable
 
 
@@ -66,15 +67,15 @@ class ConnectionTeardown(Teardown):
         self._teardown: SessionTeardown | None = None
         """Teardown of the present session."""
 
+    @override
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`."""
         done: i64 = 0
         while done < most and not self.connection.over:
             done += self._go_on(most - done, now)
         return done
 
+    @override
     def is_over(self) -> bool:
-        """See `Teardown.is_over`."""
         return self.connection.over
 
     def _go_on(self, most: i64, now: float) -> i64:

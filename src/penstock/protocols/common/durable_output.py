@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.errors import InternalError
@@ -51,8 +52,8 @@ class DurableReplies(TimerHandler, DurabilityListener):
         self.waiting += 1
         journal.wait_for_change(self, before)
 
+    @override
     def on_durable(self, group: JournalGroup) -> None:
-        """See `DurabilityListener.on_durable`."""
         if self.waiting > 0:
             self.waiting -= 1
             self._since = self.connection.broker.now
@@ -60,8 +61,8 @@ class DurableReplies(TimerHandler, DurabilityListener):
                 self.connection.broker.timers.drop(self)
             self.connection.request_flush()
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         broker = self.connection.broker
         if self.waiting > 0 and broker.journal is not None and broker.journal.removals.is_awaited_by(self):
             self._since = now  # A large purge takes its time; the disk has not been asked yet.
@@ -102,8 +103,8 @@ class DurableDeliveries(DurabilityListener):
             self.waiting += 1
             journal.wait(self)
 
+    @override
     def on_durable(self, group: JournalGroup) -> None:
-        """See `DurabilityListener.on_durable`."""
         self.waiting -= 1
         self.connection.request_flush()
 

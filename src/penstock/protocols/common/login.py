@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.refusal_log import LOGIN
@@ -52,8 +54,8 @@ class LateRefusal(TimerHandler):
         self._connection.services.backoff.answered(self._keys)
         self._connection.broker.timers.drop(self)
 
+    @override
     def on_deadline(self, now: float) -> float:
-        """See `TimerHandler.on_deadline`."""
         connection = self._connection
         connection.services.backoff.answered(self._keys)
         connection.late_refusal = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from typing_extensions import override
+
 from penstock.errors import BrokerError
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
@@ -22,8 +24,8 @@ class HeaderReader(ProtocolEngine):
         """Protocols of this broker; the header of the first one is the answer to unknown octets."""
         self._start: bytes = b""
 
+    @override
     def receive(self, data: bytes) -> None:
-        """See `ProtocolEngine.receive`."""
         connection = self.connection
         connection.input_paused = False
         if connection.state is ConnectionState.CLOSED:
@@ -39,13 +41,13 @@ class HeaderReader(ProtocolEngine):
             connection.engine = engine
             engine.receive(self._start)
 
+    @override
     def defer(self, data: bytes) -> None:
-        """See `ProtocolEngine.defer`."""
         self._start += data
         self.connection.input_paused = True
 
+    @override
     def forget_input(self) -> None:
-        """See `ProtocolEngine.forget_input`."""
         self._start = b""
 
     def close(self, error: BrokerError) -> None:

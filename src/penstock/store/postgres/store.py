@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 import psycopg
+from typing_extensions import override
 
 from penstock.errors import StoreError, StoreLost
 from penstock.store.postgres import schema
@@ -105,8 +106,8 @@ class PostgresStore(Store):
         self._is_open = True
         return True
 
+    @override
     def held_by(self) -> str:
-        """See `Store.held_by`."""
         return "another broker" if self.holder is None else str(self.holder)
 
     def close(self) -> None:

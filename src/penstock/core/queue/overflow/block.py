@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.queue.overflow.policy import HOLD, OverflowPolicy
 
@@ -19,6 +20,6 @@ class Block(OverflowPolicy):
     has_thresholds = True
     reserves = True
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         return HOLD

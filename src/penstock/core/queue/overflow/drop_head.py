@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.queue.overflow.policy import ACCEPT, REFUSE, OverflowPolicy
 from penstock.flow.level import Level
@@ -23,15 +24,15 @@ class DropHead(OverflowPolicy):
     drops = True
     counts_ready = True
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         return ACCEPT if queue.could_make_room(charge) else REFUSE
 
+    @override
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        """See `OverflowPolicy.judge`."""
         return ACCEPT if queue.could_make_room_beside(largest, unacked) else REFUSE
 
+    @override
     def make_room(self, queue: Queue, charge: i64, now: float) -> None:
-        """See `OverflowPolicy.make_room`."""
         while not queue.fits(charge):
             queue.drop_oldest(now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.queue.overflow.policy import REFUSE, OverflowPolicy
 
@@ -20,6 +21,6 @@ class DropNew(OverflowPolicy):
 
     name = "drop-new"
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         return REFUSE

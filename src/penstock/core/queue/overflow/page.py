@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.queue.overflow.policy import HOLD, OverflowPolicy
 from penstock.flow.level import Level
@@ -27,13 +28,13 @@ class PagePolicy(OverflowPolicy):
         self.full = full
         self.returns_refused = full.returns_refused
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         pages = queue.pager
         return HOLD if pages is None or pages.within_limit(1, charge) else self.full.verdict(queue, charge)
 
+    @override
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        """See `OverflowPolicy.judge`."""
         pages = queue.pager
         if pages is None or pages.within_limit(messages, bytes):
             return HOLD
@@ -48,6 +49,6 @@ class ReadBack(OverflowPolicy):
 
     name = "read-back"
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         return HOLD

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.overflow.policy import ACCEPT, REFUSE
@@ -21,10 +22,10 @@ class RingStrict(DropHead):
     counts_ready = False
     returns_refused = True
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         return ACCEPT if queue.unacked_messages == 0 and queue.could_make_room(charge) else REFUSE
 
+    @override
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        """See `OverflowPolicy.judge`."""
         return super().judge(queue, messages, bytes, largest, unacked) if unacked.messages == 0 else REFUSE

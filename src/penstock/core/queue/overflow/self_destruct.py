@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.queue.overflow.policy import REFUSE, OverflowPolicy
 
@@ -22,6 +23,6 @@ class SelfDestruct(OverflowPolicy):
     name = "self-destruct"
     destroys = True
 
+    @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        """See `OverflowPolicy.verdict`."""
         return REFUSE
