@@ -12,7 +12,7 @@ from tests.profiles import thorough
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS if thorough() else ("through", "stored"))
-def test_a_step_takes_no_more_instructions_than_recorded(step: str) -> None:
+def test_step_takes_no_more_instructions_than_recorded(step: str) -> None:
     records, here = guard.read(), guard.surroundings()
     reason = guard.reason_to_skip() or guard.reason_not_to_compare(records, here)
     if reason:
@@ -36,7 +36,7 @@ def test_queued_messages_are_nothing_that_the_garbage_collector_looks_at() -> No
 
 
 @pytest.mark.slow
-def test_a_queued_message_takes_less_memory_than_promised_and_no_more_than_it_is_charged() -> None:
+def test_queued_message_takes_less_memory_than_promised_and_no_more_than_it_is_charged() -> None:
     if reason := memory.reason_to_skip():
         pytest.skip(reason)
     found = memory.measure()

@@ -90,13 +90,13 @@ def forgetful(tmp_path: Path) -> Iterator[Target]:
 
 
 @pytest.mark.slow
-def test_a_broker_that_is_killed_under_load_keeps_its_promises(keeping: Target) -> None:
+def test_broker_that_is_killed_under_load_keeps_its_promises(keeping: Target) -> None:
     it_keeps_its_promises(keeping)
 
 
 @needs_postgres
 @pytest.mark.slow
-def test_a_broker_on_postgresql_does_so_too_when_the_server_is_killed_as_well(postgres: Target) -> None:
+def test_broker_on_postgresql_does_so_too_when_the_server_is_killed_as_well(postgres: Target) -> None:
     it_keeps_its_promises(postgres)
     assert postgres.store_kills > 0
 
@@ -112,7 +112,7 @@ def it_keeps_its_promises(target: Target) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
+def test_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
     broken = Rounds(paperless, SEED).run(PAGED_ROUND)
     lost = [violation.text for violation in broken if violation.kind == "lost"]
     assert lost
@@ -121,14 +121,14 @@ def test_a_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
 
 @needs_postgres
 @pytest.mark.slow
-def test_a_server_that_forgets_is_found_out_and_what_it_has_is_saved(absent: Target) -> None:
+def test_server_that_forgets_is_found_out_and_what_it_has_is_saved(absent: Target) -> None:
     broken = {violation.kind for violation in Rounds(absent, SEED).run(1)}
     assert "lost" in broken
     assert (absent.scratch / "round-1.dump").stat().st_size > 0
 
 
 @pytest.mark.slow
-def test_a_broker_that_forgets_is_found_out_and_the_round_can_be_read(forgetful: Target) -> None:
+def test_broker_that_forgets_is_found_out_and_the_round_can_be_read(forgetful: Target) -> None:
     broken = {violation.kind for violation in Rounds(forgetful, SEED).run(1)}
     assert {"lost", "missing"} <= broken
     lines = [json.loads(line) for line in (forgetful.scratch / "round-1.jsonl").read_text().splitlines()]
@@ -137,7 +137,7 @@ def test_a_broker_that_forgets_is_found_out_and_the_round_can_be_read(forgetful:
     assert (forgetful.scratch / "round-1.data").is_dir()
 
 
-def test_a_round_follows_from_seed_and_number() -> None:
+def test_round_follows_from_seed_and_number() -> None:
     cursors = {name: Cursor(name) for name in OURS}
 
     def who(seed: int, number: int) -> list[object]:
@@ -162,7 +162,7 @@ def test_clients_of_rabbitmq_use_nothing_that_it_does_not_know() -> None:
     assert set(PAGED_WORK) < ours
 
 
-def test_a_store_of_another_kind_is_refused_for_rabbitmq() -> None:
+def test_store_of_another_kind_is_refused_for_rabbitmq() -> None:
     words = [sys.executable, "-m", "bench.crash", "--broker", "rabbitmq", "--store", "postgres"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

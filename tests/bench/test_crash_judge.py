@@ -55,7 +55,7 @@ def test_what_was_confirmed_and_is_there_in_order_is_right() -> None:
     assert kinds(history_of(*copies), *map(there, copies)) == []
 
 
-def test_a_confirmed_message_that_is_not_there_is_lost() -> None:
+def test_confirmed_message_that_is_not_there_is_lost() -> None:
     kept, lost = message(1), message(2)
     verdict = judged(history_of(kept, lost), [there(kept)])
     assert [(v.kind, lost.name in v.text) for v in verdict.violations] == [("lost", True)]
@@ -67,7 +67,7 @@ def test_what_was_not_confirmed_may_be_there_or_not() -> None:
     assert kinds(history_of(copy), there(copy)) == []
 
 
-def test_a_transient_message_does_not_outlive_its_broker_where_that_is_promised() -> None:
+def test_transient_message_does_not_outlive_its_broker_where_that_is_promised() -> None:
     copy = message(1, "paged.0", persistent=False)
     assert kinds(history_of(copy)) == []
     assert kinds(history_of(copy), there(copy, "paged.0")) == ["back"]
@@ -76,23 +76,23 @@ def test_a_transient_message_does_not_outlive_its_broker_where_that_is_promised(
     assert kinds(history_of(copy), there(copy, "paged.0"), promises=some) == []
 
 
-def test_a_transient_message_that_was_acknowledged_does_not_come_back_either() -> None:
+def test_transient_message_that_was_acknowledged_does_not_come_back_either() -> None:
     copy = message(1, persistent=False, delivered="q", settlement=acked())
     assert kinds(history_of(copy)) == []
     assert kinds(history_of(copy), there(copy, redelivered=True)) == ["back"]
 
 
-def test_a_message_that_is_there_twice_is_reported() -> None:
+def test_message_that_is_there_twice_is_reported() -> None:
     copy = message(1)
     assert kinds(history_of(copy), there(copy), there(copy, redelivered=True)) == ["duplicate"]
 
 
-def test_an_unconfirmed_message_may_be_there_once_only() -> None:
+def test_unconfirmed_message_may_be_there_once_only() -> None:
     copy = message(1, taken=0)
     assert kinds(history_of(copy), there(copy), there(copy)) == ["duplicate"]
 
 
-def test_a_wrong_order_of_one_publisher_in_one_queue_is_reported() -> None:
+def test_wrong_order_of_one_publisher_in_one_queue_is_reported() -> None:
     first, second = message(1), message(2)
     assert kinds(history_of(first, second), there(second), there(first)) == ["order"]
 
@@ -102,7 +102,7 @@ def test_two_publishers_have_no_order_between_them() -> None:
     assert kinds(history_of(first, other), there(first), there(other)) == []
 
 
-def test_a_message_that_nobody_published_is_reported() -> None:
+def test_message_that_nobody_published_is_reported() -> None:
     assert kinds(history_of(), there(message(7))) == ["back"]
 
 
@@ -119,13 +119,13 @@ def test_other_properties_are_reported() -> None:
     assert kinds(history_of(copy), there(copy)._replace(number=1, persistent=False)) == ["altered"]
 
 
-def test_an_acknowledgement_that_was_surely_taken_stays() -> None:
+def test_acknowledgement_that_was_surely_taken_stays() -> None:
     copy = message(1, delivered="q", settlement=acked(sure=True))
     assert kinds(history_of(copy)) == []
     assert kinds(history_of(copy), there(copy, redelivered=True)) == ["acknowledged back"]
 
 
-def test_an_acknowledgement_in_doubt_may_be_undone_if_the_message_says_so() -> None:
+def test_acknowledgement_in_doubt_may_be_undone_if_the_message_says_so() -> None:
     copy = message(1, delivered="q", settlement=acked())
     assert kinds(history_of(copy)) == []
     assert kinds(history_of(copy), there(copy, redelivered=True)) == []
@@ -133,7 +133,7 @@ def test_an_acknowledgement_in_doubt_may_be_undone_if_the_message_says_so() -> N
     assert kinds(history_of(copy), there(copy), promises=Promises(marks=False)) == []
 
 
-def test_a_message_that_is_only_delivered_must_be_back() -> None:
+def test_message_that_is_only_delivered_must_be_back() -> None:
     copy = message(1, delivered="q")
     assert kinds(history_of(copy)) == ["lost"]
     assert kinds(history_of(copy), there(copy, redelivered=True)) == []
@@ -156,7 +156,7 @@ def transaction(fate: Fate) -> tuple[History, Copy, Copy, Copy]:
     return commit(fate, [one, other], [taken]), one, other, taken
 
 
-def test_a_transaction_in_doubt_is_there_in_full_or_not_at_all() -> None:
+def test_transaction_in_doubt_is_there_in_full_or_not_at_all() -> None:
     history, one, other, taken = transaction(Fate.SENT)
     assert kinds(history, there(one, "out"), there(other, "out")) == []
     assert kinds(history, there(taken, redelivered=True)) == []
@@ -183,7 +183,7 @@ def test_what_a_consumer_took_of_a_transaction_is_no_sign_of_a_half() -> None:
     assert kinds(history, there(one, "out")) == []
 
 
-def test_a_committed_transaction_is_there() -> None:
+def test_committed_transaction_is_there() -> None:
     history, one, other, taken = transaction(Fate.COMMITTED)
     assert kinds(history, there(one, "out"), there(other, "out")) == []
     assert kinds(history, there(one, "out")) == ["lost"]
@@ -233,19 +233,19 @@ def test_what_was_sent_after_a_purge_is_there() -> None:
     assert kinds(wiped(copy, Wipe("q", begun=5, answered=True, ended=6))) == ["lost"]
 
 
-def test_a_message_may_go_when_its_time_is_up_and_not_before() -> None:
+def test_message_may_go_when_its_time_is_up_and_not_before() -> None:
     short, long = message(1, lifetime=SECOND), message(2, lifetime=1000 * SECOND)
     assert kinds(history_of(short)) == []
     assert kinds(history_of(long)) == ["lost"]
 
 
-def test_an_expired_message_is_not_given_out() -> None:
+def test_expired_message_is_not_given_out() -> None:
     copy = message(1, lifetime=SECOND)
     assert kinds(history_of(copy), there(copy, at=2 * SECOND)) == []
     assert kinds(history_of(copy), there(copy)) == ["expired"]
 
 
-def test_a_dead_letter_is_in_one_of_its_two_queues() -> None:
+def test_dead_letter_is_in_one_of_its_two_queues() -> None:
     copy = message(1, "q", "dead", lifetime=SECOND)
     assert kinds(history_of(copy), there(copy, "dead")) == []
     assert kinds(history_of(copy)) == ["lost"]
@@ -255,7 +255,7 @@ def test_a_dead_letter_is_in_one_of_its_two_queues() -> None:
     assert kinds(history_of(copy), there(copy, "dead"), there(copy, "dead"), promises=FEW) == []
 
 
-def test_a_rejected_message_is_in_one_of_its_two_queues() -> None:
+def test_rejected_message_is_in_one_of_its_two_queues() -> None:
     copy = message(1, "q", "dead", delivered="q", settlement=acked(rejected=True))
     assert kinds(history_of(copy), there(copy, "dead")) == []
     assert kinds(history_of(copy), there(copy, redelivered=True)) == []
@@ -264,7 +264,7 @@ def test_a_rejected_message_is_in_one_of_its_two_queues() -> None:
     assert kinds(history_of(copy), there(copy, redelivered=True)) == ["acknowledged back"]
 
 
-def test_a_dead_letter_that_neither_expired_nor_was_rejected_is_reported() -> None:
+def test_dead_letter_that_neither_expired_nor_was_rejected_is_reported() -> None:
     copy = message(1, "q", "dead")
     assert kinds(history_of(copy), there(copy, "dead")) == ["misplaced"]
 
@@ -286,7 +286,7 @@ def test_dead_letters_keep_the_order_in_which_they_were_found() -> None:
     assert kinds(history, *reversed(found)) == ["order"]
 
 
-def test_an_acknowledgement_is_sure_by_a_confirmation_from_another_queue_only_where_that_is_promised() -> None:
+def test_acknowledgement_is_sure_by_a_confirmation_from_another_queue_only_where_that_is_promised() -> None:
     for promises, sure in ((Promises(), True), (Promises(settled_across_queues=False), False)):
         settlement = acked()
         history_of(promises=promises).assure([settlement], "other")
@@ -306,13 +306,13 @@ def test_what_consumers_get_under_load_is_judged_too() -> None:
     assert [v.kind for v in history.violations] == ["unmarked", "altered", "acknowledged back", "invented"]
 
 
-def test_a_message_of_an_open_transaction_is_not_given_out() -> None:
+def test_message_of_an_open_transaction_is_not_given_out() -> None:
     history, one, _, _ = transaction(Fate.OPEN)
     history.delivered("out", one.name, False, one.body())
     assert [v.kind for v in history.violations] == ["half transaction"]
 
 
-def test_an_offset_that_was_in_use_is_not_used_again() -> None:
+def test_offset_that_was_in_use_is_not_used_again() -> None:
     cursor, old = Cursor("read"), message(1, "read")
     history = history_of(old)
     cursor.saw(Row(5, old.name, b""), old, history)

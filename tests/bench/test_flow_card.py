@@ -21,7 +21,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     running.stop()
 
 
-def test_a_percentile_is_a_value_that_was_measured() -> None:
+def test_percentile_is_a_value_that_was_measured() -> None:
     assert percentile([], 0.5) is None
     assert percentile([3.0], 0.99) == 3.0
     assert [percentile([float(value) for value in range(100)], share) for share in (0.5, 0.9, 0.99)] == [50, 90, 99]
@@ -33,7 +33,7 @@ def test_who_gets_nothing_in_a_round_is_missed() -> None:
     assert rounds_missed([0, 0], 2, 0) == 0
 
 
-def test_the_longest_gap_of_a_party_counts_messages_and_the_ends_too() -> None:
+def test_longest_gap_of_a_party_counts_messages_and_the_ends_too() -> None:
     assert longest_gap([0, 1, 0, 1], 2) == 2
     assert longest_gap([0, 0, 0, 1, 0], 2) == 4
     assert longest_gap([0, 0, 0], 2) == 4
@@ -43,7 +43,7 @@ def overshot(over: int, condition: str, broker: str = "ours") -> Cell:
     return Cell("overshoot", broker, condition, {"over": over, "refused": 0, "sessions_lost": 0})
 
 
-def test_the_table_shows_the_worst_cell_and_a_miss_with_its_condition() -> None:
+def test_table_shows_the_worst_cell_and_a_miss_with_its_condition() -> None:
     cells = [overshot(0, "1 x 50"), overshot(3, "64 x 1000"), overshot(7, "8 x 50", "theirs")]
     assert worst(cells[:2]).condition == "64 x 1000"
     assert not met(cells[:2])
@@ -76,7 +76,7 @@ def test_behind_a_gate_that_stays_closed_one_message_is_confirmed_late_and_the_n
     assert found["late"] >= 1
 
 
-def test_a_paced_consumer_tells_shares_and_order(target: Target) -> None:
+def test_paced_consumer_tells_shares_and_order(target: Target) -> None:
     found = asyncio.run(experiments.pace(target, [20, 20], KIB_64, 0.5))
     assert found["out_of_order"] == 0
     assert sum(found["shares"]) > 0
@@ -84,11 +84,11 @@ def test_a_paced_consumer_tells_shares_and_order(target: Target) -> None:
     assert found["refused"] == 0
 
 
-def test_a_resume_and_a_blocked_neighbour_are_measured(target: Target) -> None:
+def test_resume_and_a_blocked_neighbour_are_measured(target: Target) -> None:
     assert asyncio.run(experiments.resume(target, 2))["cycles"] == 2
     assert asyncio.run(experiments.isolation(target, 0.2))["consumer_rate"] > 0
 
 
-def test_a_crowd_passes_one_by_one_in_order(target: Target) -> None:
+def test_crowd_passes_one_by_one_in_order(target: Target) -> None:
     found = asyncio.run(experiments.crowd(target, 30, 4, lambda: 0.0))
     assert (found["waiting"], found["messages"], found["out_of_order"]) == (30, 60, 0)

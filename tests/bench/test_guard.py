@@ -33,13 +33,13 @@ def test_recording_replaces_the_values_of_these_surroundings_and_leaves_the_othe
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step_does_what_is_counted(step: str) -> None:
+def test_step_does_what_is_counted(step: str) -> None:
     bench = Bench()
     STEPS[step](bench, 300)
     check(step, bench, 300)
 
 
-def test_a_step_that_did_less_is_noticed() -> None:
+def test_step_that_did_less_is_noticed() -> None:
     bench = Bench()
     bench.publish(200)
     with pytest.raises(AssertionError, match="publish of 300"):

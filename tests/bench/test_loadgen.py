@@ -51,7 +51,7 @@ def test_every_message_comes_out_once_and_in_order(broker: brokers.Broker, optio
     assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
 
 
-def test_a_fixed_rate_is_not_exceeded(broker: brokers.Broker) -> None:
+def test_fixed_rate_is_not_exceeded(broker: brokers.Broker) -> None:
     result = loadgen.run(broker.port, "--warm-up", "0.2", "--seconds", "1", "--rate", "1000", "--ack", "1")
     assert 0 < result["rate"] < 1100
 
@@ -61,23 +61,23 @@ def test_every_message_is_confirmed_once(broker: brokers.Broker) -> None:
     assert result["confirm_us"]["count"] > 0
 
 
-def test_the_brokers_processor_time_is_measured(broker: brokers.Broker) -> None:
+def test_brokers_processor_time_is_measured(broker: brokers.Broker) -> None:
     result = loadgen.run(broker.port, "--warm-up", "0.1", "--seconds", "1", pids=broker.pids())
     assert 0 < result["broker_cpu"] <= 1.5
 
 
-def test_a_publisher_that_is_blocked_waits_and_goes_on(broker: brokers.Broker) -> None:
+def test_publisher_that_is_blocked_waits_and_goes_on(broker: brokers.Broker) -> None:
     result = loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=150", "--confirms", "1000")
     assert result["published"] == result["consumed"] > 150
     assert result["blocked"] > 0
 
 
-def test_a_wrong_password_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
+def test_wrong_password_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
     with pytest.raises(loadgen.LoadError, match="403"):
         loadgen.run(broker.port, *SHORT, "--password", "wrong")
 
 
-def test_an_argument_that_the_broker_refuses_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
+def test_argument_that_the_broker_refuses_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
     with pytest.raises(loadgen.LoadError, match=r"closed the publisher's channel with 406: .*capacity-messages"):
         loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=-5")
 

@@ -13,7 +13,7 @@ def test_everything_goes_through_and_expires() -> None:
     assert queues.expiring(500, 0.001) > 0
 
 
-def test_an_idle_queue_costs_less_than_the_goal_where_that_applies() -> None:
+def test_idle_queue_costs_less_than_the_goal_where_that_applies() -> None:
     """In a process of its own: memory that earlier tests have freed would be used again, and not be seen."""
     words = [sys.executable, "-c", "from bench import queues; print(queues.idle(5_000))"]
     octets = float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)

@@ -17,7 +17,7 @@ def measured(
     return Measurement(scenario, broker, 0, microseconds, rate, 0.1, 0.0, 50.0, p99, 200.0, confirm, confirm, 64.0)
 
 
-def test_the_minimum_over_the_repetitions_counts_for_every_broker_alike() -> None:
+def test_minimum_over_the_repetitions_counts_for_every_broker_alike() -> None:
     found = [measured("acks", "compiled", us) for us in (0.9, 0.5, 0.7)]
     found += [measured("acks", "rabbitmq", us) for us in (30.0, 12.0, 15.0)]
     row = Row.of(ACKS, found)
@@ -25,7 +25,7 @@ def test_the_minimum_over_the_repetitions_counts_for_every_broker_alike() -> Non
     assert ("compiled 20x", True) in row.goals
 
 
-def test_a_ratio_below_the_goal_is_not_met() -> None:
+def test_ratio_below_the_goal_is_not_met() -> None:
     found = [
         measured("acks", "compiled", 0.7),
         measured("acks", "interpreted", 6.0),
@@ -58,13 +58,13 @@ def test_confirmations_are_compared_with_the_peers_of_the_same_run() -> None:
     assert Row.of(STEADY, worse[:1]).goals == (("p99 of confirmations compiled <= RabbitMQ's", None),)
 
 
-def test_the_rate_of_one_core_needs_no_peer() -> None:
+def test_rate_of_one_core_needs_no_peer() -> None:
     below, at = (measured("core", "compiled", 0.5, rate=rate) for rate in (999_999.0, 1_000_000.0))
     assert Row.of(CORE, [below]).goals == (("1,000,000/s compiled", False),)
     assert Row.of(CORE, [at]).goals == (("1,000,000/s compiled", True),)
 
 
-def test_the_table_names_every_scenario_and_every_missed_goal() -> None:
+def test_table_names_every_scenario_and_every_missed_goal() -> None:
     found = [measured(s.key, name, 5.0) for s in SCENARIOS for name in ("compiled", "interpreted", "rabbitmq")]
     text = table([Row.of(scenario, found) for scenario in SCENARIOS])
     for scenario in SCENARIOS:

@@ -19,7 +19,7 @@ def test_every_key_goes_where_the_patterns_say_and_none_comes_twice() -> None:
         assert matching
 
 
-def test_a_change_that_is_measured_leaves_nothing_behind() -> None:
+def test_change_that_is_measured_leaves_nothing_behind() -> None:
     vhost = routing.vhost_of(routing.prepared())
     for source in ("amq.topic", routing.EXCHANGE):
         assert routing.changes(vhost, 10, source) > 0

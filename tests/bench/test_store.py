@@ -20,7 +20,7 @@ def test_each_way_commits_what_it_says(tmp_path: Path, way: str, group: int) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_was_not_closed_is_read_whole(tmp_path: Path) -> None:
+def test_store_that_was_not_closed_is_read_whole(tmp_path: Path) -> None:
     opening, reading, cpu = store.recovery(tmp_path, 2000, 100)
     assert opening > 0
     assert reading > 0

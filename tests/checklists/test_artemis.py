@@ -84,7 +84,7 @@ def consume(
     ],
     ids=["plain", "window-0", "acks-one-by-one", "empty-bodies", "5-producers", "3-and-3", "multicast-to-5"],
 )
-def test_a_thousand_messages_go_through_ten_kib_intact(
+def test_thousand_messages_go_through_ten_kib_intact(
     queue: Callable[..., str],
     board: Board,
     broker: BrokerProcess,
@@ -118,7 +118,7 @@ def test_a_thousand_messages_go_through_ten_kib_intact(
         assert board.view(name)["highest"]["bytes"] <= 10 * KIB
 
 
-def test_a_message_ten_times_the_window_and_as_large_as_the_queue_passes(
+def test_message_ten_times_the_window_and_as_large_as_the_queue_passes(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer], board: Board
 ) -> None:
     """Artemis, producer flow control: 10 KiB through windows of 1 KiB into a maximum of 10 KiB; the next one waits."""
@@ -232,7 +232,7 @@ def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
 
 
 @pytest.mark.parametrize("policy", ["FAIL", "DROP", "BLOCK"])
-def test_a_global_limit_holds_whatever_policy_the_queue_has(
+def test_global_limit_holds_whatever_policy_the_queue_has(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -250,7 +250,7 @@ def test_a_global_limit_holds_whatever_policy_the_queue_has(
     assert publishing.confirmed().acked == 25
 
 
-def test_the_log_tells_of_a_full_address_once_and_of_its_end_once(
+def test_log_tells_of_a_full_address_once_and_of_its_end_once(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -20,7 +20,7 @@ FIVE = {"capacity-messages": 5, "stop-messages": 4, "resume-messages": 2, "hold-
 
 
 @pytest.mark.parametrize("operator_last", [False, True], ids=["operator-first", "operator-last"])
-def test_a_full_queue_and_an_operators_block_are_two_reasons_in_either_order(
+def test_full_queue_and_an_operators_block_are_two_reasons_in_either_order(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -80,7 +80,7 @@ def test_crossings_come_in_pairs_however_many_publish_and_consume(
     assert board.view(name)["depth"] == {"messages": 0, "bytes": 0}
 
 
-def test_the_reason_may_pass_from_messages_to_bytes_while_it_stays_closed(
+def test_reason_may_pass_from_messages_to_bytes_while_it_stays_closed(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -237,7 +237,7 @@ def test_blocked_producers_take_turns(
 
 
 @pytest.mark.parametrize("limit", [{"capacity-messages": 50}, {"capacity-bytes": 50 * 300}], ids=["messages", "bytes"])
-def test_the_depth_never_passes_the_capacity(
+def test_depth_never_passes_the_capacity(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     board: Board,
@@ -255,7 +255,7 @@ def test_the_depth_never_passes_the_capacity(
     assert [each.nacked for each in producers] == [0] * 8
 
 
-def test_a_limit_that_is_taken_away_while_it_is_full_lets_everybody_go(
+def test_limit_that_is_taken_away_while_it_is_full_lets_everybody_go(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, say: Callable[..., None]
 ) -> None:
     """Artemis, not tested there: the limit is removed while producers wait at it."""
@@ -274,7 +274,7 @@ def test_a_limit_that_is_taken_away_while_it_is_full_lets_everybody_go(
     ("policy", "acked", "nacked", "left"),
     [("reject", 5, 3, [0, 1, 2, 3, 4]), ("drop-new", 5, 3, [0, 1, 2, 3, 4]), ("drop-head", 8, 0, [3, 4, 5, 6, 7])],
 )
-def test_a_policy_that_changes_while_publishes_are_held_judges_them(
+def test_policy_that_changes_while_publishes_are_held_judges_them(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -82,7 +82,7 @@ def test_with_a_window_of_one_byte_exactly_one_is_out(
     assert consuming.numbers == [0, 1, 2, 3, 4]
 
 
-def test_a_window_of_ten_messages_gives_each_consumer_ten_and_its_end_gives_them_back(
+def test_window_of_ten_messages_gives_each_consumer_ten_and_its_end_gives_them_back(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer], board: Board
 ) -> None:
     """Artemis, window N messages: two consumers get their share each; one closes, and the rest is back in its queue."""
@@ -111,7 +111,7 @@ def test_without_a_window_messages_go_round(
     assert [each.buffers() for each in consumers] == [20, 20]
 
 
-def test_a_wide_window_is_filled_and_filled_again_while_its_consumer_goes_on(
+def test_wide_window_is_filled_and_filled_again_while_its_consumer_goes_on(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, window 300,000: at least ten messages are out, and others come as they are acknowledged."""
@@ -125,7 +125,7 @@ def test_a_wide_window_is_filled_and_filled_again_while_its_consumer_goes_on(
     assert consuming.buffers() == 5
 
 
-def test_a_window_comes_from_the_settings_of_the_queues_name(
+def test_window_comes_from_the_settings_of_the_queues_name(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     consumer: Callable[..., Consumer],
@@ -175,7 +175,7 @@ def test_what_is_given_back_returns_exactly_its_credit(
     assert set(consuming.numbers) <= set(range(20))
 
 
-def test_a_large_message_that_nobody_looks_at_does_not_keep_the_next(
+def test_large_message_that_nobody_looks_at_does_not_keep_the_next(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, ignored large bodies: without a window the next ones come although the large one is not settled."""
@@ -196,7 +196,7 @@ def cancelled(consumer: Consumer) -> bool:
     return bool(consumer.cancelled)
 
 
-def test_a_slow_consumer_of_a_pattern_is_cancelled_and_told_of_with_its_numbers(
+def test_slow_consumer_of_a_pattern_is_cancelled_and_told_of_with_its_numbers(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     consumer: Callable[..., Consumer],
@@ -215,7 +215,7 @@ def test_a_slow_consumer_of_a_pattern_is_cancelled_and_told_of_with_its_numbers(
     assert (board.view(name)["consumers"], board.depth(name)) == (0, 5)
 
 
-def test_a_consumer_that_was_fast_for_a_burst_is_cancelled_when_it_stops(
+def test_consumer_that_was_fast_for_a_burst_is_cancelled_when_it_stops(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, slow consumers: killed after a burst, when messages wait and nothing is settled any more."""
@@ -248,7 +248,7 @@ def test_of_three_consumers_only_the_slow_ones_are_cancelled(
     assert fast.cancelled == []
 
 
-def test_a_consumer_of_an_idle_queue_is_spared(
+def test_consumer_of_an_idle_queue_is_spared(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, slow consumers: spared when the queue itself is slow, and when the burst has been dealt with. Another
@@ -265,6 +265,6 @@ def test_a_consumer_of_an_idle_queue_is_spared(
     assert not cancelled(spared)
 
 
-def test_a_threshold_of_0_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
+def test_threshold_of_0_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
     """Artemis, slow consumers: a threshold of 0 kills whoever is idle there. Here it is no threshold; -1 is none."""
     assert "slow-consumer-threshold=0" in refused({"slow-consumer-threshold": 0})

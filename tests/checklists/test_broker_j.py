@@ -108,7 +108,7 @@ def test_raising_the_limit_but_not_the_resume_point_stays_stopped(
     assert board.stopped(name)
 
 
-def test_a_limit_of_one_byte_stops_at_the_first_message(
+def test_limit_of_one_byte_stops_at_the_first_message(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, flow control by bytes: a limit of 1 byte with resume 0 stops at the first. As a capacity 1 byte would
@@ -124,7 +124,7 @@ def test_a_limit_of_one_byte_stops_at_the_first_message(
     assert told.value.code == 311
 
 
-def test_a_queue_that_is_deleted_while_it_blocks_comes_back_empty_and_usable(
+def test_queue_that_is_deleted_while_it_blocks_comes_back_empty_and_usable(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, flow control by bytes: delete the blocking queue and declare it anew; nothing of the old one is in it,
@@ -140,7 +140,7 @@ def test_a_queue_that_is_deleted_while_it_blocks_comes_back_empty_and_usable(
     assert taker(name).rest() == [6]
 
 
-def test_a_new_connection_to_a_full_queue_is_blocked_from_its_first_send(
+def test_new_connection_to_a_full_queue_is_blocked_from_its_first_send(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, flow control by messages (there only with AMQP 1.0): the limit is one message, and a new connection's
@@ -225,7 +225,7 @@ def test_ten_producers_send_a_hundred_each_and_a_thousand_arrive(
     assert (view["depth"]["messages"], view["highest"]["bytes"] <= 20 * S) == (0, True)
 
 
-def test_a_transactions_enqueue_closes_the_gate(
+def test_transactions_enqueue_closes_the_gate(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, removed tests: what a commit brings counts as any publish does, and who publishes next is blocked."""
@@ -243,7 +243,7 @@ def test_a_transactions_enqueue_closes_the_gate(
     assert producer(name).send().settled().waiting == 1
 
 
-def test_a_client_is_told_once_that_flow_control_made_it_wait(
+def test_client_is_told_once_that_flow_control_made_it_wait(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, broker: BrokerProcess
 ) -> None:
     """Broker-J's client, removed tests: who waits hears of it while it waits, and of the failure exactly once. Here the
@@ -259,7 +259,7 @@ def test_a_client_is_told_once_that_flow_control_made_it_wait(
     assert set(heard) == {heard[0]}
 
 
-def test_a_full_virtual_host_blocks_producers_of_all_its_queues_old_and_new(
+def test_full_virtual_host_blocks_producers_of_all_its_queues_old_and_new(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -22,7 +22,7 @@ BY = ["by-bytes", "by-messages"]
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=BY)
-def test_the_second_message_is_refused_and_fits_when_the_first_is_consumed(
+def test_second_message_is_refused_and_fits_when_the_first_is_consumed(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -37,7 +37,7 @@ def test_the_second_message_is_refused_and_fits_when_the_first_is_consumed(
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=BY)
-def test_a_commit_that_would_pass_the_limit_is_refused(
+def test_commit_that_would_pass_the_limit_is_refused(
     queue: Callable[..., str], taker: Callable[..., Taker], board: Board, limit: dict[str, object]
 ) -> None:
     """Broker-J, reject policy, transacted: the commit fails, and nothing of it is there."""
@@ -70,7 +70,7 @@ def test_what_is_pending_takes_no_room_until_it_is_committed(
 
 
 @pytest.mark.parametrize("limit", [{"maximumQueueDepthBytes": 2 * S}, {"maximumQueueDepthMessages": 2}], ids=BY)
-def test_a_ring_keeps_the_last_two(
+def test_ring_keeps_the_last_two(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], limit: dict[str, object]
 ) -> None:
     """Broker-J, ring policy: the last two stay, by bytes and by count."""
@@ -79,7 +79,7 @@ def test_a_ring_keeps_the_last_two(
     assert taker(name).rest() == [8, 9]
 
 
-def test_a_ring_passes_by_what_a_consumer_has(
+def test_ring_passes_by_what_a_consumer_has(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, ring policy: an acquired head is not dropped, the next one is. There the depth may pass the limit for
@@ -94,7 +94,7 @@ def test_a_ring_passes_by_what_a_consumer_has(
     assert taking.rest() == [0, 3, 4]
 
 
-def test_a_limit_without_a_policy_blocks(
+def test_limit_without_a_policy_blocks(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """Broker-J, no policy: limits are ignored there by default. Here a limit that is given acts."""
@@ -103,7 +103,7 @@ def test_a_limit_without_a_policy_blocks(
     assert (board.depth(name), publishing.waiting) == (1, 2)
 
 
-def test_a_queue_that_ignores_its_limits_is_refused_with_the_reason(broker: BrokerProcess) -> None:
+def test_queue_that_ignores_its_limits_is_refused_with_the_reason(broker: BrokerProcess) -> None:
     """Broker-J, no policy: refused (540), and nothing is created."""
     with Connection(broker.url) as connection:
         with pytest.raises(ConnectionClosed, match="would ignore its capacity") as told:

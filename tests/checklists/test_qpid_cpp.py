@@ -16,7 +16,7 @@ pytestmark = pytest.mark.clients
 STOP_5 = {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 3}
 
 
-def test_the_command_line_sets_the_four_thresholds_and_shows_them_unchanged(
+def test_command_line_sets_the_four_thresholds_and_shows_them_unchanged(
     queue: Callable[..., str], board: Board, broker: BrokerProcess
 ) -> None:
     """Qpid C++, flow limit tests: the tool sets all four numbers, they read back, and the queue is born open."""
@@ -202,7 +202,7 @@ def test_expiry_opens_the_gate(queue: Callable[..., str], taker: Callable[..., T
     assert (board.stopped(name), board.crossings(name)) == (False, 1)
 
 
-def test_a_fan_out_over_several_stopped_queues_is_confirmed_by_the_last(
+def test_fan_out_over_several_stopped_queues_is_confirmed_by_the_last(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, not tested there: a message that went to three stopped queues is confirmed when all three are open."""
@@ -250,7 +250,7 @@ def test_each_stop_and_start_is_an_event(
     assert lines == ["QUE-1003 6", "QUE-1004 2"] * 2
 
 
-def test_a_transaction_under_flow_control_is_withheld_whole(
+def test_transaction_under_flow_control_is_withheld_whole(
     queue: Callable[..., str], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, not tested there: a commit that crosses the stop threshold is applied, and its answer withheld (there

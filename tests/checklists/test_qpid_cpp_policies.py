@@ -19,7 +19,7 @@ def ring(**limits: object) -> dict[str, object]:
     return {f"qpid.{name}": value for name, value in limits.items()} | {"qpid.policy_type": "ring"}
 
 
-def test_a_ring_by_count_keeps_the_last(
+def test_ring_by_count_keeps_the_last(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring: by count it keeps the last n, and never blocks."""
@@ -28,7 +28,7 @@ def test_a_ring_by_count_keeps_the_last(
     assert taker(name).rest() == [16, 17, 18, 19]
 
 
-def test_a_ring_by_size_keeps_what_fits(
+def test_ring_by_size_keeps_what_fits(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring: 500 bytes and six messages of 100 keep 1 to 5. (All times ten here.)"""
@@ -46,7 +46,7 @@ def test_one_large_message_displaces_four_in_a_ring(
     assert taker(name).rest() == [4, 5]
 
 
-def test_a_message_larger_than_the_ring_is_refused_and_displaces_nothing(
+def test_message_larger_than_the_ring_is_refused_and_displaces_nothing(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring: 1000 bytes into 500 are refused. (All times ten here; that message is refused, nothing ends.)"""
@@ -56,7 +56,7 @@ def test_a_message_larger_than_the_ring_is_refused_and_displaces_nothing(
     assert taker(name).rest() == [0, 1, 2, 3, 4]
 
 
-def test_a_strict_ring_refuses_the_sixth_while_the_oldest_is_with_a_consumer(
+def test_strict_ring_refuses_the_sixth_while_the_oldest_is_with_a_consumer(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring-strict: the sixth is refused. Gone there, so that the name means reject; here it is what it was:
@@ -90,7 +90,7 @@ def test_after_five_the_sixth_is_rejected_and_room_comes_with_the_commit(
 
 
 @pytest.mark.parametrize(("policy", "code"), [("reject", 506), ("block", 311)])
-def test_a_transaction_of_ten_into_five_fails_at_its_commit(
+def test_transaction_of_ten_into_five_fails_at_its_commit(
     queue: Callable[..., str], taker: Callable[..., Taker], board: Board, policy: str, code: int
 ) -> None:
     """Qpid C++, reject with transactions: ten into five fail at the commit, and none of them is there. So it is where
@@ -107,7 +107,7 @@ def test_a_transaction_of_ten_into_five_fails_at_its_commit(
     assert board.depth(name) == 0
 
 
-def test_a_queue_destroys_itself_at_its_limit(
+def test_queue_destroys_itself_at_its_limit(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """Qpid C++, self-destruct: what would pass the limit deletes the queue. The publisher sees success there; here its
@@ -121,11 +121,11 @@ def test_a_queue_destroys_itself_at_its_limit(
 
 
 @pytest.mark.parametrize("policy", ["ring", "RING"])
-def test_a_ring_is_never_flow_controlled(queue: Callable[..., str], board: Board, policy: str) -> None:
+def test_ring_is_never_flow_controlled(queue: Callable[..., str], board: Board, policy: str) -> None:
     """Qpid C++, how thresholds are computed: a ring has no stop and no resume."""
     assert board.marks(queue({"qpid.max_count": 5, "qpid.policy_type": policy}))[1:] == ((None, None), (None, None))
 
 
-def test_a_policy_that_nobody_knows_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
+def test_policy_that_nobody_knows_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
     """Qpid C++, arguments: a misspelt policy is a warning there, and reject; here nothing is created."""
     assert "qpid.policy_type=rign" in refused({"qpid.max_count": 5, "qpid.policy_type": "rign"})

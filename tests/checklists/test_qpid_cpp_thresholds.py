@@ -161,7 +161,7 @@ def test_two_stops_of_0_are_no_flow_control(
     assert (board.depth(name), publishing.waiting, publishing.nacked) == (5, 1, 0)
 
 
-def test_a_queue_without_arguments_is_flow_controlled(queue: Callable[..., str], board: Board) -> None:
+def test_queue_without_arguments_is_flow_controlled(queue: Callable[..., str], board: Board) -> None:
     """Qpid C++, how thresholds are computed: 100 MiB, stop at 80 and resume at 70, with no argument at all."""
     assert board.marks(queue()) == ((None, 100 * MIB), (None, 80 * MIB), (None, 70 * MIB))
 
@@ -196,13 +196,13 @@ def test_only_a_stop_count(
     assert not board.stopped(name)
 
 
-def test_a_stop_below_the_default_resume_is_not_refused(queue: Callable[..., str], board: Board) -> None:
+def test_stop_below_the_default_resume_is_not_refused(queue: Callable[..., str], board: Board) -> None:
     """Qpid C++, how thresholds are computed: a stop of 10 MB on a default queue is refused there, as resume is 70 MiB;
     here a default gives way to what was asked."""
     assert board.marks(queue({"qpid.flow_stop_size": 10_000_000}))[1:] == ((None, 10_000_000), (None, 10_000_000))
 
 
-def test_a_dimension_without_a_stop_has_no_say_in_opening(
+def test_dimension_without_a_stop_has_no_say_in_opening(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, how thresholds are computed: there a defaulted resume counts although its stop is 0. Here it does not:
@@ -234,7 +234,7 @@ def test_resume_above_stop_and_stop_above_the_capacity_are_refused_by_name(
     assert said in refused(arguments)
 
 
-def test_a_stop_equal_to_the_capacity_is_allowed(queue: Callable[..., str], board: Board) -> None:
+def test_stop_equal_to_the_capacity_is_allowed(queue: Callable[..., str], board: Board) -> None:
     """Qpid C++, validation: stop may be the capacity itself."""
     assert board.marks(queue({"qpid.max_count": 5, "qpid.flow_stop_count": 5}))[:2] == ((5, None), (5, None))
 

@@ -37,7 +37,7 @@ def test_what_cannot_be_meant_is_one_sentence(broker: BrokerProcess, words: tupl
      ("show", "broker"), ("definitions", "export"), ("get", "QUEUE"), ("get", "QUEUE", "--json")],
     ids=" ".join,
 )  # fmt: skip
-def test_an_output_that_is_full_or_closed_is_one_sentence(
+def test_output_that_is_full_or_closed_is_one_sentence(
     broker: BrokerProcess, name: str, words: tuple[str, ...]
 ) -> None:
     run(broker, "declare", "queue", name)
@@ -70,7 +70,7 @@ def into_full_device(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_url_that_is_none_is_one_sentence() -> None:
+def test_url_that_is_none_is_one_sentence() -> None:
     done = penstock_command("list", "queues", "--url", "http://127.0.0.1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "penstock: --url: a broker's URL starts with amqp://, not with http://\n"

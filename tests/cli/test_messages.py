@@ -60,7 +60,7 @@ def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: Broker
     assert "404" in run(broker, "publish", "k", "x", "--exchange", f"{name}-none", code=1)
 
 
-def test_a_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess, name: str) -> None:
+def test_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
     lines = run(broker, "publish", name, "one", "two", "three", "--timeout", "2", code=1).splitlines()
     assert lines[0].startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
@@ -72,7 +72,7 @@ def test_a_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerPro
     assert broker.queue(name)["depth"]["messages"] == 2
 
 
-def test_a_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerProcess, name: str) -> None:
+def test_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two")
     with started(broker, "consume", name) as process:
@@ -86,7 +86,7 @@ def test_a_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerPro
     assert (queue["depth"]["messages"], queue["unacknowledged"]["messages"]) == (2, 0)
 
 
-def test_a_consumer_whose_queue_goes_says_so(broker: BrokerProcess, name: str) -> None:
+def test_consumer_whose_queue_goes_says_so(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     with started(broker, "consume", name, "--ack") as process:
         eventually(lambda: broker.queue(name)["consumers"] == 1, "it consumes")

@@ -47,13 +47,13 @@ def test_ipv6_is_an_address_like_any_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp"])
-def test_an_address_that_is_none_is_named(place: str) -> None:
+def test_address_that_is_none_is_named(place: str) -> None:
     assert (
         refused("serve", "--memory", "--listen", place) == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672"
     )
 
 
-def test_an_address_of_another_machine_is_an_error_in_one_sentence() -> None:
+def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
     assert refused("serve", "--memory", "--listen", "192.0.2.1:0").startswith("cannot listen on 192.0.2.1:0: ")
 
 
@@ -75,7 +75,7 @@ def test_an_address_of_another_machine_is_an_error_in_one_sentence() -> None:
         ("[users]\nada = 1815\n", "user 'ada' in [users] must be a password in quotes, or a table"),
     ],
 )
-def test_a_settings_file_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+def test_settings_file_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(text)
     sentence = refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
@@ -87,7 +87,7 @@ def test_a_settings_file_that_cannot_be_meant_is_refused_by_name(tmp_path: Path,
     "text",
     ["broker = 5\n", "[users]\n[users.ada]\nname = 1\n", "users = 3\n", "\x00", "[broker]\nchannel-max = 1e400\n"],
 )
-def test_a_settings_file_of_another_shape_is_refused_too(tmp_path: Path, text: str) -> None:
+def test_settings_file_of_another_shape_is_refused_too(tmp_path: Path, text: str) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(text)
     assert f"'{file}'" in refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
@@ -97,20 +97,20 @@ def test_a_settings_file_of_another_shape_is_refused_too(tmp_path: Path, text: s
     "text",
     ["[broker]\nchannel-max = 70000\n", "[broker]\nheartbeat-s = 100000\n", "[broker]\nframe-max = 9999999999\n"],
 )
-def test_a_setting_that_the_protocol_cannot_carry_is_refused(tmp_path: Path, text: str) -> None:
+def test_setting_that_the_protocol_cannot_carry_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(text)
     assert f"'{file}'" in refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
 
 
-def test_a_settings_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_settings_file_that_is_missing_is_named(tmp_path: Path) -> None:
     file = tmp_path / "missing.toml"
     assert (
         refused("serve", "--config", str(file)) == f"cannot read the settings file '{file}': No such file or directory"
     )
 
 
-def test_a_settings_file_is_obeyed(tmp_path: Path) -> None:
+def test_settings_file_is_obeyed(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(
         '[broker]\ncapacity-bytes = 12345\nhold-deadline-s = 1\nframe-max = 8192\nlisten = ["127.0.0.1:0"]\n'
@@ -131,7 +131,7 @@ def test_a_settings_file_is_obeyed(tmp_path: Path) -> None:
         process.stdout.close()
 
 
-def test_a_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:
+def test_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:
     """Standard error is a pipe that is never read: the broker serves and leaves all the same."""
     words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -34,7 +34,7 @@ def bodies(tmp_path: Path, data: Path) -> list[str]:
         return [body for body, _ in client.drain("q")]
 
 
-def test_a_backup_of_a_running_broker_is_a_data_directory(tmp_path: Path) -> None:
+def test_backup_of_a_running_broker_is_a_data_directory(tmp_path: Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
@@ -46,23 +46,23 @@ def test_a_backup_of_a_running_broker_is_a_data_directory(tmp_path: Path) -> Non
     assert bodies(tmp_path, copy) == ["a", "b"]
 
 
-def test_a_backup_goes_into_an_empty_folder_only(data: Path, tmp_path: Path) -> None:
+def test_backup_goes_into_an_empty_folder_only(data: Path, tmp_path: Path) -> None:
     said = refused("backup", str(tmp_path), "--data", str(data))
     assert said == [f"cannot back up to '{tmp_path}': that folder is not empty"]
 
 
-def test_a_store_in_order_is_in_order(data: Path) -> None:
+def test_store_in_order_is_in_order(data: Path) -> None:
     assert penstock_command("check", "--data", str(data)).stdout == f"{data} is in order\n"
 
 
-def test_a_store_that_a_broker_uses_is_not_checked(tmp_path: Path) -> None:
+def test_store_that_a_broker_uses_is_not_checked(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker:
         said = refused("check", "--data", data)
         assert said == [f"data directory '{data}' is in use by another broker (process {broker.pid})"]
 
 
-def test_a_damaged_store_is_refused_and_what_is_left_of_it_saved(data: Path, tmp_path: Path) -> None:
+def test_damaged_store_is_refused_and_what_is_left_of_it_saved(data: Path, tmp_path: Path) -> None:
     file = data / FILE
     octets = bytearray(file.read_bytes())
     at = octets.index(b"0000000123" * 50)
@@ -87,7 +87,7 @@ def test_a_damaged_store_is_refused_and_what_is_left_of_it_saved(data: Path, tmp
     assert left == sorted(left)
 
 
-def test_a_folder_without_a_store_has_nothing_to_save(tmp_path: Path) -> None:
+def test_folder_without_a_store_has_nothing_to_save(tmp_path: Path) -> None:
     assert refused("check", "--data", str(tmp_path / "none")) == [f"there is no data directory '{tmp_path}/none'"]
     said = refused("backup", str(tmp_path / "b"), "--data", str(tmp_path))
     assert said == [f"there is no store '{tmp_path}/{FILE}' to back up"]

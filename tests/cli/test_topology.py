@@ -15,7 +15,7 @@ from tests.support.commands import listed, run, told
 from tests.support.raw_client import Peer, open_peer, peer_of
 
 
-def test_a_topology_is_declared_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
+def test_topology_is_declared_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
     said = run(broker, "declare", "queue", name, "--durable", "capacity-messages=100", "hold-deadline=5")
     assert said == f"queue {name} is declared; it has 0 messages and 0 consumers\n"
     assert told(broker, "declare", "exchange", name, "--type", "topic") == {"exchange": name, "type": "topic"}
@@ -94,7 +94,7 @@ def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> Non
     assert run(broker, "get", name, "--ack") == "three\n", "what was not settled is the queue's again"
 
 
-def test_a_list_of_many_comes_page_by_page(broker: BrokerProcess, name: str) -> None:
+def test_list_of_many_comes_page_by_page(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "vhost", name)
     with Connection(broker.url + name) as connection:
         channel = connection.channel()
@@ -130,7 +130,7 @@ def enter(peer: Peer, vhost: str) -> tuple[int, str]:
     return (found.reply_code or 0, found.reply_text or "") if isinstance(found, commands.Connection.Close) else (0, "")
 
 
-def test_a_virtual_host_comes_and_goes_by_command_and_its_connections_with_it(own_broker: BrokerProcess) -> None:
+def test_virtual_host_comes_and_goes_by_command_and_its_connections_with_it(own_broker: BrokerProcess) -> None:
     with peer_of(own_broker) as early:
         assert enter(early, "/moon") == (530, "NOT_ALLOWED - vhost /moon not found")
     declared = penstock_command("declare", "vhost", "/moon", "--url", own_broker.url)

@@ -21,7 +21,7 @@ def test_messages_of_every_size_come_back_as_they_went_out(channel: Channel, que
         assert (delivery.body, delivery.properties.message_id) == (body, str(size))
 
 
-def test_the_properties_of_a_message_come_back(channel: Channel, queue: str) -> None:
+def test_properties_of_a_message_come_back(channel: Channel, queue: str) -> None:
     properties = Properties(
         content_type="text/plain", headers={"shop": "north", "try": 3}, delivery_mode=2, timestamp=1_700_000_000
     )
@@ -36,7 +36,7 @@ def test_get_from_an_empty_queue_gives_nothing(channel: Channel, queue: str) -> 
     assert channel.get(queue) is None
 
 
-def test_a_message_that_is_given_back_comes_again(channel: Channel, queue: str) -> None:
+def test_message_that_is_given_back_comes_again(channel: Channel, queue: str) -> None:
     channel.publish(b"x", routing_key=queue)
     first = channel.get(queue)
     assert first is not None
@@ -48,7 +48,7 @@ def test_a_message_that_is_given_back_comes_again(channel: Channel, queue: str) 
     assert channel.queue_declare(queue, passive=True) == (queue, 0, 0)
 
 
-def test_a_consumer_gets_messages_in_order_within_its_prefetch(channel: Channel, queue: str) -> None:
+def test_consumer_gets_messages_in_order_within_its_prefetch(channel: Channel, queue: str) -> None:
     channel.qos(3)
     tag = channel.consume(queue)
     for number in range(5):
@@ -85,7 +85,7 @@ def test_queues_and_exchanges_are_declared_bound_purged_and_deleted(channel: Cha
     assert channel.queue_delete(queue) == 1
 
 
-def test_a_refused_call_closes_its_channel_and_no_other(connection: Connection, channel: Channel, queue: str) -> None:
+def test_refused_call_closes_its_channel_and_no_other(connection: Connection, channel: Channel, queue: str) -> None:
     other = connection.channel()
     with pytest.raises(ChannelClosed) as caught:
         other.queue_declare("test.client.no-such-queue", passive=True)
@@ -96,7 +96,7 @@ def test_a_refused_call_closes_its_channel_and_no_other(connection: Connection, 
     assert connection.channel().queue_declare(queue, passive=True)[0] == queue
 
 
-def test_a_late_answer_is_not_taken_for_another_because_the_channel_is_given_up() -> None:
+def test_late_answer_is_not_taken_for_another_because_the_channel_is_given_up() -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.expect(spec.QUEUE_PURGE)
@@ -110,7 +110,7 @@ def test_a_late_answer_is_not_taken_for_another_because_the_channel_is_given_up(
             channel.queue_purge("q")
 
 
-def test_a_confirm_that_overtakes_the_end_of_its_message_counts() -> None:
+def test_confirm_that_overtakes_the_end_of_its_message_counts() -> None:
     def script(peer: Peer) -> None:
         peer.open_publisher()
         peer.expect(spec.BASIC_PUBLISH)
@@ -125,7 +125,7 @@ def test_a_confirm_that_overtakes_the_end_of_its_message_counts() -> None:
         assert confirms.acked == 1
 
 
-def test_a_consumer_that_the_broker_cancels_is_known() -> None:
+def test_consumer_that_the_broker_cancels_is_known() -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.expect(spec.BASIC_CONSUME)

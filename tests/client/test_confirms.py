@@ -14,7 +14,7 @@ def published(count: int) -> Confirms:
     return confirms
 
 
-def test_a_confirm_counts_for_one_message_and_a_multiple_one_for_all_before_it() -> None:
+def test_confirm_counts_for_one_message_and_a_multiple_one_for_all_before_it() -> None:
     confirms = published(10)
     confirms.settle(3, False, True)
     assert (confirms.outstanding, confirms.acked) == (9, 1)
@@ -22,7 +22,7 @@ def test_a_confirm_counts_for_one_message_and_a_multiple_one_for_all_before_it()
     assert (confirms.outstanding, confirms.acked) == (5, 5)
 
 
-def test_a_withheld_confirm_is_overtaken_by_those_after_it() -> None:
+def test_withheld_confirm_is_overtaken_by_those_after_it() -> None:
     confirms = published(3)
     confirms.settle(3, False, True)
     confirms.settle(2, False, True)

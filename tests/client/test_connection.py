@@ -12,7 +12,7 @@ from penstock.wire.amqp091.codec import method_frame
 from tests.support.scripted_server import PATIENCE, Peer, played
 
 
-def test_a_closed_connection_says_so(broker_url: str) -> None:
+def test_closed_connection_says_so(broker_url: str) -> None:
     connection = Connection(broker_url)
     channel = connection.channel()
     connection.close()
@@ -49,7 +49,7 @@ def test_channel_numbers_are_used_again_and_run_out() -> None:
         assert connection.channel().number == 1
 
 
-def test_a_broker_that_closes_the_connection_is_heard_with_its_reason() -> None:
+def test_broker_that_closes_the_connection_is_heard_with_its_reason() -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.say(spec.CONNECTION_CLOSE, 0, reply_code=320, reply_text="CONNECTION_FORCED - shutdown")
@@ -64,7 +64,7 @@ def test_a_broker_that_closes_the_connection_is_heard_with_its_reason() -> None:
         assert "closed" in repr(connection)
 
 
-def test_a_connection_that_breaks_is_told_from_one_that_is_closed() -> None:
+def test_connection_that_breaks_is_told_from_one_that_is_closed() -> None:
     with played(Peer.open_channel) as where:
         channel = Connection(where).channel()
         with pytest.raises(ConnectionClosed) as caught:
@@ -95,7 +95,7 @@ DELIVER = method_frame(1, spec.BASIC_DELIVER, consumer_tag="c", delivery_tag=1).
         DELIVER + " 07 0001 00000000 ce",  # an unknown kind of frame within a message
     ],
 )
-def test_a_broker_that_breaks_the_protocol_is_left_with_a_reason(octets: str) -> None:
+def test_broker_that_breaks_the_protocol_is_left_with_a_reason(octets: str) -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.expect(spec.QUEUE_PURGE)
@@ -129,7 +129,7 @@ def test_why_the_broker_blocks_the_connection_is_known_while_it_does() -> None:
         assert connection.blocked is None
 
 
-def test_a_broker_that_stops_reading_is_told_with_its_reason() -> None:
+def test_broker_that_stops_reading_is_told_with_its_reason() -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.say(spec.CONNECTION_BLOCKED, 0, reason="low on memory")
@@ -145,7 +145,7 @@ def test_a_broker_that_stops_reading_is_told_with_its_reason() -> None:
         connection.close()
 
 
-def test_a_connection_shows_where_it_goes_but_not_the_password(broker_url: str) -> None:
+def test_connection_shows_where_it_goes_but_not_the_password(broker_url: str) -> None:
     with Connection(broker_url) as connection:
         where = Parameters.from_url(broker_url)
         assert repr(connection) == f"<Connection open <guest at {where.host}:{where.port}, virtual host />>"

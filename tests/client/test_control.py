@@ -61,7 +61,7 @@ def asking(script: Callable[[ControlPeer], None], use: Callable[[ControlClient],
         use(ControlClient(connection, timeout=20))
 
 
-def test_a_request_is_json_and_so_is_its_answer() -> None:
+def test_request_is_json_and_so_is_its_answer() -> None:
     def script(peer: ControlPeer) -> None:
         operation, arguments, correlation_id = peer.expect_request()
         assert (operation, arguments) == ("why", {"queue": "größe"})
@@ -87,7 +87,7 @@ def test_answers_find_their_questions_in_any_order() -> None:
     asking(script, use)
 
 
-def test_a_refusal_is_an_error_with_its_code_name_and_text() -> None:
+def test_refusal_is_an_error_with_its_code_name_and_text() -> None:
     def script(peer: ControlPeer) -> None:
         refusal = {"code": 409, "name": "fenced", "text": "A newer holder took over."}
         peer.answer(peer.expect_request()[2], refusal, ERROR_TYPE)
@@ -101,7 +101,7 @@ def test_a_refusal_is_an_error_with_its_code_name_and_text() -> None:
     asking(script, use)
 
 
-def test_a_block_comes_as_a_view_and_several_may_be_on_their_way() -> None:
+def test_block_comes_as_a_view_and_several_may_be_on_their_way() -> None:
     def script(peer: ControlPeer) -> None:
         first, second = peer.expect_request(), peer.expect_request()
         assert first[:2] == (
@@ -120,7 +120,7 @@ def test_a_block_comes_as_a_view_and_several_may_be_on_their_way() -> None:
     asking(script, use)
 
 
-def test_a_plan_may_take_as_long_as_it_was_told_to_wait() -> None:
+def test_plan_may_take_as_long_as_it_was_told_to_wait() -> None:
     def script(peer: ControlPeer) -> None:
         operation, arguments, correlation_id = peer.expect_request()
         assert (operation, arguments["wait_ms"], arguments["rows"], arguments["settle"]) == (
@@ -167,7 +167,7 @@ def test_requests_without_an_answer_are_bounded() -> None:
     asking(lambda peer: None, use)
 
 
-def test_a_broker_without_the_control_exchange_is_told_at_once() -> None:
+def test_broker_without_the_control_exchange_is_told_at_once() -> None:
     def script(peer: ControlPeer) -> None:
         peer.expect_request()
         peer.say(spec.CHANNEL_CLOSE, reply_code=404, reply_text="NOT_FOUND - no exchange 'penstock.control'")
@@ -179,7 +179,7 @@ def test_a_broker_without_the_control_exchange_is_told_at_once() -> None:
     asking(script, use)
 
 
-def test_a_reply_queue_that_is_gone_is_told_at_once() -> None:
+def test_reply_queue_that_is_gone_is_told_at_once() -> None:
     def script(peer: ControlPeer) -> None:
         peer.expect_request()
         peer.say(spec.BASIC_CANCEL, consumer_tag="c")
@@ -194,7 +194,7 @@ def test_a_reply_queue_that_is_gone_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("content_type", "what"), [("text/html", "text/html"), (BLOCK_TYPE, "a block where an object")]
 )
-def test_an_answer_of_the_wrong_kind_is_refused(content_type: str, what: str) -> None:
+def test_answer_of_the_wrong_kind_is_refused(content_type: str, what: str) -> None:
     def script(peer: ControlPeer) -> None:
         peer.answer(peer.expect_request()[2], b"<html>", content_type)
 
@@ -215,7 +215,7 @@ def header_of(block: memoryview) -> dict[str, Any]:
     return found
 
 
-def test_a_cursor_is_attached_planned_read_settled_and_deleted(penstock_connection: Connection) -> None:
+def test_cursor_is_attached_planned_read_settled_and_deleted(penstock_connection: Connection) -> None:
     channel = penstock_connection.channel()
     queue, _, _ = channel.queue_declare("test.client.cursor")
     publisher = Publisher(penstock_connection, "", queue)
@@ -252,13 +252,13 @@ def test_why_and_status_answer_for_a_real_queue(penstock_connection: Connection)
         assert control.status()
 
 
-def test_a_queue_that_is_none_is_not_found(penstock_connection: Connection) -> None:
+def test_queue_that_is_none_is_not_found(penstock_connection: Connection) -> None:
     with ControlClient(penstock_connection) as control:
         with pytest.raises(ControlError) as caught:
             control.why("test.client.no-such-queue")
         assert (caught.value.code, caught.value.name) == (404, "not-found")
 
 
-def test_an_operation_that_is_none_is_refused(penstock_connection: Connection) -> None:
+def test_operation_that_is_none_is_refused(penstock_connection: Connection) -> None:
     with ControlClient(penstock_connection) as control, pytest.raises(ControlError, match=r"no\.such\.operation"):
         control.request("no.such.operation", {})

@@ -21,7 +21,7 @@ def fails(script: Callable[[Peer], None], **options: float) -> str:
     return caught.value.text
 
 
-def test_the_broker_decides_the_frame_size_and_there_are_no_heartbeats() -> None:
+def test_broker_decides_the_frame_size_and_there_are_no_heartbeats() -> None:
     def script(peer: Peer) -> None:
         tuned = peer.greet(frame_max=8192, channel_max=3)
         assert tuned.args == {"channel_max": 3, "frame_max": 8192, "heartbeat": 0}
@@ -31,7 +31,7 @@ def test_the_broker_decides_the_frame_size_and_there_are_no_heartbeats() -> None
         assert connection.frame_max == 8192
 
 
-def test_a_broker_without_bounds_gets_those_of_the_client() -> None:
+def test_broker_without_bounds_gets_those_of_the_client() -> None:
     def script(peer: Peer) -> None:
         assert peer.greet(frame_max=0, channel_max=0).args["frame_max"] == 131072
         peer.hear_goodbye()
@@ -40,7 +40,7 @@ def test_a_broker_without_bounds_gets_those_of_the_client() -> None:
         assert connection.frame_max == 131072
 
 
-def test_the_client_says_who_it_is_and_what_it_can_do() -> None:
+def test_client_says_who_it_is_and_what_it_can_do() -> None:
     def script(peer: Peer) -> None:
         peer.hear(8)
         peer.say(spec.CONNECTION_START, 0, mechanisms=b"PLAIN")
@@ -61,17 +61,17 @@ def test_nobody_there() -> None:
         Connection(Parameters(port=port))
 
 
-def test_a_name_that_is_none() -> None:
+def test_name_that_is_none() -> None:
     with pytest.raises(ConnectError, match=r"cannot be resolved .* correct the host"):
         Connection("amqp://no-such-host.invalid")
 
 
-def test_a_broker_that_stays_silent_is_given_up_in_time() -> None:
+def test_broker_that_stays_silent_is_given_up_in_time() -> None:
     text = fails(lambda peer: peer.hear_goodbye() if peer.hear(8) else None, connect_timeout=0.05)
     assert text.startswith("the broker is silent where an answer to the protocol header was due")
 
 
-def test_a_broker_that_goes_silent_later_is_told_by_what_was_due() -> None:
+def test_broker_that_goes_silent_later_is_told_by_what_was_due() -> None:
     def script(peer: Peer) -> None:
         peer.hear(8)
         peer.say(spec.CONNECTION_START, 0, mechanisms=b"PLAIN")
@@ -95,7 +95,7 @@ def test_somebody_who_hangs_up_at_once() -> None:
     assert fails(lambda peer: None).startswith("the server there closed the connection at once")
 
 
-def test_a_broker_without_plain() -> None:
+def test_broker_without_plain() -> None:
     def script(peer: Peer) -> None:
         peer.hear(8)
         peer.say(spec.CONNECTION_START, 0, mechanisms=b"EXTERNAL SCRAM-SHA-256")
@@ -119,7 +119,7 @@ def test_refused_credentials(says_why: bool) -> None:
     )
 
 
-def test_a_virtual_host_that_is_none() -> None:
+def test_virtual_host_that_is_none() -> None:
     def script(peer: Peer) -> None:
         peer.hear(8)
         peer.say(spec.CONNECTION_START, 0, mechanisms=b"PLAIN")
@@ -132,7 +132,7 @@ def test_a_virtual_host_that_is_none() -> None:
     assert fails(script) == "NOT_ALLOWED - no such virtual host (530)"
 
 
-def test_a_frame_size_below_what_every_peer_must_take() -> None:
+def test_frame_size_below_what_every_peer_must_take() -> None:
     def script(peer: Peer) -> None:
         peer.hear(8)
         peer.say(spec.CONNECTION_START, 0, mechanisms=b"PLAIN")
@@ -142,7 +142,7 @@ def test_a_frame_size_below_what_every_peer_must_take() -> None:
     assert "frames of 1000 octets" in fails(script)
 
 
-def test_the_real_broker_refuses_a_wrong_password_and_an_unknown_virtual_host(broker_url: str) -> None:
+def test_real_broker_refuses_a_wrong_password_and_an_unknown_virtual_host(broker_url: str) -> None:
     where = Parameters.from_url(broker_url)
     with pytest.raises(ConnectError, match="the broker refuses guest"):
         Connection(where._replace(password="wrong"))

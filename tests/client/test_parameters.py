@@ -21,7 +21,7 @@ from penstock.client import Parameters
         ("amqp://[::1]:5673/%2F", Parameters("::1", 5673)),
     ],
 )
-def test_a_url_says_where_the_broker_is_and_who_asks(url: str, parameters: Parameters) -> None:
+def test_url_says_where_the_broker_is_and_who_asks(url: str, parameters: Parameters) -> None:
     assert Parameters.from_url(url) == parameters
 
 
@@ -31,5 +31,5 @@ def test_what_is_no_amqp_url_is_refused(url: str) -> None:
         Parameters.from_url(url)
 
 
-def test_the_password_does_not_show() -> None:
+def test_password_does_not_show() -> None:
     assert "secret" not in repr(Parameters(password="secret"))

@@ -28,7 +28,7 @@ def bodies_of(channel: Channel, queue: str) -> list[bytes]:
     return found
 
 
-def test_a_batch_arrives_in_order_and_every_message_is_confirmed(
+def test_batch_arrives_in_order_and_every_message_is_confirmed(
     connection: Connection, channel: Channel, queue: str
 ) -> None:
     publisher = Publisher(connection, "", queue, window=100)
@@ -72,7 +72,7 @@ def test_keys_that_are_not_one_to_a_body_are_a_mistake(connection: Connection, k
         publisher.publish([b"1", b"2"], keys)
 
 
-def test_a_mandatory_message_that_goes_nowhere_comes_back(connection: Connection, queue: str) -> None:
+def test_mandatory_message_that_goes_nowhere_comes_back(connection: Connection, queue: str) -> None:
     publisher = Publisher(connection, "", queue, mandatory=True)
     publisher.publish([b"x", b"y", b"z"], [queue, "test.client.nowhere", queue])
     progress = finish(publisher)
@@ -81,14 +81,14 @@ def test_a_mandatory_message_that_goes_nowhere_comes_back(connection: Connection
     assert (returned.code, returned.routing_key, returned.body) == (312, "test.client.nowhere", b"y")
 
 
-def test_an_exchange_that_is_none_closes_the_channel_with_the_reason(connection: Connection) -> None:
+def test_exchange_that_is_none_closes_the_channel_with_the_reason(connection: Connection) -> None:
     publisher = Publisher(connection, "test.client.no-such-exchange", window=1)
     for _ in range(2):
         with pytest.raises(ChannelClosed, match="404"):
             publisher.publish([b"x", b"y"])
 
 
-def test_a_closed_gate_is_waited_for_and_reported_and_nothing_is_lost(
+def test_closed_gate_is_waited_for_and_reported_and_nothing_is_lost(
     penstock_connection: Connection, broker_url: str
 ) -> None:
     arguments: dict[str, object] = {"capacity-messages": 100, "hold-deadline": 0}
@@ -186,7 +186,7 @@ def test_refused_messages_are_told_and_can_be_published_again() -> None:
     publishing(script, use)
 
 
-def test_a_peer_that_confirms_without_reading_on_cannot_stop_the_publisher() -> None:
+def test_peer_that_confirms_without_reading_on_cannot_stop_the_publisher() -> None:
     """Both directions are full at once: the publisher must read while it cannot write."""
     count, size = 400, 20_000
 
@@ -204,7 +204,7 @@ def test_a_peer_that_confirms_without_reading_on_cannot_stop_the_publisher() -> 
     publishing(script, use, window=count)
 
 
-def test_a_peer_that_stops_reading_is_reported_and_may_be_left() -> None:
+def test_peer_that_stops_reading_is_reported_and_may_be_left() -> None:
     left = threading.Event()
 
     class EnoughError(Exception):
@@ -269,7 +269,7 @@ def wait_for_ever(publisher: Publisher) -> None:
         pass
 
 
-def test_a_publisher_that_was_given_up_is_left_without_waiting_for_its_close() -> None:
+def test_publisher_that_was_given_up_is_left_without_waiting_for_its_close() -> None:
     """The peer answers nothing but the connection's close: a channel.close would be waited for in vain."""
 
     def use(publisher: Publisher) -> None:
@@ -280,7 +280,7 @@ def test_a_publisher_that_was_given_up_is_left_without_waiting_for_its_close() -
     publishing(lambda peer: None, use, patience=0.01)
 
 
-def test_a_broker_that_asks_for_silence_gets_it() -> None:
+def test_broker_that_asks_for_silence_gets_it() -> None:
     def script(peer: Peer) -> None:
         peer.expect_publish()
         peer.say(spec.CHANNEL_FLOW, active=False)
@@ -298,6 +298,6 @@ def test_a_broker_that_asks_for_silence_gets_it() -> None:
     publishing(script, use, window=1)
 
 
-def test_a_window_of_nothing_is_a_mistake(connection: Connection) -> None:
+def test_window_of_nothing_is_a_mistake(connection: Connection) -> None:
     with pytest.raises(ValueError, match="window of 0"):
         Publisher(connection, window=0)

@@ -68,7 +68,7 @@ def test_nothing_within_the_time_is_no_error(pair: tuple[Stream, socket.socket])
     assert not stream.fill(0.01)
 
 
-def test_a_frame_larger_than_agreed_is_refused_before_it_is_here(pair: tuple[Stream, socket.socket]) -> None:
+def test_frame_larger_than_agreed_is_refused_before_it_is_here(pair: tuple[Stream, socket.socket]) -> None:
     stream, theirs = pair
     theirs.sendall(bytes.fromhex("01 0000 7fffffff"))
     assert stream.fill(5)
@@ -76,7 +76,7 @@ def test_a_frame_larger_than_agreed_is_refused_before_it_is_here(pair: tuple[Str
         stream.next_frame()
 
 
-def test_a_frame_without_its_end_mark_is_refused(pair: tuple[Stream, socket.socket]) -> None:
+def test_frame_without_its_end_mark_is_refused(pair: tuple[Stream, socket.socket]) -> None:
     stream, theirs = pair
     theirs.sendall(bytes.fromhex("08 0000 00000000 cf"))
     assert stream.fill(5)
@@ -84,7 +84,7 @@ def test_a_frame_without_its_end_mark_is_refused(pair: tuple[Stream, socket.sock
         stream.next_frame()
 
 
-def test_an_end_without_a_word_is_told(pair: tuple[Stream, socket.socket]) -> None:
+def test_end_without_a_word_is_told(pair: tuple[Stream, socket.socket]) -> None:
     stream, theirs = pair
     theirs.close()
     with pytest.raises(ConnectionClosed, match="without giving a reason"):

@@ -54,7 +54,7 @@ async def drain(connection: AbstractConnection, name: str, count: int) -> list[i
     return found
 
 
-async def test_a_consumer_on_the_same_connection_as_a_held_publisher_goes_on_receiving(
+async def test_consumer_on_the_same_connection_as_a_held_publisher_goes_on_receiving(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     publishing, consuming, feeding = await connection.channel(), await connection.channel(), await other.channel()
@@ -92,7 +92,7 @@ async def test_many_publishes_at_once_are_all_confirmed_in_the_end(
     assert found == list(range(500))
 
 
-async def test_a_publish_that_is_held_past_its_deadline_is_a_delivery_error(
+async def test_publish_that_is_held_past_its_deadline_is_a_delivery_error(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel()
@@ -106,7 +106,7 @@ async def test_a_publish_that_is_held_past_its_deadline_is_a_delivery_error(
     assert await drain(other, name, 3) == [0, 1, 2], "exactly what was confirmed is in the queue"
 
 
-async def test_a_publisher_without_confirms_is_told_why_its_channel_closes(
+async def test_publisher_without_confirms_is_told_why_its_channel_closes(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel(publisher_confirms=False)
@@ -141,7 +141,7 @@ async def test_it_is_never_sent_channel_flow_but_blocked_and_unblocked(
     assert seen.count(CONNECTION_BLOCKED) == seen.count(CONNECTION_UNBLOCKED) >= 1
 
 
-async def test_a_connection_is_told_when_the_broker_leaves(own_broker: BrokerProcess) -> None:
+async def test_connection_is_told_when_the_broker_leaves(own_broker: BrokerProcess) -> None:
     connection = await aio_pika.connect(own_broker.url)
     closed = asyncio.Event()
     connection.close_callbacks.add(lambda *_: closed.set())
@@ -152,7 +152,7 @@ async def test_a_connection_is_told_when_the_broker_leaves(own_broker: BrokerPro
     await connection.close()
 
 
-async def test_an_in_process_broker_serves_the_loop_that_it_runs_on(name: str) -> None:
+async def test_in_process_broker_serves_the_loop_that_it_runs_on(name: str) -> None:
     import penstock
 
     async with penstock.Broker(listen="127.0.0.1:0") as broker:
@@ -168,7 +168,7 @@ async def test_an_in_process_broker_serves_the_loop_that_it_runs_on(name: str) -
         await connection.close()
 
 
-async def test_a_channels_prefetch_of_one_is_shared_fairly_by_three_full_queues(
+async def test_channels_prefetch_of_one_is_shared_fairly_by_three_full_queues(
     connection: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel(publisher_confirms=False)

@@ -37,7 +37,7 @@ def settled_down(channel: BlockingChannel) -> None:
 
 @pytest.mark.parametrize("name_of", ["consumer-window-bytes", "x-consumer-window-bytes", "consumerWindowSize"])
 @pytest.mark.parametrize(("window", "most"), [(-1, 10), (0, 1), (2600, 2), (100, 1)])
-def test_a_window_in_bytes_bounds_what_is_unacknowledged(
+def test_window_in_bytes_bounds_what_is_unacknowledged(
     channel: BlockingChannel, name: str, name_of: str, window: int, most: int
 ) -> None:
     fill(channel, name, 10)
@@ -54,7 +54,7 @@ def test_a_window_in_bytes_bounds_what_is_unacknowledged(
 
 
 @pytest.mark.parametrize("everybody", [False, True])
-def test_a_prefetch_in_bytes_is_honoured(
+def test_prefetch_in_bytes_is_honoured(
     broker: BrokerProcess, channel: BlockingChannel, name: str, everybody: bool
 ) -> None:
     fill(channel, name, 6)
@@ -67,7 +67,7 @@ def test_a_prefetch_in_bytes_is_honoured(
     assert len(tags) == 2
 
 
-def test_a_rate_that_cannot_be_and_a_misspelt_argument_are_refused_in_one_sentence(
+def test_rate_that_cannot_be_and_a_misspelt_argument_are_refused_in_one_sentence(
     connection: pika.BlockingConnection, name: str
 ) -> None:
     for arguments, said in (
@@ -91,7 +91,7 @@ def test_rabbitmqs_own_consume_arguments_are_accepted_as_before(channel: Blockin
     eventually(lambda: channel.connection.process_data_events(0) or tags, "the message")
 
 
-def test_a_slow_consumer_is_cancelled_and_its_connection_stays(
+def test_slow_consumer_is_cancelled_and_its_connection_stays(
     broker: BrokerProcess, connection: pika.BlockingConnection, name: str
 ) -> None:
     channel = connection.channel()

@@ -61,7 +61,7 @@ def depth(broker: BrokerProcess, name: str = "orders") -> int:
     return found
 
 
-def test_the_readmes_first_example_is_confirmed_and_its_second_publish_at_a_closed_gate_raises_with_the_reason(
+def test_readmes_first_example_is_confirmed_and_its_second_publish_at_a_closed_gate_raises_with_the_reason(
     own_broker: BrokerProcess,
 ) -> None:
     code = snippet("README.md", "## Use it", own_broker)

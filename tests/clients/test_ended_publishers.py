@@ -163,7 +163,7 @@ def hold_peer(broker: BrokerProcess, queue: str, deadline_s: int) -> Peer:
     return peer
 
 
-def test_a_reset_loses_what_is_held_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
+def test_reset_loses_what_is_held_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
     peer = hold_peer(own_broker, name, 60)
     peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
     peer.close()

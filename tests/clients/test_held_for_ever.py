@@ -27,7 +27,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.slow
-def test_a_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProcess, name: str) -> None:
+def test_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProcess, name: str) -> None:
     count, size = 64, 128 * KIB
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     channel = connection.channel()

@@ -21,7 +21,7 @@ def connection(broker: BrokerProcess) -> Iterator[kombu.Connection]:
     kombu.pools.reset()
 
 
-def test_a_topic_exchange_with_queues_and_a_consumer(connection: kombu.Connection, name: str) -> None:
+def test_topic_exchange_with_queues_and_a_consumer(connection: kombu.Connection, name: str) -> None:
     exchange = kombu.Exchange(name, "topic", durable=False, auto_delete=True)
     news = kombu.Queue(f"{name}-news", exchange, routing_key="news.#", auto_delete=True, max_length=100)
     every = kombu.Queue(f"{name}-all", exchange, routing_key="#", auto_delete=True, message_ttl=60, expires=120)
@@ -49,7 +49,7 @@ def test_a_topic_exchange_with_queues_and_a_consumer(connection: kombu.Connectio
     assert all(body == {"key": key} for key, body in got)
 
 
-def test_a_simple_queue_gives_back_what_it_got(connection: kombu.Connection, name: str) -> None:
+def test_simple_queue_gives_back_what_it_got(connection: kombu.Connection, name: str) -> None:
     queue = connection.SimpleQueue(name)
     assert isinstance(queue, SimpleQueue)
     for number in range(5):
@@ -69,7 +69,7 @@ def test_a_simple_queue_gives_back_what_it_got(connection: kombu.Connection, nam
     connection.channel().queue_delete(name)
 
 
-def test_a_pool_of_producers_publishes_with_retries(connection: kombu.Connection, name: str) -> None:
+def test_pool_of_producers_publishes_with_retries(connection: kombu.Connection, name: str) -> None:
     queue = kombu.Queue(name, durable=False)
     bound = queue.bind(connection.default_channel)
     bound.declare()
@@ -80,7 +80,7 @@ def test_a_pool_of_producers_publishes_with_retries(connection: kombu.Connection
     bound.delete()
 
 
-def test_an_argument_of_ours_travels_in_queue_arguments(
+def test_argument_of_ours_travels_in_queue_arguments(
     broker: BrokerProcess, connection: kombu.Connection, name: str
 ) -> None:
     queue = kombu.Queue(name, queue_arguments={"capacity-messages": 10, "stop-messages": 8, "resume-messages": 2})

@@ -72,7 +72,7 @@ def test_publishes_are_held_with_the_operators_reason_and_go_on_when_it_says_so(
         each.close()
 
 
-def test_a_publish_that_the_operator_holds_is_refused_after_its_hold_deadline(operated: BrokerProcess) -> None:
+def test_publish_that_the_operator_holds_is_refused_after_its_hold_deadline(operated: BrokerProcess) -> None:
     connection, _ = publisher(operated)
     channel = connection.channel()
     channel.queue_declare("short", arguments={"hold-deadline": 1})

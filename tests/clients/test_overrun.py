@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 @pytest.mark.slow
 @pytest.mark.parametrize("confirming", [False, True], ids=["without-confirms", "with-confirms"])
-def test_a_producer_at_full_speed_without_a_consumer_overruns_nothing(
+def test_producer_at_full_speed_without_a_consumer_overruns_nothing(
     own_broker: BrokerProcess, confirming: bool
 ) -> None:
     seen = overrun(own_broker, seconds=3, capacity=4 * MIB, body=1000, confirming=confirming, step=0.5)

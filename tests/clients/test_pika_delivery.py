@@ -103,7 +103,7 @@ def test_all_properties_arrive_as_they_were_sent(channel: BlockingChannel, name:
 
 
 @pytest.mark.parametrize("window", [1, 3, 7])
-def test_a_prefetch_of_a_consumer_is_its_window(
+def test_prefetch_of_a_consumer_is_its_window(
     connection: pika.BlockingConnection, channel: BlockingChannel, queue: str, window: int
 ) -> None:
     reading = connection.channel()
@@ -116,7 +116,7 @@ def test_a_prefetch_of_a_consumer_is_its_window(
     assert channel.queue_declare(queue, passive=True).method.message_count == 10 - most
 
 
-def test_a_prefetch_is_for_consumers_to_come_and_a_global_one_for_the_channel(
+def test_prefetch_is_for_consumers_to_come_and_a_global_one_for_the_channel(
     connection: pika.BlockingConnection, queue: str
 ) -> None:
     reading = connection.channel()
@@ -172,7 +172,7 @@ def test_what_is_given_back_comes_again_in_its_place(
     assert [again for _, _, again in reader.got] == [True, True, False, False, False, False, False]
 
 
-def test_a_channel_that_closes_gives_everything_back_in_order(connection: pika.BlockingConnection, queue: str) -> None:
+def test_channel_that_closes_gives_everything_back_in_order(connection: pika.BlockingConnection, queue: str) -> None:
     reading = connection.channel()
     reader = Reader(reading, queue)
     assert reader.wait_for(10) == list(range(10))
@@ -195,7 +195,7 @@ def test_nack_of_many_and_recover_bring_everything_again(connection: pika.Blocki
 
 
 @pytest.mark.parametrize("tag", [3, 11, 1 << 40])
-def test_a_delivery_that_is_not_out_cannot_be_acknowledged(channel: BlockingChannel, queue: str, tag: int) -> None:
+def test_delivery_that_is_not_out_cannot_be_acknowledged(channel: BlockingChannel, queue: str, tag: int) -> None:
     for _ in range(5):
         channel.basic_get(queue)
     if tag == 3:
@@ -206,7 +206,7 @@ def test_a_delivery_that_is_not_out_cannot_be_acknowledged(channel: BlockingChan
     assert (closed.value.reply_code, f"unknown delivery tag {tag}" in closed.value.reply_text) == (406, True)
 
 
-def test_an_acknowledgement_of_all_takes_all(channel: BlockingChannel, queue: str) -> None:
+def test_acknowledgement_of_all_takes_all(channel: BlockingChannel, queue: str) -> None:
     for _ in range(10):
         channel.basic_get(queue)
     channel.basic_ack(0, multiple=True)
@@ -214,7 +214,7 @@ def test_an_acknowledgement_of_all_takes_all(channel: BlockingChannel, queue: st
     assert channel.queue_declare(queue, passive=True).method.message_count == 0
 
 
-def test_a_consumer_whose_queue_is_deleted_is_told(
+def test_consumer_whose_queue_is_deleted_is_told(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name)
@@ -228,7 +228,7 @@ def test_a_consumer_whose_queue_is_deleted_is_told(
     reading.basic_qos(prefetch_count=1)
 
 
-def test_an_exclusive_consumer_shares_with_nobody(connection: pika.BlockingConnection, queue: str) -> None:
+def test_exclusive_consumer_shares_with_nobody(connection: pika.BlockingConnection, queue: str) -> None:
     reading = connection.channel()
     reading.basic_consume(queue, print, exclusive=True)
     other = connection.channel()
@@ -239,7 +239,7 @@ def test_an_exclusive_consumer_shares_with_nobody(connection: pika.BlockingConne
     assert connection.channel().basic_consume(queue, print)
 
 
-def test_a_consumer_tag_that_is_taken_closes_the_connection_with_530(broker: BrokerProcess, queue: str) -> None:
+def test_consumer_tag_that_is_taken_closes_the_connection_with_530(broker: BrokerProcess, queue: str) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     channel = connection.channel()
     ready = channel._impl
@@ -268,7 +268,7 @@ def test_deliveries_stop_and_go_on_as_the_client_says(
 
 
 @pytest.mark.parametrize(("sends", "reads"), [(131072, 4096), (4096, 131072), (4096, 5000), (131072, 131072)])
-def test_a_large_message_passes_between_clients_with_any_frame_max(
+def test_large_message_passes_between_clients_with_any_frame_max(
     broker: BrokerProcess, name: str, sends: int, reads: int
 ) -> None:
     def connect(frame_max: int) -> pika.BlockingConnection:
@@ -311,9 +311,7 @@ def test_what_was_published_before_a_cancel_is_the_cancelled_consumers(
         assert method.redelivered
 
 
-def test_a_get_on_the_channel_of_a_consumer_finds_nothing_of_its(
-    connection: pika.BlockingConnection, name: str
-) -> None:
+def test_get_on_the_channel_of_a_consumer_finds_nothing_of_its(connection: pika.BlockingConnection, name: str) -> None:
     channel = connection.channel()
     channel.queue_declare(name, exclusive=True)
     reader = Reader(channel, name)

@@ -37,7 +37,7 @@ def take(channel: BlockingChannel, queue: str, count: int) -> list[int]:
     return found
 
 
-def test_the_block_is_seen_with_a_reason_that_names_the_queue_and_so_is_its_end(
+def test_block_is_seen_with_a_reason_that_names_the_queue_and_so_is_its_end(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     blocked: list[str] = []
@@ -64,7 +64,7 @@ def test_the_block_is_seen_with_a_reason_that_names_the_queue_and_so_is_its_end(
     assert (len(blocked), len(unblocked)) == (1, 1)
 
 
-def test_a_blocked_connection_timeout_ends_the_connection_as_pika_documents(
+def test_blocked_connection_timeout_ends_the_connection_as_pika_documents(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments=GATED)
@@ -86,7 +86,7 @@ def test_a_blocked_connection_timeout_ends_the_connection_as_pika_documents(
     assert take(channel, name, 5) == [0, 1, 2, 3, 4]
 
 
-def test_a_withheld_confirm_is_given_at_the_deadline_for_the_message_is_in_the_queue(
+def test_withheld_confirm_is_given_at_the_deadline_for_the_message_is_in_the_queue(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments=GATED | {"hold-deadline": 1})
@@ -100,7 +100,7 @@ def test_a_withheld_confirm_is_given_at_the_deadline_for_the_message_is_in_the_q
     assert take(channel, name, 4) == [0, 1, 2, 3]
 
 
-def test_a_held_publish_is_refused_at_the_deadline_and_is_not_in_the_queue(
+def test_held_publish_is_refused_at_the_deadline_and_is_not_in_the_queue(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 1, "hold-deadline": 1})
@@ -116,7 +116,7 @@ def test_a_held_publish_is_refused_at_the_deadline_and_is_not_in_the_queue(
     assert take(channel, name, 1) == [2], "the channel goes on"
 
 
-def test_a_held_publish_goes_on_when_the_gate_opens_and_order_is_kept(
+def test_held_publish_goes_on_when_the_gate_opens_and_order_is_kept(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments=GATED)
@@ -202,7 +202,7 @@ def test_acknowledgements_on_the_connection_of_a_held_publish_are_processed(
 
 
 @pytest.mark.parametrize("count", [10, 40], ids=["within-the-hold-bound", "with-reading-paused"])
-def test_a_connection_that_consumes_from_the_queue_that_blocks_it_drains_it(
+def test_connection_that_consumes_from_the_queue_that_blocks_it_drains_it(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str, count: int
 ) -> None:
     channel.queue_declare(name, exclusive=False, auto_delete=True, arguments={"capacity-bytes": 200_000})
@@ -270,7 +270,7 @@ def test_why_names_the_producer_the_depth_the_thresholds_and_since_when(
     channel.connection.channel().queue_delete(name)
 
 
-def test_a_queue_that_is_deleted_answers_who_waits_for_it(
+def test_queue_that_is_deleted_answers_who_waits_for_it(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"capacity-messages": 1, "hold-deadline": 0})
@@ -291,7 +291,7 @@ def test_a_queue_that_is_deleted_answers_who_waits_for_it(
     assert refused == [True]
 
 
-def test_a_publisher_that_dies_while_it_is_held_leaves_no_trace_after_its_deadline(
+def test_publisher_that_dies_while_it_is_held_leaves_no_trace_after_its_deadline(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED | {"hold-deadline": 2})

@@ -36,7 +36,7 @@ def code_of(channel: BlockingChannel, action: str, **arguments: object) -> int:
     return closed.value.reply_code
 
 
-def test_a_queue_is_declared_found_and_deleted(channel: BlockingChannel, name: str) -> None:
+def test_queue_is_declared_found_and_deleted(channel: BlockingChannel, name: str) -> None:
     assert channel.queue_declare(name).method.queue == name
     assert channel.queue_declare(name).method.message_count == 0
     channel.basic_publish("", name, b"1")
@@ -48,7 +48,7 @@ def test_a_queue_is_declared_found_and_deleted(channel: BlockingChannel, name: s
     assert code_of(channel, "queue_declare", queue=name, passive=True) == 404
 
 
-def test_the_broker_names_a_queue_and_an_empty_name_means_the_last_one(channel: BlockingChannel) -> None:
+def test_broker_names_a_queue_and_an_empty_name_means_the_last_one(channel: BlockingChannel) -> None:
     first = channel.queue_declare("", exclusive=True).method.queue
     second = channel.queue_declare("", exclusive=True).method.queue
     assert first != second
@@ -60,7 +60,7 @@ def test_the_broker_names_a_queue_and_an_empty_name_means_the_last_one(channel: 
     assert channel.queue_declare(second, passive=True).method.message_count == 0
 
 
-def test_an_exclusive_queue_belongs_to_its_connection_and_goes_with_it(broker: BrokerProcess, name: str) -> None:
+def test_exclusive_queue_belongs_to_its_connection_and_goes_with_it(broker: BrokerProcess, name: str) -> None:
     owner = pika.BlockingConnection(pika.URLParameters(broker.url))
     other = pika.BlockingConnection(pika.URLParameters(broker.url))
     owner.channel().queue_declare(name, exclusive=True)
@@ -79,7 +79,7 @@ def test_an_exclusive_queue_belongs_to_its_connection_and_goes_with_it(broker: B
     other.close()
 
 
-def test_an_auto_delete_queue_goes_with_its_last_consumer_and_not_before(channel: BlockingChannel, name: str) -> None:
+def test_auto_delete_queue_goes_with_its_last_consumer_and_not_before(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, auto_delete=True)
     assert channel.queue_declare(name, passive=True, auto_delete=True)
     first = channel.basic_consume(name, lambda *_: None)
@@ -104,7 +104,7 @@ def test_deleting_only_if_unused_or_empty(
     assert channel.queue_delete(name, if_unused=True).method.message_count == 1
 
 
-def test_a_purge_takes_what_is_not_with_a_consumer(channel: BlockingChannel, name: str) -> None:
+def test_purge_takes_what_is_not_with_a_consumer(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     for _ in range(5):
         channel.basic_publish("", name, b"x")
@@ -115,7 +115,7 @@ def test_a_purge_takes_what_is_not_with_a_consumer(channel: BlockingChannel, nam
     assert bodies(channel, name) == [b"x"]
 
 
-def test_a_queue_expires_and_so_do_messages(channel: BlockingChannel, name: str) -> None:
+def test_queue_expires_and_so_do_messages(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name + "-messages", exclusive=True, arguments={"x-message-ttl": 100})
     channel.queue_declare(name + "-queue", arguments={"x-expires": 300})
     channel.basic_publish("", name + "-messages", b"x")
@@ -168,7 +168,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("kind", "bindings", "messages"), ROUTES, ids=[route[0] for route in ROUTES])
-def test_an_exchange_routes_as_its_type_says(
+def test_exchange_routes_as_its_type_says(
     channel: BlockingChannel,
     name: str,
     kind: str,
@@ -205,7 +205,7 @@ def test_exchanges_are_bound_to_exchanges_even_in_a_ring(channel: BlockingChanne
         channel.exchange_delete(f"{name}-{each}")
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding(channel: BlockingChannel, name: str) -> None:
+def test_auto_delete_exchange_goes_with_its_last_binding(channel: BlockingChannel, name: str) -> None:
     channel.exchange_declare(name, "direct", auto_delete=True)
     channel.queue_declare(name, exclusive=True)
     channel.queue_bind(name, name, "k")
@@ -214,13 +214,13 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding(channel: BlockingCha
     assert code_of(channel, "exchange_declare", exchange=name, passive=True) == 404
 
 
-def test_an_internal_exchange_takes_no_publishes(channel: BlockingChannel, name: str) -> None:
+def test_internal_exchange_takes_no_publishes(channel: BlockingChannel, name: str) -> None:
     channel.exchange_declare(name, "fanout", internal=True, auto_delete=True)
     channel.confirm_delivery()
     assert code_of(channel, "basic_publish", exchange=name, routing_key="", body=b"x") == 403
 
 
-def test_an_exchange_in_use_is_not_deleted_if_unused_is_asked_for(channel: BlockingChannel, name: str) -> None:
+def test_exchange_in_use_is_not_deleted_if_unused_is_asked_for(channel: BlockingChannel, name: str) -> None:
     channel.exchange_declare(name, "fanout")
     channel.queue_declare(name, exclusive=True)
     channel.queue_bind(name, name)
@@ -229,7 +229,7 @@ def test_an_exchange_in_use_is_not_deleted_if_unused_is_asked_for(channel: Block
     channel.exchange_delete(name)
 
 
-def test_a_queue_that_is_deleted_takes_its_bindings_along(channel: BlockingChannel, name: str) -> None:
+def test_queue_that_is_deleted_takes_its_bindings_along(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name)
     channel.queue_bind(name, "amq.fanout")
     channel.queue_delete(name)
@@ -241,7 +241,7 @@ def test_a_queue_that_is_deleted_takes_its_bindings_along(channel: BlockingChann
     assert bodies(channel, name) == []
 
 
-def test_a_mandatory_message_without_a_road_comes_back_before_its_confirmation(channel: BlockingChannel) -> None:
+def test_mandatory_message_without_a_road_comes_back_before_its_confirmation(channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     with pytest.raises(UnroutableError) as unroutable:
         channel.basic_publish("amq.topic", "no.road", b"back", pika.BasicProperties(message_id="m"), mandatory=True)
@@ -266,7 +266,7 @@ def test_a_mandatory_message_without_a_road_comes_back_before_its_confirmation(c
         ("basic_ack", {"delivery_tag": 99}, 406, "unknown delivery tag 99"),
     ],
 )
-def test_an_error_closes_its_channel_and_no_more(
+def test_error_closes_its_channel_and_no_more(
     connection: pika.BlockingConnection, action: str, arguments: dict[str, object], code: int, said: str
 ) -> None:
     beside, channel = connection.channel(), connection.channel()
@@ -283,7 +283,7 @@ def test_an_error_closes_its_channel_and_no_more(
     assert connection.channel(channel.channel_number).is_open, "the number is free again"
 
 
-def test_a_publish_to_an_exchange_that_does_not_exist_is_404(channel: BlockingChannel) -> None:
+def test_publish_to_an_exchange_that_does_not_exist_is_404(channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     with pytest.raises(ChannelClosedByBroker) as closed:
         channel.basic_publish("no-such-exchange", "k", b"x")
@@ -297,7 +297,7 @@ def test_what_is_not_built_closes_the_connection_with_540(broker: BrokerProcess)
     assert closed.value.reply_code == 540
 
 
-def test_a_vhost_that_does_not_exist_is_530_and_a_wrong_password_403(broker: BrokerProcess) -> None:
+def test_vhost_that_does_not_exist_is_530_and_a_wrong_password_403(broker: BrokerProcess) -> None:
     with pytest.raises(ProbableAccessDeniedError, match=r"\(530\).*vhost moon not found"):
         pika.BlockingConnection(pika.URLParameters(broker.url + "moon"))
     with pytest.raises(ProbableAuthenticationError, match=r"\(403\).*ACCESS_REFUSED"):

@@ -163,7 +163,7 @@ def test_drop_head_never_drops_what_a_consumer_has(channel: BlockingChannel, nam
     assert bodies(channel, name) == [0, 3]
 
 
-def test_a_fan_out_into_a_full_queue_waits_for_it_and_then_reaches_all(
+def test_fan_out_into_a_full_queue_waits_for_it_and_then_reaches_all(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     small, large = f"{name}-small", f"{name}-large"
@@ -210,7 +210,7 @@ def test_two_blocked_queues_name_themselves_to_their_own_producers(
         channel.queue_delete(queue)
 
 
-def test_a_mandatory_message_that_is_rejected_comes_back_with_the_reason(channel: BlockingChannel, name: str) -> None:
+def test_mandatory_message_that_is_rejected_comes_back_with_the_reason(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 1, "overflow": "reject"})
     returned: list[tuple[int, str]] = []
     channel.add_on_return_callback(lambda _, method, __, ___: returned.append((method.reply_code, method.reply_text)))
@@ -225,7 +225,7 @@ def test_a_mandatory_message_that_is_rejected_comes_back_with_the_reason(channel
     assert "capacity is 1 message and its overflow policy reject" in text
 
 
-def test_a_queue_that_destroys_itself_cancels_its_consumers_and_refuses_the_last_publish(
+def test_queue_that_destroys_itself_cancels_its_consumers_and_refuses_the_last_publish(
     channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"qpid.max_count": 2, "qpid.policy_type": "self-destruct"})
@@ -244,7 +244,7 @@ def test_a_queue_that_destroys_itself_cancels_its_consumers_and_refuses_the_last
 
 
 @pytest.mark.parametrize("policy", ["ring-strict", "drop-new"])
-def test_a_policy_that_turns_away_the_newest_tells_who_asks_for_confirms(
+def test_policy_that_turns_away_the_newest_tells_who_asks_for_confirms(
     channel: BlockingChannel, name: str, policy: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 2, "overflow": policy})

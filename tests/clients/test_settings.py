@@ -119,7 +119,7 @@ def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
 @pytest.mark.parametrize(
     ("scope", "pattern"), [("vhost", "/"), ("vhost", "#"), ("address", "amq.fanout"), ("address", "amq.*")]
 )
-def test_a_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flow(
+def test_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flow(
     make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, scope: str, pattern: str
 ) -> None:
     publisher = make(tuned, "orders")
@@ -156,7 +156,7 @@ def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
         connection.wait_for(lambda: confirms.acked == 2, "both confirms", 20)
 
 
-def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher], tuned: BrokerProcess) -> None:
+def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher], tuned: BrokerProcess) -> None:
     said = command(tuned, "set", "queue", "orders.#", "capacity-messages=1000", "stop-percent=60")
     assert said.splitlines() == [
         "queue orders.# capacity-messages=1000 stop-percent=60",
@@ -292,7 +292,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(
     assert said in refusal(broker, *words)
 
 
-def test_a_contradiction_names_both_sources_and_changes_nothing(
+def test_contradiction_names_both_sources_and_changes_nothing(
     make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient
 ) -> None:
     publisher = make(tuned, "q", **{"x-max-length": 100, "x-overflow": "block"})
@@ -330,7 +330,7 @@ def reload(broker: BrokerProcess, file: Path, text: str, told: str) -> str:
     return "\n".join(broker.logged("reload: ")[before:])
 
 
-def test_a_reload_is_in_effect_at_once_while_a_producer_is_blocked(
+def test_reload_is_in_effect_at_once_while_a_producer_is_blocked(
     make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
@@ -371,7 +371,7 @@ def test_a_reload_is_in_effect_at_once_while_a_producer_is_blocked(
         ('[queue."q"]\nstop-messages = 2021-01-01\n', "line 2: queue 'q': stop-messages="),
     ],
 )
-def test_a_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logged(
+def test_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logged(
     make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path, text: str, said: str
 ) -> None:
     file = tmp_path / "penstock.toml"
@@ -415,13 +415,13 @@ def test_what_only_counts_at_the_start_is_named_at_a_reload(tuned: BrokerProcess
     assert tuned.alive()
 
 
-def test_a_broker_without_a_settings_file_says_so_and_goes_on(own_broker: BrokerProcess) -> None:
+def test_broker_without_a_settings_file_says_so_and_goes_on(own_broker: BrokerProcess) -> None:
     own_broker.process.send_signal(signal.SIGHUP)
     eventually(lambda: own_broker.logged("reload: there is no settings file"), "the log line")
     assert own_broker.alive()
 
 
-def test_the_settings_of_a_file_count_from_the_start(make: Callable[..., Publisher], tmp_path: Path) -> None:
+def test_settings_of_a_file_count_from_the_start(make: Callable[..., Publisher], tmp_path: Path) -> None:
     file = tmp_path / "start.toml"
     file.write_text(
         '[broker]\ndefault-flow-stop-threshold = 50\ncapacity-bytes = "1MiB"\n[queue."*"]\nmax-length = 7\n'

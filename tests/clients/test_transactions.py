@@ -46,7 +46,7 @@ def test_pika_commits_and_rolls_back_publishes_and_acknowledgements(
     assert [other.basic_get(name, auto_ack=True)[2] for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_a_pika_consumer_hands_on_from_a_full_queue_to_itself_and_to_another(
+def test_pika_consumer_hands_on_from_a_full_queue_to_itself_and_to_another(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     """Each commit takes two messages from a full queue, puts one of them back at its end and one into the next."""
@@ -72,7 +72,7 @@ def test_a_pika_consumer_hands_on_from_a_full_queue_to_itself_and_to_another(
     assert depth(other, name + "-next") == 3
 
 
-def test_a_pika_commit_without_room_waits_and_then_goes_on(
+def test_pika_commit_without_room_waits_and_then_goes_on(
     broker: BrokerProcess, connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"capacity-messages": 3, "resume-messages": 2, "hold-deadline": 0})
@@ -95,7 +95,7 @@ def test_a_pika_commit_without_room_waits_and_then_goes_on(
     channel.queue_delete(name)
 
 
-def test_a_pika_commit_that_finds_no_room_closes_its_channel_with_the_reason(
+def test_pika_commit_that_finds_no_room_closes_its_channel_with_the_reason(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 2, "hold-deadline": 1})

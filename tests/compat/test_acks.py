@@ -55,7 +55,7 @@ def unknown(peer: Peer, method: base.Frame, tag: int) -> None:
 @pytest.mark.parametrize("tag", [0, 1, 5, 2**63 - 1])
 @pytest.mark.parametrize("multiple", [False, True])
 @pytest.mark.parametrize("method", [Ack, Nack])
-def test_a_tag_that_was_never_given_closes_the_channel(peer: Peer, method: type[Ack], multiple: bool, tag: int) -> None:
+def test_tag_that_was_never_given_closes_the_channel(peer: Peer, method: type[Ack], multiple: bool, tag: int) -> None:
     if tag == 0 and multiple:
         peer.send(1, method(0, multiple))
         assert peer.is_well(), "0 stands for all, be there any or not"
@@ -63,24 +63,24 @@ def test_a_tag_that_was_never_given_closes_the_channel(peer: Peer, method: type[
         unknown(peer, method(tag, multiple), tag)
 
 
-def test_a_reject_of_a_tag_that_was_never_given_closes_the_channel(peer: Peer) -> None:
+def test_reject_of_a_tag_that_was_never_given_closes_the_channel(peer: Peer) -> None:
     unknown(peer, Reject(5), 5)
 
 
 @pytest.mark.parametrize("again", [Ack(1), Ack(1, multiple=True), Nack(1), Nack(1, multiple=True), Reject(1)])
-def test_a_tag_is_known_until_it_is_settled(peer: Peer, again: base.Frame) -> None:
+def test_tag_is_known_until_it_is_settled(peer: Peer, again: base.Frame) -> None:
     taken(peer, 3)
     peer.send(1, Ack(1))
     unknown(peer, again, 1)
 
 
-def test_a_multiple_is_known_by_its_own_tag_whatever_is_out_before_it(peer: Peer) -> None:
+def test_multiple_is_known_by_its_own_tag_whatever_is_out_before_it(peer: Peer) -> None:
     taken(peer, 3)
     peer.send(1, Ack(2))
     unknown(peer, Ack(2, multiple=True), 2)
 
 
-def test_a_multiple_beyond_what_was_given_settles_nothing(peer: Peer) -> None:
+def test_multiple_beyond_what_was_given_settles_nothing(peer: Peer) -> None:
     queue = taken(peer, 3)
     unknown(peer, Ack(7, multiple=True), 7)
     peer.send(1, commands.Channel.CloseOk())
@@ -100,7 +100,7 @@ def test_tags_belong_to_their_channel(peer: Peer) -> None:
     assert peer.refused(2) == (406, "PRECONDITION_FAILED - unknown delivery tag 1")
 
 
-def test_a_range_settles_what_is_left_of_it(peer: Peer) -> None:
+def test_range_settles_what_is_left_of_it(peer: Peer) -> None:
     queue = taken(peer, 5)
     peer.send(1, Ack(2), Ack(4, multiple=True), Nack(0, multiple=True))
     assert peer.is_well()
@@ -117,7 +117,7 @@ def test_refused_messages_come_back_in_their_old_order_and_are_marked(peer: Peer
     assert [delivered(peer) for _ in range(5)] == expected
 
 
-def test_a_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: Peer) -> None:
+def test_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: Peer) -> None:
     queue = peer.declare()
     peer.say(publish_frames(1, "", queue, b"0", {"expiration": "600000"}))
     for tag in range(1, 6):
@@ -179,7 +179,7 @@ def test_every_publish_is_confirmed_once_be_it_routed_or_not(peer: Peer) -> None
     assert peer.expect(1, Ack).delivery_tag == 41, "selecting again does not begin anew"
 
 
-def test_a_return_comes_before_its_confirmation(peer: Peer) -> None:
+def test_return_comes_before_its_confirmation(peer: Peer) -> None:
     peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
     for number in range(1, 4):
         mandatory(peer, "nowhere", b"body")
@@ -196,7 +196,7 @@ def test_without_confirms_a_return_still_comes(peer: Peer) -> None:
     assert content(peer)[1] == b""
 
 
-def test_an_exchange_that_is_not_there_closes_the_channel_confirms_or_not(peer: Peer) -> None:
+def test_exchange_that_is_not_there_closes_the_channel_confirms_or_not(peer: Peer) -> None:
     peer.send(1, commands.Confirm.Select(nowait=True))
     peer.say(publish_frames(1, "no-such-exchange", "key", b"x"))
     assert peer.refused(1) == (404, "NOT_FOUND - no exchange 'no-such-exchange' in vhost '/'")
@@ -228,7 +228,7 @@ def test_confirms_and_transactions_exclude_each_other(peer: Peer, methods: list[
     assert peer.refused(1) == (406, f"PRECONDITION_FAILED - {said}")
 
 
-def test_a_transaction_is_there_when_it_is_committed_and_not_before(peer: Peer) -> None:
+def test_transaction_is_there_when_it_is_committed_and_not_before(peer: Peer) -> None:
     queue = peer.declare()
     for _ in range(2):
         peer.ask(1, commands.Tx.Select(), commands.Tx.SelectOk)
@@ -259,7 +259,7 @@ def test_what_a_transaction_has_settled_is_unknown_to_the_rest_of_it(peer: Peer,
 # Who sent it
 
 
-def test_a_user_id_must_be_the_users(peer: Peer) -> None:
+def test_user_id_must_be_the_users(peer: Peer) -> None:
     queue = peer.declare()
     peer.say(publish_frames(1, "", queue, b"mine", {"user_id": "guest", "headers": {"a": 1}, "priority": 1}))
     peer.ask(1, commands.Basic.Get(queue=queue, no_ack=True), commands.Basic.GetOk)
@@ -273,7 +273,7 @@ def test_a_user_id_must_be_the_users(peer: Peer) -> None:
 
 @pytest.mark.parametrize("tag", [(1 << 64) - 1, 1 << 63])
 @pytest.mark.parametrize(("method", "bits"), [(80, 0), (80, 1), (90, 0), (90, 1), (120, 0), (120, 3)])
-def test_a_tag_as_large_as_one_may_be_is_no_better_known(peer: Peer, method: int, bits: int, tag: int) -> None:
+def test_tag_as_large_as_one_may_be_is_no_better_known(peer: Peer, method: int, bits: int, tag: int) -> None:
     """Acknowledged, rejected, refused; multiple and requeue."""
     taken(peer, 1)
     peer.say(raw_frame(METHOD, 1, struct.pack(">HHQB", 60, method, tag, bits)))

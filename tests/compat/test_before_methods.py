@@ -48,7 +48,7 @@ def next_method(peer: Peer) -> base.Frame:
     return peer.read_method()[1]
 
 
-def test_a_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) -> None:
+def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) -> None:
     queue = peer.declare()
     consume(peer, queue, "c")
     together(peer, queue, Cancel("c"), count=3)
@@ -75,7 +75,7 @@ def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, ot
     peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
-def test_a_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
+def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
     queue = peer.declare()
     consume(peer, queue, "c")
     together(peer, queue, Get(queue=queue))
@@ -84,7 +84,7 @@ def test_a_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None
     assert [type(answer) for answer in answers] == [GetEmpty]
 
 
-def test_a_get_takes_what_no_consumer_has_room_for(peer: Peer) -> None:
+def test_get_takes_what_no_consumer_has_room_for(peer: Peer) -> None:
     queue = peer.declare()
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     consume(peer, queue, "c")
@@ -110,7 +110,7 @@ def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
     assert dict(told)["message_count"] == 0
 
 
-def test_a_declaration_counts_only_what_waits(peer: Peer) -> None:
+def test_declaration_counts_only_what_waits(peer: Peer) -> None:
     queue = peer.declare()
     consume(peer, queue, "c")
     together(peer, queue, commands.Queue.Declare(queue=queue, passive=True), count=2)
@@ -118,7 +118,7 @@ def test_a_declaration_counts_only_what_waits(peer: Peer) -> None:
     assert (told.message_count, told.consumer_count) == (0, 1)
 
 
-def test_a_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer) -> None:
+def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer) -> None:
     queue = peer.declare()
     consume(peer, queue, "there", no_ack=True)
     together(peer, queue, Consume(queue=queue, consumer_tag="later", arguments={"x-priority": 9}), count=2)
@@ -156,7 +156,7 @@ def test_what_was_published_before_a_transactions_method_is_with_the_consumers(
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_a_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
+def test_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
     other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     channel = peer.channel(2)
     consume(peer, name, "c", channel, no_ack=no_ack)
@@ -166,7 +166,7 @@ def test_a_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str,
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_a_connection_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
+def test_connection_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
     other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     consume(peer, name, "c", no_ack=no_ack)
     close = method_frame(0, commands.Connection.Close(200, "", 0, 0))
@@ -188,7 +188,7 @@ def check_had(peer: Peer, queue: str, no_ack: bool) -> None:
     peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
 
 
-def test_an_answer_reaches_who_asked_before_it_stops_to_listen(peer: Peer, ours: bool) -> None:
+def test_answer_reaches_who_asked_before_it_stops_to_listen(peer: Peer, ours: bool) -> None:
     if not ours:
         pytest.skip("RabbitMQ sends an answer from channel to channel, and the cancel is quicker")
     peer.ask(1, Consume(queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True), ConsumeOk)

@@ -52,7 +52,7 @@ def test_what_is_refused(
 
 @pytest.mark.parametrize("key", ["k", ""])
 @pytest.mark.parametrize("method", ["queue_bind", "queue_unbind"])
-def test_the_queue_declared_last_must_be_there_to_be_meant(channel: BlockingChannel, method: str, key: str) -> None:
+def test_queue_declared_last_must_be_there_to_be_meant(channel: BlockingChannel, method: str, key: str) -> None:
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
         getattr(channel, method)("", "amq.direct", key)
     assert caught.value.reply_code == 404
@@ -74,7 +74,7 @@ def test_undoing_what_is_not_there_is_no_error(routes: Routes) -> None:
 
 
 @pytest.mark.parametrize("method", ["queue_bind", "queue_unbind"])
-def test_a_queue_that_another_connection_has_for_itself_is_405(url: str, routes: Routes, method: str) -> None:
+def test_queue_that_another_connection_has_for_itself_is_405(url: str, routes: Routes, method: str) -> None:
     queue = routes.queue("q")
     routes.channel.queue_bind(queue, "amq.direct", "k")
     other = pika.BlockingConnection(pika.URLParameters(url))
@@ -97,7 +97,7 @@ def test_binding_twice_is_once(routes: Routes) -> None:
         routes.publish("x", "k")  # It went with its last binding.
 
 
-def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it(routes: Routes) -> None:
+def test_queue_gets_a_message_once_however_many_bindings_lead_to_it(routes: Routes) -> None:
     routes.exchange("x", "topic")
     for key in ("#", "a.#", "a.*", "a.b"):
         routes.bind("q", "x", key)
@@ -139,7 +139,7 @@ def test_both_empty_means_the_last_queue_by_its_name(routes: Routes) -> None:
 # What is routed after a change
 
 
-def test_a_binding_counts_from_the_next_message_on_and_so_does_its_end(routes: Routes) -> None:
+def test_binding_counts_from_the_next_message_on_and_so_does_its_end(routes: Routes) -> None:
     routes.exchange("x", "topic")
     routes.bind("a", "x", "k")
     routes.queue("b")
@@ -153,7 +153,7 @@ def test_a_binding_counts_from_the_next_message_on_and_so_does_its_end(routes: R
     assert routes.reached("x", "k") == "a"
 
 
-def test_a_queue_declared_again_is_another_and_has_no_bindings(routes: Routes) -> None:
+def test_queue_declared_again_is_another_and_has_no_bindings(routes: Routes) -> None:
     routes.exchange("x", "fanout")
     routes.bind("a", "x")
     routes.bind("b", "x")
@@ -180,7 +180,7 @@ def test_changes_far_from_the_first_exchange_count_too(routes: Routes) -> None:
 # Exchanges to exchanges
 
 
-def test_a_circle_of_exchanges_delivers_once(routes: Routes) -> None:
+def test_circle_of_exchanges_delivers_once(routes: Routes) -> None:
     for short in "abc":
         routes.exchange(short, "topic")
         routes.bind(f"q{short}", short, "k.*")
@@ -282,7 +282,7 @@ def test_headers_match(routes: Routes, arguments: Table, headers: Table | None, 
         (["all"], "type array"),
     ],
 )
-def test_an_x_match_that_cannot_be_meant_is_406(routes: Routes, mode: object, said: str) -> None:
+def test_x_match_that_cannot_be_meant_is_406(routes: Routes, mode: object, said: str) -> None:
     routes.queue("q")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
         routes.channel.queue_bind(routes.of("q"), "amq.match", "", {"x-match": mode})

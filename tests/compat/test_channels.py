@@ -23,7 +23,7 @@ def refused(peer: Peer, channel: int) -> tuple[int, str, int]:
     return close.reply_code or 0, close.reply_text or "", (close.class_id or 0) << 16 | (close.method_id or 0)
 
 
-def test_a_number_may_be_used_again_when_its_channel_is_closed(peer: Peer) -> None:
+def test_number_may_be_used_again_when_its_channel_is_closed(peer: Peer) -> None:
     for _ in range(3):
         peer.ask(1, CLOSE, CloseOk)
         peer.ask(1, Open(), OpenOk)
@@ -45,7 +45,7 @@ def test_a_number_may_be_used_again_when_its_channel_is_closed(peer: Peer) -> No
         (0, commands.Connection.TuneOk(0, 0, 0), "unexpected method in connection state running"),
     ],
 )
-def test_a_method_that_its_channel_does_not_expect_is_504(
+def test_method_that_its_channel_does_not_expect_is_504(
     peer: Peer, channel: int, method: base.Frame, said: str
 ) -> None:
     peer.send(channel, method)
@@ -66,7 +66,7 @@ def test_a_method_that_its_channel_does_not_expect_is_504(
     ],
     ids=lambda method: method.name,
 )
-def test_a_method_that_no_client_sends_on_a_channel_is_503(peer: Peer, method: base.Frame) -> None:
+def test_method_that_no_client_sends_on_a_channel_is_503(peer: Peer, method: base.Frame) -> None:
     peer.send(1, method)
     assert refused(peer, 0) == (503, "COMMAND_INVALID - unimplemented method", method.index)
 
@@ -90,14 +90,14 @@ def test_both_sides_may_close_a_channel_at_once(peer: Peer) -> None:
     assert peer.is_well()
 
 
-def test_a_channel_that_waits_for_close_ok_cannot_be_opened(peer: Peer) -> None:
+def test_channel_that_waits_for_close_ok_cannot_be_opened(peer: Peer) -> None:
     peer.send(1, commands.Basic.Ack(9))
     peer.expect(1, Close)
     peer.send(1, Open())
     assert refused(peer, 0) == (504, "CHANNEL_ERROR - second 'channel.open' seen", Open.index)
 
 
-def test_an_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
+def test_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
     peer.channel(2)
     queue = peer.declare(channel=2)
     peer.send(1, commands.Basic.Ack(9))
@@ -116,7 +116,7 @@ def test_as_many_channels_as_were_agreed(at: tuple[str, int]) -> None:
         assert (code, "number of channels opened (3) has reached the negotiated channel_max (3)" in text) == (530, True)
 
 
-def test_a_channel_may_have_any_number_and_one_that_is_closed_makes_room(at: tuple[str, int]) -> None:
+def test_channel_may_have_any_number_and_one_that_is_closed_makes_room(at: tuple[str, int]) -> None:
     with open_peer(at, channel_max=3) as peer:
         for number in (65535, 4):
             peer.channel(number)
@@ -130,7 +130,7 @@ def test_access_request_of_amqp_0_8_is_answered(peer: Peer) -> None:
     assert (kind, channel, payload) == (METHOD, 1, struct.pack(">HHH", 30, 11, 1))
 
 
-def test_a_secret_is_updated(peer: Peer) -> None:
+def test_secret_is_updated(peer: Peer) -> None:
     peer.ask(0, commands.Connection.UpdateSecret("new", "rotation"), commands.Connection.UpdateSecretOk)
     assert peer.is_well()
 

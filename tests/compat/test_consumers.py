@@ -27,14 +27,14 @@ def next_delivery(peer: Peer, channel: int = 1) -> tuple[str, int, bytes]:
     return found.consumer_tag or "", found.delivery_tag or 0, content(peer)[1]
 
 
-def test_the_broker_makes_a_tag_where_none_is_given(peer: Peer) -> None:
+def test_broker_makes_a_tag_where_none_is_given(peer: Peer) -> None:
     queue = peer.declare()
     tags = {peer.ask(1, Consume(queue=queue), ConsumeOk).consumer_tag or "" for _ in range(3)}
     assert len(tags) == 3
     assert all(tag.startswith("amq.ctag-") and len(tag) == 31 for tag in tags)
 
 
-def test_a_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer) -> None:
+def test_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer) -> None:
     queue = peer.declare()
     consume(peer, queue, "c")
     consume(peer, queue, "c", peer.channel(2))
@@ -42,7 +42,7 @@ def test_a_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer) -> None:
     assert peer.refused(0) == (530, "NOT_ALLOWED - attempt to reuse consumer tag 'c'")
 
 
-def test_a_tag_that_was_cancelled_is_free_again(peer: Peer) -> None:
+def test_tag_that_was_cancelled_is_free_again(peer: Peer) -> None:
     queue = peer.declare()
     for _ in range(3):
         consume(peer, queue, "c")
@@ -72,7 +72,7 @@ def test_exclusive_use_ends_with_its_consumer(peer: Peer, other: Peer, name: str
 @pytest.mark.parametrize(
     "method", [Consume(queue="no-such-queue"), commands.Basic.Get(queue="no-such-queue")], ids=lambda one: one.name
 )
-def test_a_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
+def test_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
     peer.send(1, method)
     assert peer.refused(1) == (404, "NOT_FOUND - no queue 'no-such-queue' in vhost '/'")
 
@@ -99,7 +99,7 @@ def test_without_an_answer_where_none_is_wanted(peer: Peer) -> None:
     assert peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk).delivery_tag == 2
 
 
-def test_a_consumer_of_a_deleted_queue_is_told_if_its_client_wants_to_hear(at: tuple[str, int], name: str) -> None:
+def test_consumer_of_a_deleted_queue_is_told_if_its_client_wants_to_hear(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as hears, open_peer(at, properties={"product": "old"}) as deaf, open_peer(at) as third:
         hears.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
         consume(hears, name, "a")
@@ -133,7 +133,7 @@ def quiet(peer: Peer) -> Peer:
     return peer
 
 
-def test_a_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
+def test_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
     queue = quiet.declare()
     put(quiet, queue, 7)
     qos(quiet, 1)
@@ -149,7 +149,7 @@ def test_a_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None
     assert sorted(body for _, body in given(quiet, 2)) == [b"5", b"6"]
 
 
-def test_a_global_prefetch_is_shared_and_its_change_counts_at_once(quiet: Peer) -> None:
+def test_global_prefetch_is_shared_and_its_change_counts_at_once(quiet: Peer) -> None:
     queue = quiet.declare()
     put(quiet, queue, 9)
     qos(quiet, 2, globally=True)
@@ -172,7 +172,7 @@ def test_a_global_prefetch_is_shared_and_its_change_counts_at_once(quiet: Peer) 
     assert [body for _, body in given(quiet, 2)] == [b"7", b"8"]
 
 
-def test_the_narrower_of_both_counts(quiet: Peer) -> None:
+def test_narrower_of_both_counts(quiet: Peer) -> None:
     queue = quiet.declare()
     put(quiet, queue, 6)
     qos(quiet, 2)
@@ -183,7 +183,7 @@ def test_the_narrower_of_both_counts(quiet: Peer) -> None:
     assert given(quiet, 1) == [("d", b"2")]
 
 
-def test_a_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> None:
+def test_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> None:
     queue = quiet.declare()
     put(quiet, queue, 6)
     qos(quiet, 3, globally=True)

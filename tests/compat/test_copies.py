@@ -18,7 +18,7 @@ def routes(channel: BlockingChannel, name: str) -> Routes:
     return Routes(channel, name)
 
 
-def test_a_message_goes_to_the_union_to_each_queue_once(routes: Routes) -> None:
+def test_message_goes_to_the_union_to_each_queue_once(routes: Routes) -> None:
     routes.exchange("x", "direct")
     for short in "abcd":
         routes.bind(short, "x", short)
@@ -47,7 +47,7 @@ def test_every_exchange_on_the_way_looks_at_all_of_the_keys(routes: Routes) -> N
     assert routes.reached("x", "o.1", {"BCC": ["go"]}) == "", "one of the keys is taken"
 
 
-def test_an_exchange_by_headers_may_be_on_the_way(routes: Routes) -> None:
+def test_exchange_by_headers_may_be_on_the_way(routes: Routes) -> None:
     routes.exchange("x", "headers")
     routes.exchange("y", "direct")
     routes.lead("x", "y", "", {"h": 1})
@@ -71,7 +71,7 @@ def test_cc_is_delivered_and_bcc_is_not(routes: Routes) -> None:
         assert (got.priority, got.message_id) == (5, "m")
 
 
-def test_a_large_message_has_them_as_well(routes: Routes) -> None:
+def test_large_message_has_them_as_well(routes: Routes) -> None:
     a, b = (routes.queue(short) for short in "ab")
     body = bytes(range(256)) * 2000
     routes.publish("", a, {"BCC": [b], "h": 1}, body=body)
@@ -112,7 +112,7 @@ def test_nothing_else_is_taken_for_them(routes: Routes, headers: dict[str, Any])
     assert found[1].headers == headers
 
 
-def test_a_mandatory_message_comes_back_only_when_none_of_its_keys_leads_anywhere(routes: Routes) -> None:
+def test_mandatory_message_comes_back_only_when_none_of_its_keys_leads_anywhere(routes: Routes) -> None:
     a = routes.queue("a")
     routes.publish("", "none", {"CC": [a]}, mandatory=True)
     assert routes.arrived() == "a"
@@ -142,7 +142,7 @@ def work(routes: Routes, key: str | None) -> str:
     return routes.queue("work", x_message_ttl=0, x_dead_letter_exchange=routes.of("dead"), **more)
 
 
-def test_a_dead_letter_keeps_all_of_its_keys_where_its_queue_has_none_for_it(routes: Routes) -> None:
+def test_dead_letter_keeps_all_of_its_keys_where_its_queue_has_none_for_it(routes: Routes) -> None:
     routes.exchange("dead", "direct")
     queue = work(routes, None)
     for short, key in (("own", queue), ("copy", "copy"), ("blind", "blind"), ("other", "other")):

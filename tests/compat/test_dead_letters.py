@@ -63,7 +63,7 @@ def deaths(properties: pika.BasicProperties) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_rejected_message_says_where_and_why_it_died(channel: BlockingChannel, name: str) -> None:
+def test_rejected_message_says_where_and_why_it_died(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name)
     before = int(time.time()) - 1
     pair.publish(b"bad", properties=pika.BasicProperties(headers={"own": 1}, content_type="text/plain"))
@@ -92,7 +92,7 @@ def test_a_rejected_message_says_where_and_why_it_died(channel: BlockingChannel,
     }
 
 
-def test_the_last_death_is_told_too_as_rabbitmq_4_does(channel: BlockingChannel, name: str, ours: bool) -> None:
+def test_last_death_is_told_too_as_rabbitmq_4_does(channel: BlockingChannel, name: str, ours: bool) -> None:
     pair = Pair(channel, name)
     pair.publish(b"bad")
     pair.reject()
@@ -107,7 +107,7 @@ def test_the_last_death_is_told_too_as_rabbitmq_4_does(channel: BlockingChannel,
         }
 
 
-def test_a_routing_key_for_the_dead_replaces_theirs(channel: BlockingChannel, name: str) -> None:
+def test_routing_key_for_the_dead_replaces_theirs(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name, key="graves")
     pair.publish(b"bad")
     pair.reject()
@@ -127,7 +127,7 @@ def test_nack_of_several_goes_in_order_and_what_is_requeued_stays(channel: Block
     assert channel.basic_get(pair.dead)[0] is None
 
 
-def test_an_expired_message_says_so(channel: BlockingChannel, name: str) -> None:
+def test_expired_message_says_so(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name, x_message_ttl=50)
     pair.publish(b"old")
     properties, _, body = pair.get()
@@ -198,7 +198,7 @@ def test_deaths_that_an_old_broker_wrote_one_by_one_are_counted(channel: Blockin
     assert sorted(found[1:]) == [("a", "expired", 3), ("b", "expired", 1)]
 
 
-def test_a_circle_without_a_rejection_is_dropped(channel: BlockingChannel, name: str) -> None:
+def test_circle_without_a_rejection_is_dropped(channel: BlockingChannel, name: str) -> None:
     one, other = f"{name}-1", f"{name}-2"
     for queue, next_one in ((one, other), (other, one)):
         channel.queue_declare(
@@ -235,7 +235,7 @@ def test_headers_of_every_type_come_through(channel: BlockingChannel, name: str)
     assert (properties.priority, properties.message_id, properties.delivery_mode) == (3, "m", 1)
 
 
-def test_the_exchange_may_be_internal_and_may_come_later(channel: BlockingChannel, name: str) -> None:
+def test_exchange_may_be_internal_and_may_come_later(channel: BlockingChannel, name: str) -> None:
     exchange = f"{name}-later"
     channel.queue_declare(name, exclusive=True, arguments={"x-dead-letter-exchange": exchange})
     channel.queue_declare(f"{name}-dead", exclusive=True)

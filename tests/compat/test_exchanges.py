@@ -31,7 +31,7 @@ PREDECLARED = ["amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.matc
 
 
 @pytest.mark.parametrize("exchange", PREDECLARED)
-def test_the_predeclared_are_there_and_durable(channel: BlockingChannel, exchange: str) -> None:
+def test_predeclared_are_there_and_durable(channel: BlockingChannel, exchange: str) -> None:
     channel.exchange_declare(exchange, passive=True)
     kind = {"match": "headers", "trace": "topic"}.get(exchange.rpartition(".")[2], exchange.removeprefix("amq."))
     channel.exchange_declare(exchange, kind, durable=True, internal=exchange == "amq.rabbitmq.trace")
@@ -79,7 +79,7 @@ def test_what_is_refused(channel: BlockingChannel, method: str, words: dict[str,
 
 
 @pytest.mark.parametrize("kind", ["x-random", "x-consistent-hash", "odd", ""])
-def test_a_type_that_there_is_not_is_406_as_in_rabbitmq_4(
+def test_type_that_there_is_not_is_406_as_in_rabbitmq_4(
     channel: BlockingChannel, name: str, ours: bool, kind: str
 ) -> None:
     if ours:
@@ -114,7 +114,7 @@ def test_line_ends_are_left_out_of_names(channel: BlockingChannel, name: str) ->
 # Declaring again
 
 
-def test_the_same_once_more_is_no_error_and_passive_asks_for_nothing_but_the_name(routes: Routes) -> None:
+def test_same_once_more_is_no_error_and_passive_asks_for_nothing_but_the_name(routes: Routes) -> None:
     for _ in range(2):
         routes.exchange("x", "topic", alternate="other", durable=True)
     routes.channel.exchange_declare(routes.of("x"), "fanout", passive=True)
@@ -183,7 +183,7 @@ def test_no_other_argument_is_compared(channel: BlockingChannel, name: str) -> N
         (b"octets", "binary"),
     ],
 )
-def test_an_alternate_of_another_type_than_text_is_406(
+def test_alternate_of_another_type_than_text_is_406(
     channel: BlockingChannel, name: str, value: object, kind: str
 ) -> None:
     assert refusal(channel, "exchange_declare", name, "fanout", arguments={"alternate-exchange": value}) == (
@@ -243,7 +243,7 @@ def gone(routes: Routes, short: str) -> bool:
     return False
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding_and_takes_those_before_it_along(routes: Routes) -> None:
+def test_auto_delete_exchange_goes_with_its_last_binding_and_takes_those_before_it_along(routes: Routes) -> None:
     for short in ("first", "second", "third"):
         routes.exchange(short, "fanout")
     routes.lead("first", "second")
@@ -267,7 +267,7 @@ def test_it_goes_with_the_queue_that_it_led_to(routes: Routes) -> None:
 # Internal
 
 
-def test_an_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> None:
+def test_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> None:
     routes.exchange("inner", "fanout", internal=True)
     routes.exchange("outer", "direct", alternate="inner")
     routes.bind("q", "inner")
@@ -283,7 +283,7 @@ def test_an_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> 
 # Alternates
 
 
-def test_an_alternate_gets_what_no_binding_takes(routes: Routes) -> None:
+def test_alternate_gets_what_no_binding_takes(routes: Routes) -> None:
     routes.exchange("rest", "fanout")
     routes.exchange("x", "direct", alternate="rest")
     routes.bind("known", "x", "k")
@@ -313,7 +313,7 @@ def test_it_may_come_later_and_go(routes: Routes) -> None:
     assert routes.reached("x", "k") == ""
 
 
-def test_an_exchange_that_leads_nowhere_counts_as_taken(routes: Routes) -> None:
+def test_exchange_that_leads_nowhere_counts_as_taken(routes: Routes) -> None:
     routes.exchange("rest", "fanout")
     routes.bind("others", "rest")
     routes.exchange("empty", "fanout")
@@ -334,7 +334,7 @@ def test_each_exchange_on_the_way_has_its_own(routes: Routes) -> None:
     assert routes.reached("x", "other") == "others"
 
 
-def test_the_default_exchange_is_no_alternate(routes: Routes) -> None:
+def test_default_exchange_is_no_alternate(routes: Routes) -> None:
     """It leads by the routing key; but as an alternate it has no bindings."""
     routes.queue("q")
     routes.channel.exchange_declare(routes.of("x"), "direct", arguments={"alternate-exchange": ""})
@@ -344,7 +344,7 @@ def test_the_default_exchange_is_no_alternate(routes: Routes) -> None:
         routes.channel.exchange_delete(routes.of("x"))
 
 
-def test_a_mandatory_message_that_an_alternate_takes_does_not_come_back(routes: Routes) -> None:
+def test_mandatory_message_that_an_alternate_takes_does_not_come_back(routes: Routes) -> None:
     routes.exchange("rest", "direct")
     routes.bind("q", "rest", "k")
     routes.exchange("x", "direct", alternate="rest")

@@ -67,14 +67,14 @@ def hold(channel: BlockingChannel, queue: str, count: int) -> list[int]:
     return tags
 
 
-def test_the_oldest_go_and_the_publisher_hears_an_ack(channel: BlockingChannel, name: str) -> None:
+def test_oldest_go_and_the_publisher_hears_an_ack(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=2)
     assert sender.send(b"1", b"2", b"3") == [True, True, True]
     assert take_all(channel, name) == [b"2", b"3"]
 
 
 @pytest.mark.parametrize("policy", ["reject-publish", "reject-publish-dlx"])
-def test_the_newest_are_refused_with_a_nack(channel: BlockingChannel, name: str, policy: str) -> None:
+def test_newest_are_refused_with_a_nack(channel: BlockingChannel, name: str, policy: str) -> None:
     sender = make(channel, name, max_length=2, overflow=policy)
     assert sender.send(b"1", b"2", b"3") == [True, True, False]
     assert take_all(channel, name) == [b"1", b"2"]
@@ -193,7 +193,7 @@ def test_what_comes_back_to_a_queue_of_length_0_goes(channel: BlockingChannel, n
 
 
 @pytest.mark.parametrize("given", ["[I, am, no, array]", [1, "two", None], [{"queue": 5, "reason": None}], {"a": 1}])
-def test_a_malformed_x_death_is_replaced(channel: BlockingChannel, name: str, given: object, ours: bool) -> None:
+def test_malformed_x_death_is_replaced(channel: BlockingChannel, name: str, given: object, ours: bool) -> None:
     dead = f"{name}-dead"
     if not ours and isinstance(given, list):
         pytest.skip("RabbitMQ 3.10 trusts what an array holds: it loses the letter, or keeps the entry")

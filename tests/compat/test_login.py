@@ -73,7 +73,7 @@ def test_what_is_offered_is_what_rabbitmq_offers(at: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("response", [b"\0guest\0wrong", b"\0nobody\0guest"])
 @pytest.mark.parametrize("hears", [True, False])
-def test_a_login_that_is_refused_is_told_to_who_announced_to_hear_it(
+def test_login_that_is_refused_is_told_to_who_announced_to_hear_it(
     at: tuple[str, int], response: bytes, hears: bool
 ) -> None:
     with peer_of(at) as peer:
@@ -92,7 +92,7 @@ def test_amqplain_is_spoken_too(at: tuple[str, int]) -> None:
     ("mechanism", "response"),
     [("GSSAPI", b"x"), ("", b""), ("PLAIN", b""), ("PLAIN", b"\0guest"), ("PLAIN", b"\0a\0b\0c"), ("AMQPLAIN", b"xyz")],
 )
-def test_a_mechanism_or_a_response_that_is_none_ends_the_connection(
+def test_mechanism_or_a_response_that_is_none_ends_the_connection(
     at: tuple[str, int], mechanism: str, response: bytes, ours: bool
 ) -> None:
     """RabbitMQ closes the socket after three seconds without a word; we say why."""
@@ -121,13 +121,13 @@ def test_what_is_agreed_is_within_what_was_offered(
         assert (said is not None and said[0] == 530) if ours else said is None
 
 
-def test_the_smallest_frames_are_enough_for_everything(at: tuple[str, int]) -> None:
+def test_smallest_frames_are_enough_for_everything(at: tuple[str, int]) -> None:
     with open_peer(at, frame_max=4096) as peer:
         assert peer.is_well()
 
 
 @pytest.mark.parametrize("vhost", ["moon", ""])
-def test_a_virtual_host_that_is_not_there_is_530(at: tuple[str, int], vhost: str) -> None:
+def test_virtual_host_that_is_not_there_is_530(at: tuple[str, int], vhost: str) -> None:
     with peer_of(at) as peer:
         peer.log_in()
         peer.expect(0, commands.Connection.Tune)
@@ -136,7 +136,7 @@ def test_a_virtual_host_that_is_not_there_is_530(at: tuple[str, int], vhost: str
 
 
 @pytest.mark.parametrize("method", [commands.Connection.TuneOk(0, 0, 0), commands.Channel.Open()])
-def test_a_negotiation_out_of_order_ends_the_connection(
+def test_negotiation_out_of_order_ends_the_connection(
     at: tuple[str, int], method: commands.Channel.Open, ours: bool
 ) -> None:
     with peer_of(at) as peer:
@@ -146,7 +146,7 @@ def test_a_negotiation_out_of_order_ends_the_connection(
         assert (said is not None and said[0] == 503) if ours else said is None
 
 
-def test_a_client_that_goes_away_in_the_middle_is_nobodys_trouble(at: tuple[str, int], peer: Peer) -> None:
+def test_client_that_goes_away_in_the_middle_is_nobodys_trouble(at: tuple[str, int], peer: Peer) -> None:
     for said in (b"", b"AMQP", GREETING, GREETING + b"\x01\x00"):
         with socket.create_connection(at) as gone:
             gone.sendall(said)

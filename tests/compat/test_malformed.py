@@ -48,7 +48,7 @@ def test_content_without_a_publish_is_505(peer: Peer, frames: bytes, said: str, 
     ],
     ids=["method", "body", "weight", "class", "header twice"],
 )
-def test_a_publish_goes_on_with_its_header_and_its_body(peer: Peer, frames: bytes, said: str) -> None:
+def test_publish_goes_on_with_its_header_and_its_body(peer: Peer, frames: bytes, said: str) -> None:
     peer.send(1, commands.Basic.Publish(routing_key="nowhere"))
     peer.say(frames)
     code, text, method = closed(peer)
@@ -56,14 +56,14 @@ def test_a_publish_goes_on_with_its_header_and_its_body(peer: Peer, frames: byte
     assert text.startswith(UNEXPECTED + said)
 
 
-def test_a_body_after_an_empty_one_is_505(peer: Peer) -> None:
+def test_body_after_an_empty_one_is_505(peer: Peer) -> None:
     peer.say(publish_frames(1, "", "nowhere", b"") + raw_frame(BODY, 1, b""))
     assert closed(peer) == (505, UNEXPECTED + "method frame, got non method frame instead", 0)
 
 
 @pytest.mark.parametrize("kind", [0, 4, 7, 9, 255])
 @pytest.mark.parametrize("channel", [0, 1])
-def test_a_frame_of_an_unknown_type_is_501(peer: Peer, kind: int, channel: int) -> None:
+def test_frame_of_an_unknown_type_is_501(peer: Peer, kind: int, channel: int) -> None:
     peer.say(raw_frame(kind, channel, b"abc"))
     code, text, _ = closed(peer)
     assert (code, text[:14]) == (501, "FRAME_ERROR - ")
@@ -89,15 +89,13 @@ def test_a_frame_of_an_unknown_type_is_501(peer: Peer, kind: int, channel: int) 
         "header on channel 0", "string too short", "octets left over", "table too long", "name not utf-8",
     ],
 )  # fmt: skip
-def test_a_frame_that_cannot_be_read_closes_its_connection_only(
-    peer: Peer, other: Peer, frame: bytes, code: int
-) -> None:
+def test_frame_that_cannot_be_read_closes_its_connection_only(peer: Peer, other: Peer, frame: bytes, code: int) -> None:
     peer.say(frame)
     assert closed(peer)[0] == code
     assert other.is_well()
 
 
-def test_a_payload_may_be_as_large_as_frame_max(at: tuple[str, int]) -> None:
+def test_payload_may_be_as_large_as_frame_max(at: tuple[str, int]) -> None:
     """Eight octets more than the specification says: some clients count the payload alone."""
     with open_peer(at, frame_max=4096) as peer:
         peer.send(1, commands.Basic.Publish(routing_key="nowhere"))
@@ -131,7 +129,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("depth", [0, 1, 8])
-def test_a_header_of_every_type_arrives_as_it_was_sent(peer: Peer, kind: str, depth: int) -> None:
+def test_header_of_every_type_arrives_as_it_was_sent(peer: Peer, kind: str, depth: int) -> None:
     value = kind.encode() + FIELDS[kind]
     for _ in range(depth):
         inner = b"\x01n" + value

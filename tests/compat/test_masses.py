@@ -50,7 +50,7 @@ def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: B
     assert channel.basic_get(held, auto_ack=True)[2] == b"younger"
 
 
-def test_a_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel, held: str) -> None:
+def test_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel, held: str) -> None:
     seen: list[bytes] = []
     channel.basic_publish("", held, b"younger")
     channel.basic_consume(held, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
@@ -64,14 +64,14 @@ def test_a_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChann
     assert [body for body in seen if body != b"younger"] == [b"%d" % number for number in range(MANY)]
 
 
-def test_a_purge_takes_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+def test_purge_takes_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     assert channel.queue_purge(held).method.message_count == MANY
     assert depth(channel, held) == 0
     assert channel.basic_get(held)[0] is None
 
 
-def test_a_deletion_counts_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+def test_deletion_counts_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     assert channel.queue_delete(held).method.message_count == MANY
 
@@ -91,7 +91,7 @@ def test_refused_by_the_thousand_they_die_in_their_order(channel: BlockingChanne
     assert got == [b"%d" % number for number in range(MANY)]
 
 
-def test_a_queue_that_was_purged_of_thousands_takes_more(channel: BlockingChannel, name: str) -> None:
+def test_queue_that_was_purged_of_thousands_takes_more(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     for _ in range(2):

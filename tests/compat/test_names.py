@@ -39,19 +39,19 @@ def test_line_ends_are_left_out_of_the_name_of_a_queue_that_is_declared_or_delet
     assert peer.refused(1) == (404, f"NOT_FOUND - no queue '{name}-y' in vhost '/'")
 
 
-def test_a_name_of_nothing_but_line_ends_is_none(peer: Peer) -> None:
+def test_name_of_nothing_but_line_ends_is_none(peer: Peer) -> None:
     say_with(peer, Declare(queue="xx", exclusive=True), "\r\n")
     queue = peer.expect(1, DeclareOk).queue
     assert queue is not None
     assert queue.startswith("amq.gen-")
 
 
-def test_a_reserved_name_is_reserved_with_line_ends_too(peer: Peer) -> None:
+def test_reserved_name_is_reserved_with_line_ends_too(peer: Peer) -> None:
     say_with(peer, Declare(queue="x" * 9), "\namq.mine")
     assert peer.refused(1) == (403, "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'")
 
 
-def test_a_routing_key_keeps_its_line_ends(peer: Peer, name: str) -> None:
+def test_routing_key_keeps_its_line_ends(peer: Peer, name: str) -> None:
     peer.ask(1, Declare(queue=name, exclusive=True), DeclareOk)
     peer.say(publish_frames(1, "", f"{name}\n", b"to nobody") + publish_frames(1, "", name, b"1"))
     eventually(lambda: messages(peer, name) == 1, "only the second is there")

@@ -29,7 +29,7 @@ def publish(channel: BlockingChannel, queue: str, *priorities: int) -> None:
         channel.basic_publish("", queue, f"{priority}{chr(97 + at)}".encode(), of(priority))
 
 
-def test_the_highest_comes_first_and_equals_in_order(channel: BlockingChannel, queue: str) -> None:
+def test_highest_comes_first_and_equals_in_order(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, 1, 5, 0, 5, 3, 1)
     channel.basic_publish("", queue, b"none")
     assert take_all(channel, queue) == [b"5b", b"5d", b"3e", b"1a", b"1f", b"0c", b"none"]
@@ -61,13 +61,13 @@ def test_what_is_given_back_returns_to_its_place(channel: BlockingChannel, queue
     assert take_all(channel, queue) == [b"5d", b"2a", b"2b", b"1c"]
 
 
-def test_a_consumer_gets_them_by_priority_as_well(channel: BlockingChannel, queue: str) -> None:
+def test_consumer_gets_them_by_priority_as_well(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, 0, 5, 1, 4, 2, 3)
     taker = Taker(channel, queue, auto_ack=True)
     assert taker.wait_for(6) == [b"5b", b"4d", b"3f", b"2e", b"1c", b"0a"]
 
 
-def test_a_full_ring_drops_what_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
+def test_full_ring_drops_what_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": 5, "x-max-length": 2})
     channel.confirm_delivery()
     publish(channel, name, 1, 5, 3)
@@ -86,7 +86,7 @@ def test_messages_with_priorities_expire_each_in_its_line(channel: BlockingChann
 
 
 @pytest.mark.parametrize("value", [-1, 256, "5"])
-def test_a_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
+def test_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
     with pytest.raises(ChannelClosedByBroker) as caught:
         channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": value})
     assert caught.value.reply_code == 406
@@ -95,7 +95,7 @@ def test_a_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name
 # Consumers
 
 
-def test_a_consumer_with_a_higher_priority_gets_everything_as_long_as_it_has_room(
+def test_consumer_with_a_higher_priority_gets_everything_as_long_as_it_has_room(
     connection: pika.BlockingConnection, name: str
 ) -> None:
     low, high = connection.channel(), connection.channel()
@@ -110,7 +110,7 @@ def test_a_consumer_with_a_higher_priority_gets_everything_as_long_as_it_has_roo
     assert (first.bodies, second.bodies) == ([b"0", b"1"], [b"2", b"3", b"4"])
 
 
-def test_a_negative_priority_comes_last_and_equals_take_turns(connection: pika.BlockingConnection, name: str) -> None:
+def test_negative_priority_comes_last_and_equals_take_turns(connection: pika.BlockingConnection, name: str) -> None:
     channel = connection.channel()
     channel.queue_declare(name, exclusive=True)
     last = Taker(connection.channel(), name, arguments={"x-priority": -1})
@@ -124,7 +124,7 @@ def test_a_negative_priority_comes_last_and_equals_take_turns(connection: pika.B
 
 
 @pytest.mark.parametrize("value", ["high", True])
-def test_a_consumers_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
+def test_consumers_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
     channel.queue_declare(name, exclusive=True)
     with pytest.raises(ChannelClosedByBroker) as caught:
         channel.basic_consume(name, lambda *_: None, arguments={"x-priority": value})
@@ -149,7 +149,7 @@ def test_only_one_consumer_is_active_and_the_next_follows_when_it_is_cancelled(
     assert third.wait_for(1) == [b"5"]
 
 
-def test_an_active_consumer_without_room_is_waited_for(connection: pika.BlockingConnection, name: str) -> None:
+def test_active_consumer_without_room_is_waited_for(connection: pika.BlockingConnection, name: str) -> None:
     channel = connection.channel()
     channel.queue_declare(name, exclusive=True, arguments={"x-single-active-consumer": True})
     busy = connection.channel()

@@ -64,20 +64,20 @@ def missing(name: str) -> tuple[int, str]:
         lambda name: Delete(queue=name, if_unused=True),
     ],
 )
-def test_an_exclusive_queue_is_locked_for_other_connections(peer: Peer, other: Peer, name: str, method: Any) -> None:
+def test_exclusive_queue_is_locked_for_other_connections(peer: Peer, other: Peer, name: str, method: Any) -> None:
     peer.declare(name)
     assert answer(other, method(name)) == (405, LOCKED.format(name))
     assert counts(peer, name) == (0, 0)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_a_queue_cannot_become_exclusive_nor_cease_to_be(peer: Peer, name: str, exclusive: bool) -> None:
+def test_queue_cannot_become_exclusive_nor_cease_to_be(peer: Peer, name: str, exclusive: bool) -> None:
     peer.ask(1, Declare(queue=name, exclusive=exclusive), DeclareOk)
     assert answer(peer, Declare(queue=name, exclusive=not exclusive)) == (405, LOCKED.format(name))
     peer.ask(1, Delete(queue=name), DeleteOk)
 
 
-def test_an_exclusive_queue_keeps_its_bindings_and_has_no_others_to_lose(peer: Peer, other: Peer, name: str) -> None:
+def test_exclusive_queue_keeps_its_bindings_and_has_no_others_to_lose(peer: Peer, other: Peer, name: str) -> None:
     peer.declare(name)
     peer.ask(1, Bind(queue=name, exchange="amq.direct", routing_key=name), commands.Queue.BindOk)
     assert answer(other, Unbind(queue=name, exchange="amq.direct", routing_key=name)) == (405, LOCKED.format(name))
@@ -91,7 +91,7 @@ def test_others_may_publish_to_an_exclusive_queue(peer: Peer, other: Peer, name:
     assert peer.ask(1, Get(queue=name, no_ack=True), commands.Basic.GetOk).routing_key == name
 
 
-def test_an_exclusive_queue_ends_with_its_connection_and_not_with_its_channel(at: tuple[str, int], name: str) -> None:
+def test_exclusive_queue_ends_with_its_connection_and_not_with_its_channel(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as owner, open_peer(at) as other:
         owner.declare(name)
         owner.ask(1, commands.Channel.Close(200, "", 0, 0), commands.Channel.CloseOk)
@@ -109,7 +109,7 @@ def test_what_ends_with_its_connection_is_not_durable(peer: Peer, name: str) -> 
 # Auto-delete
 
 
-def test_an_auto_delete_queue_goes_with_its_last_consumer(peer: Peer, name: str) -> None:
+def test_auto_delete_queue_goes_with_its_last_consumer(peer: Peer, name: str) -> None:
     peer.ask(1, Declare(queue=name, auto_delete=True), DeclareOk)
     for tag in ("a", "b"):
         peer.ask(1, Consume(queue=name, consumer_tag=tag), commands.Basic.ConsumeOk)
@@ -119,7 +119,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(peer: Peer, name: str)
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_an_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(peer: Peer, name: str) -> None:
+def test_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(peer: Peer, name: str) -> None:
     peer.ask(1, Declare(queue=name, auto_delete=True), DeclareOk)
     peer.channel(2)
     peer.ask(2, Consume(queue=name, consumer_tag="a"), commands.Basic.ConsumeOk)
@@ -127,7 +127,7 @@ def test_an_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(peer: P
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_an_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], name: str) -> None:
+def test_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as owner, open_peer(at) as other:
         owner.ask(1, Declare(queue=name, auto_delete=True), DeclareOk)
         owner.ask(1, Get(queue=name), commands.Basic.GetEmpty)
@@ -139,7 +139,7 @@ def test_an_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], na
 # Names
 
 
-def test_the_broker_makes_names_that_nobody_else_may_declare(peer: Peer) -> None:
+def test_broker_makes_names_that_nobody_else_may_declare(peer: Peer) -> None:
     names = {peer.declare("") for _ in range(3)}
     assert len(names) == 3
     for name in names:
@@ -170,7 +170,7 @@ def test_line_ends_are_left_out_of_a_declared_name(peer: Peer, name: str) -> Non
     assert peer.ask(1, Declare(queue=name, passive=True), DeclareOk).queue == name
 
 
-def test_a_name_has_up_to_255_octets(peer: Peer) -> None:
+def test_name_has_up_to_255_octets(peer: Peer) -> None:
     name = some_name("long") + "n" * 242
     assert len(name) == 255
     assert peer.declare(name) == name
@@ -189,11 +189,11 @@ def test_a_name_has_up_to_255_octets(peer: Peer) -> None:
     ],
     ids=lambda method: method.name,
 )
-def test_an_empty_name_means_nothing_where_no_queue_was_declared(peer: Peer, method: base.Frame) -> None:
+def test_empty_name_means_nothing_where_no_queue_was_declared(peer: Peer, method: base.Frame) -> None:
     assert answer(peer, method) == NONE_DECLARED
 
 
-def test_an_empty_name_is_the_queue_declared_last_on_the_channel(peer: Peer, name: str) -> None:
+def test_empty_name_is_the_queue_declared_last_on_the_channel(peer: Peer, name: str) -> None:
     peer.declare(some_name("earlier"))
     peer.declare(name)
     peer.ask(1, Bind(queue="", exchange="amq.direct", routing_key=""), commands.Queue.BindOk)
@@ -212,14 +212,14 @@ def test_an_empty_name_is_the_queue_declared_last_on_the_channel(peer: Peer, nam
     assert answer(peer, Get(queue="")) == missing(name)
 
 
-def test_a_passive_declaration_counts_as_one(peer: Peer, name: str) -> None:
+def test_passive_declaration_counts_as_one(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.channel(2)
     peer.ask(2, Declare(queue=name, passive=True), DeclareOk)
     peer.ask(2, Purge(queue=""), commands.Queue.PurgeOk)
 
 
-def test_a_passive_declaration_of_nothing_finds_nothing(peer: Peer) -> None:
+def test_passive_declaration_of_nothing_finds_nothing(peer: Peer) -> None:
     peer.declare()
     assert answer(peer, Declare(queue="", passive=True)) == missing("")
     assert answer(peer, Declare(queue="nobody", passive=True, nowait=True)) == missing("nobody")
@@ -233,7 +233,7 @@ def test_deleting_what_is_not_there_is_answered(peer: Peer) -> None:
         assert peer.ask(1, Delete(queue="nobody", **how), DeleteOk).message_count == 0
 
 
-def test_a_queue_in_use_is_not_deleted_if_unused(peer: Peer, name: str) -> None:
+def test_queue_in_use_is_not_deleted_if_unused(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.ask(1, Consume(queue=name, consumer_tag="c"), commands.Basic.ConsumeOk)
     assert answer(peer, Delete(queue=name, if_unused=True)) == (
@@ -243,7 +243,7 @@ def test_a_queue_in_use_is_not_deleted_if_unused(peer: Peer, name: str) -> None:
     peer.ask(1, Delete(queue=name, if_unused=True), DeleteOk)
 
 
-def test_a_queue_with_messages_is_not_deleted_if_empty(peer: Peer, name: str) -> None:
+def test_queue_with_messages_is_not_deleted_if_empty(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.say(publish_frames(1, "", name, b"x"))
     assert answer(peer, Delete(queue=name, if_empty=True)) == (

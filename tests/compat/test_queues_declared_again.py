@@ -28,7 +28,7 @@ from tests.support.raw_client import Peer
         ),
     ],
 )
-def test_a_queue_is_what_it_was_declared_as(
+def test_queue_is_what_it_was_declared_as(
     peer: Peer, name: str, first: dict[str, bool], second: dict[str, bool], said: str
 ) -> None:
     peer.ask(1, Declare(queue=name, **first), DeclareOk)
@@ -53,7 +53,7 @@ def test_a_queue_is_what_it_was_declared_as(
         ("x-queue-mode", "lazy", "default", "longstr"),
     ],
 )
-def test_an_argument_is_what_it_was(peer: Peer, name: str, argument: str, one: Any, two: Any, kind: str) -> None:
+def test_argument_is_what_it_was(peer: Peer, name: str, argument: str, one: Any, two: Any, kind: str) -> None:
     def differs(given: dict[str, Any], said: str) -> None:
         assert answer(peer, Declare(queue=name, exclusive=True, arguments=given)) == (
             406,
@@ -70,7 +70,7 @@ def test_an_argument_is_what_it_was(peer: Peer, name: str, argument: str, one: A
 
 
 @pytest.mark.parametrize("again", [5.0, "5", True])
-def test_a_number_of_another_type_is_another_value(peer: Peer, name: str, again: Any) -> None:
+def test_number_of_another_type_is_another_value(peer: Peer, name: str, again: Any) -> None:
     peer.declare(name, **{"x-max-length": 5})
     refused = answer(peer, Declare(queue=name, exclusive=True, arguments={"x-max-length": again}))
     assert isinstance(refused, tuple)
@@ -83,7 +83,7 @@ def test_arguments_that_mean_nothing_are_taken_and_not_compared(peer: Peer, name
     peer.declare(name)
 
 
-def test_a_queue_without_a_type_is_a_classic_one(peer: Peer, name: str) -> None:
+def test_queue_without_a_type_is_a_classic_one(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.declare(name, **{"x-queue-type": "classic"})
 
@@ -108,7 +108,7 @@ def test_a_queue_without_a_type_is_a_classic_one(peer: Peer, name: str) -> None:
         ("x-dead-letter-routing-key", "key"),
     ],
 )
-def test_an_argument_that_cannot_be_meant_is_406_and_nothing_is_created(
+def test_argument_that_cannot_be_meant_is_406_and_nothing_is_created(
     peer: Peer, name: str, argument: str, value: Any
 ) -> None:
     refused = answer(peer, Declare(queue=name, arguments={argument: value}))

@@ -42,7 +42,7 @@ def fail(channel: BlockingChannel, queue: str) -> tuple[int, bool]:
     return (properties.headers or {}).get("x-delivery-count", 0), bool(method.redelivered)
 
 
-def test_a_message_that_comes_back_too_often_dies(channel: BlockingChannel, queue: str) -> None:
+def test_message_that_comes_back_too_often_dies(channel: BlockingChannel, queue: str) -> None:
     channel.basic_publish("", queue, b"poison", pika.BasicProperties(headers={"own": "kept"}))
     assert [fail(channel, queue) for _ in range(3)] == [(0, False), (1, True), (2, True)]
     properties, _, body = take(channel, f"{queue}-dead")
@@ -54,7 +54,7 @@ def test_a_message_that_comes_back_too_often_dies(channel: BlockingChannel, queu
     eventually(lambda: depth(channel, queue) == 0, "nothing is left")
 
 
-def test_a_lost_channel_counts_as_well(connection: pika.BlockingConnection, queue: str) -> None:
+def test_lost_channel_counts_as_well(connection: pika.BlockingConnection, queue: str) -> None:
     channel = connection.channel()
     channel.basic_publish("", queue, b"poison")
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_arguments_that_a_quorum_queue_cannot_have_are_406(
     assert caught.value.reply_code == 406
 
 
-def test_a_classic_queue_gives_back_without_end(channel: BlockingChannel, name: str) -> None:
+def test_classic_queue_gives_back_without_end(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.basic_publish("", name, b"again")
     assert [fail(channel, name) for _ in range(5)] == [(0, False)] + [(0, True)] * 4

@@ -61,7 +61,7 @@ def mandatory(peer: Peer, key: str, body: bytes) -> None:
     peer.say(publish[:bits] + b"\x01" + publish[bits + 1 :])
 
 
-def test_an_answer_comes_straight_to_the_channel_that_asked(peer: Peer, other: Peer, name: str) -> None:
+def test_answer_comes_straight_to_the_channel_that_asked(peer: Peer, other: Peer, name: str) -> None:
     address = requested(peer, other, name)
     assert address.startswith(REPLY_TO + ".")
     for body in (b"answer", b"", bytes(300_000)):
@@ -73,7 +73,7 @@ def test_an_answer_comes_straight_to_the_channel_that_asked(peer: Peer, other: P
         assert (properties.correlation_id, received) == ("7", body)
 
 
-def test_the_same_channel_has_one_address_and_others_have_others(at: tuple[str, int], name: str) -> None:
+def test_same_channel_has_one_address_and_others_have_others(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as asker, open_peer(at) as answerer, open_peer(at) as third:
         first = requested(asker, answerer, name)
         asker.say(publish_frames(1, "", name, b"question", {"reply_to": REPLY_TO}))
@@ -108,7 +108,7 @@ def test_replies_cannot_be_acknowledged(peer: Peer) -> None:
     assert peer.refused(1) == (406, "PRECONDITION_FAILED - reply consumer cannot acknowledge")
 
 
-def test_a_channel_has_one_reply_consumer_at_a_time(peer: Peer) -> None:
+def test_channel_has_one_reply_consumer_at_a_time(peer: Peer) -> None:
     ask_for_replies(peer, "first")
     peer.ask(1, commands.Basic.Cancel("first"), commands.Basic.CancelOk)
     ask_for_replies(peer, "second")
@@ -116,7 +116,7 @@ def test_a_channel_has_one_reply_consumer_at_a_time(peer: Peer) -> None:
     assert peer.refused(1) == (406, "PRECONDITION_FAILED - reply consumer already set")
 
 
-def test_a_consumer_tag_in_use_is_no_tag_for_replies(peer: Peer) -> None:
+def test_consumer_tag_in_use_is_no_tag_for_replies(peer: Peer) -> None:
     peer.ask(1, commands.Basic.Consume(queue=peer.declare(), consumer_tag="taken"), commands.Basic.ConsumeOk)
     peer.send(1, commands.Basic.Consume(queue=REPLY_TO, no_ack=True, consumer_tag="taken"))
     assert peer.refused(0) == (530, "NOT_ALLOWED - attempt to reuse consumer tag 'taken'")
@@ -134,7 +134,7 @@ def test_who_asks_for_a_direct_reply_must_consume_it_on_that_channel(peer: Peer,
 
 
 @pytest.mark.parametrize("how", ["cancel", "close", "vanish"])
-def test_an_answer_to_who_is_gone_comes_back_if_it_is_mandatory(at: tuple[str, int], how: str, name: str) -> None:
+def test_answer_to_who_is_gone_comes_back_if_it_is_mandatory(at: tuple[str, int], how: str, name: str) -> None:
     with open_peer(at) as asker, open_peer(at) as answerer:
         address = requested(asker, answerer, name)
         declare(answerer, address, passive=True)
@@ -153,7 +153,7 @@ def test_an_answer_to_who_is_gone_comes_back_if_it_is_mandatory(at: tuple[str, i
         assert answerer.refused(1) == (404, f"NOT_FOUND - no queue '{address}' in vhost '/'")
 
 
-def test_a_declaration_only_asks_whether_an_address_leads_anywhere(peer: Peer, other: Peer, name: str) -> None:
+def test_declaration_only_asks_whether_an_address_leads_anywhere(peer: Peer, other: Peer, name: str) -> None:
     address = requested(peer, other, name)
     for declared in (REPLY_TO, address):
         for passive in (True, False):
@@ -178,7 +178,7 @@ def test_for_everything_else_there_is_no_such_queue(peer: Peer, method: commands
     assert peer.refused(1) == (404, f"NOT_FOUND - no queue '{REPLY_TO}' in vhost '/'")
 
 
-def test_an_address_is_reached_through_the_default_exchange_only(peer: Peer, other: Peer, name: str) -> None:
+def test_address_is_reached_through_the_default_exchange_only(peer: Peer, other: Peer, name: str) -> None:
     address = requested(peer, other, name)
     other.say(publish_frames(1, "amq.direct", address, b"lost"))
     other.say(publish_frames(1, "", address, b"found"))
@@ -186,7 +186,7 @@ def test_an_address_is_reached_through_the_default_exchange_only(peer: Peer, oth
     assert content(peer)[1] == b"found"
 
 
-def test_a_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
+def test_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
     address = requested(peer, other, name)
     mandatory(other, address, b"answer")
     peer.expect(1, commands.Basic.Deliver)
@@ -197,7 +197,7 @@ def test_a_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer
         other.expect(1, commands.Basic.Return)
 
 
-def test_an_asker_that_does_not_read_holds_nobody_back(at: tuple[str, int], name: str, ours: bool) -> None:
+def test_asker_that_does_not_read_holds_nobody_back(at: tuple[str, int], name: str, ours: bool) -> None:
     """What its connection does not take waits for it, within a capacity; then answers are refused."""
     if not ours:
         pytest.skip("RabbitMQ writes on, bounded by nothing but its memory")

@@ -36,19 +36,19 @@ def test_what_is_explained_and_does_not_differ_is_told() -> None:
     assert stale(OURS, differences(OURS, THEIRS, EXPLAINED), EXPLAINED) == [("suite", "same")]
 
 
-def test_the_worst_that_is_said_of_a_test_counts(tmp_path: Path) -> None:
+def test_worst_that_is_said_of_a_test_counts(tmp_path: Path) -> None:
     file = tmp_path / "said.jsonl"
     said = [{"test": "t", "outcome": "passed"}, {"test": "t", "outcome": "failed", "why": "its end"}]
     file.write_text("".join(f"{json.dumps(line)}\n" for line in said))
     assert read("suite", "ours", file) == [outcome("ours", "t", "failed", "its end")]
 
 
-def test_the_table_counts_each_suite_on_each_broker() -> None:
+def test_table_counts_each_suite_on_each_broker() -> None:
     shown = table({"suite": "A suite"}, {"ours": OURS, "theirs": THEIRS}, differences(OURS, THEIRS, {})).splitlines()
     assert shown[1].split() == ["A", "suite", "1", "2", "0", "3", "0", "0", "2"]
 
 
-def test_the_page_says_how_many_passed_of_those_that_ran() -> None:
+def test_page_says_how_many_passed_of_those_that_ran() -> None:
     found = {"ours": [*OURS, outcome("ours", "absent", "skipped")], "theirs": THEIRS}
     assert page({"suite": "A suite"}, found, differences(OURS, THEIRS, {})).splitlines() == [
         "| suite | ours | theirs | differ |",

@@ -123,7 +123,7 @@ def test_each_of_several_queues_has_its_share_of_one_channel(peer: Peer, prefetc
     assert min(counts) >= 6, f"of 30 deliveries {counts}"
 
 
-def test_a_global_prefetch_also_holds_consumers_without_acknowledgements(peer: Peer) -> None:
+def test_global_prefetch_also_holds_consumers_without_acknowledgements(peer: Peer) -> None:
     acknowledged, held = peer.declare(), peer.declare()
     peer.ask(1, commands.Basic.Qos(prefetch_count=1, global_=True), commands.Basic.QosOk)
     peer.say(publish_frames(1, "", acknowledged, b"a"))

@@ -42,7 +42,7 @@ def url(broker: PenstockBroker) -> str:
     return f"amqp://guest:guest@127.0.0.1:{broker.port}/"
 
 
-def test_a_suite_finds_a_connection_by_its_port_and_closes_it(
+def test_suite_finds_a_connection_by_its_port_and_closes_it(
     controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
 ) -> None:
     parameters = pika.URLParameters(url(controlled))
@@ -55,7 +55,7 @@ def test_a_suite_finds_a_connection_by_its_port_and_closes_it(
         connection.process_data_events(10)
 
 
-def test_a_suite_stops_and_starts_the_broker_which_stays_at_its_port(
+def test_suite_stops_and_starts_the_broker_which_stays_at_its_port(
     controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
 ) -> None:
     with Connection(url(controlled)) as connection:
@@ -65,7 +65,7 @@ def test_a_suite_stops_and_starts_the_broker_which_stays_at_its_port(
         connection.channel().queue_delete("outlives")
 
 
-def test_an_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
+def test_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
     controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
 ) -> None:
     assert ask(asked, "make", "set-resource-alarm", "SOURCE=disk").returncode == 0
@@ -96,7 +96,7 @@ def test_what_penstock_has_not_is_refused_with_a_sentence(asked: tuple[Path, dic
     assert (done.returncode, done.stderr) == (64, "Penstock has nothing that does what `rabbitmqctl trace_on` does.\n")
 
 
-def test_a_substitution_changes_all_places_and_nothing_where_they_are_not_as_known(tmp_path: Path) -> None:
+def test_substitution_changes_all_places_and_nothing_where_they_are_not_as_known(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("5672 and 5672")
     substitute(tmp_path, (Substitution("a", "5672", "port", 2),))
     assert (tmp_path / "a").read_text() == "port and port"
@@ -127,6 +127,6 @@ def test_gos_tests_count_once_whatever_parts_they_have() -> None:
     ]
 
 
-def test_a_package_of_go_that_fails_without_a_test_of_its_own_is_a_failure() -> None:
+def test_package_of_go_that_fails_without_a_test_of_its_own_is_a_failure() -> None:
     found = list(golang.outcomes(events({"Action": "pass", "Test": "TestA"}, {"Action": "fail"})))
     assert [(one["test"], one["outcome"]) for one in found] == [("TestA", "passed"), ("the whole package", "failed")]

@@ -19,7 +19,7 @@ def lasting(ms: int | str, **more: int) -> pika.BasicProperties:
     return pika.BasicProperties(expiration=str(ms), **more)
 
 
-def test_a_message_expires_by_its_own_time_and_the_others_stay(channel: BlockingChannel, name: str) -> None:
+def test_message_expires_by_its_own_time_and_the_others_stay(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     channel.basic_publish("", name, b"short", lasting(50))
@@ -28,7 +28,7 @@ def test_a_message_expires_by_its_own_time_and_the_others_stay(channel: Blocking
     assert take_all(channel, name) == [b"stays"]
 
 
-def test_a_message_that_is_due_behind_another_is_not_delivered(channel: BlockingChannel, name: str, ours: bool) -> None:
+def test_message_that_is_due_behind_another_is_not_delivered(channel: BlockingChannel, name: str, ours: bool) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     channel.basic_publish("", name, b"head")
@@ -41,7 +41,7 @@ def test_a_message_that_is_due_behind_another_is_not_delivered(channel: Blocking
     assert take_all(channel, name) == [b"head", b"tail"]
 
 
-def test_the_shorter_of_the_two_times_counts(channel: BlockingChannel, name: str) -> None:
+def test_shorter_of_the_two_times_counts(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"x-message-ttl": 60_000})
     channel.confirm_delivery()
     channel.basic_publish("", name, b"own", lasting(30))
@@ -64,7 +64,7 @@ def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_ba
     assert take_all(channel, name) == []
 
 
-def test_a_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(channel: BlockingChannel, name: str) -> None:
+def test_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     channel.basic_publish("", name, b"nobody", lasting(0))
@@ -74,7 +74,7 @@ def test_a_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(channel
     assert taker.wait_for(1) == [b"somebody"]
 
 
-def test_a_queue_with_a_time_of_nothing_delivers_to_who_waits(channel: BlockingChannel, name: str) -> None:
+def test_queue_with_a_time_of_nothing_delivers_to_who_waits(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"x-message-ttl": 0})
     channel.confirm_delivery()
     channel.basic_publish("", name, b"nobody")
@@ -85,9 +85,7 @@ def test_a_queue_with_a_time_of_nothing_delivers_to_who_waits(channel: BlockingC
 
 
 @pytest.mark.parametrize("expiration", ["-1", "1.5", "abc", "", "5s", " 5", "99999999999999999999999"])
-def test_an_expiration_that_is_no_number_closes_the_channel(
-    channel: BlockingChannel, name: str, expiration: str
-) -> None:
+def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChannel, name: str, expiration: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     with pytest.raises(ChannelClosedByBroker) as caught:
@@ -97,7 +95,7 @@ def test_an_expiration_that_is_no_number_closes_the_channel(
     assert depth(channel.connection.channel(), name) == 0
 
 
-def test_a_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(f"{name}-dead", exclusive=True)
     channel.queue_declare(
         name,
@@ -129,7 +127,7 @@ def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
     assert take_all(channel, name) == [b"stays"]
 
 
-def test_a_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -> None:
+def test_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, arguments={"x-expires": 200})
     channel.basic_publish("", name, b"x")
 
@@ -145,7 +143,7 @@ def test_a_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -
     eventually(gone, "it is gone")
 
 
-def test_a_queue_that_is_consumed_from_does_not_expire(channel: BlockingChannel, name: str) -> None:
+def test_queue_that_is_consumed_from_does_not_expire(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, arguments={"x-expires": 1000})
     taker = Taker(channel, name, auto_ack=True)
     began = time.monotonic()

@@ -43,7 +43,7 @@ def consumed(url: str, queue: str, count: int, found: list[bytes]) -> None:
 
 @pytest.mark.clients
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_that_is_held_again_and_again_loses_and_doubles_nothing(url: str, client: str):
+def test_client_that_is_held_again_and_again_loses_and_doubles_nothing(url: str, client: str):
     _columns, lines = data.read()
     told: list[tuple[int, int]] = []
     found: list[bytes] = []

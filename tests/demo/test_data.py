@@ -3,7 +3,7 @@
 from demo import data
 
 
-def test_the_data_set_holds_every_flight_that_it_is_known_for():
+def test_data_set_holds_every_flight_that_it_is_known_for():
     columns, lines = data.read()
     assert len(lines) == data.FLIGHTS
     assert columns[:3] == ["year", "month", "day"]
@@ -16,7 +16,7 @@ def test_every_flight_is_in_exactly_one_share():
     assert sorted(line for share in shares for line in share) == sorted(lines[:1_003])
 
 
-def test_the_totals_of_a_few_thousand_flights_are_those_of_pandas():
+def test_totals_of_a_few_thousand_flights_are_those_of_pandas():
     import pandas
 
     columns, lines = data.read()

@@ -14,7 +14,7 @@ STORY = Story([(1020.0, 800_000), (1021.5, 700_000)], [Span(1020.0, 1021.5)], {"
 SCENE = Scene("Flights through a queue", SAMPLES, STORY, 1000.0, 1030.0, 2**20, 800_000, 700_000)
 
 
-def test_an_svg_names_every_mark_and_every_producer(tmp_path: Path):
+def test_svg_names_every_mark_and_every_producer(tmp_path: Path):
     path = tmp_path / "depth.svg"
     draw(SCENE, path)
     text = path.read_text()
@@ -23,19 +23,19 @@ def test_an_svg_names_every_mark_and_every_producer(tmp_path: Path):
         assert words in text
 
 
-def test_a_png_is_a_png(tmp_path: Path):
+def test_png_is_a_png(tmp_path: Path):
     path = tmp_path / "depth.png"
     draw(SCENE, path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_depth_at_a_crossing_is_drawn_between_the_samples():
+def test_depth_at_a_crossing_is_drawn_between_the_samples():
     points = depth(SCENE)
     assert [at for at, _ in points] == sorted(at for at, _ in points)
     assert (20.0, pytest.approx(800_000 / 2**20)) in points
 
 
-def test_a_sample_stays_on_the_side_of_a_crossing_that_the_broker_said_it_was_on():
+def test_sample_stays_on_the_side_of_a_crossing_that_the_broker_said_it_was_on():
     late = Sample(1021.6, 90, 900_000, False, 1, crossings=1)  # taken before the gate opened, answered after
     scene = Scene("", [late], STORY, 1000.0, 1030.0, 2**20, 800_000, 700_000)
     assert [at for at, _ in depth(scene)] == [20.0, 21.5, 21.5]
@@ -48,7 +48,7 @@ def test_what_is_drawn_larger_is_where_the_gate_moved_most():
     assert last >= 21.5
 
 
-def test_a_run_without_samples_or_blocks_is_still_a_picture(tmp_path: Path):
+def test_run_without_samples_or_blocks_is_still_a_picture(tmp_path: Path):
     path = tmp_path / "depth.svg"
     draw(Scene("Nothing", [], Story(), 1000.0, 1004.0, 2**20, 800_000, 700_000), path)
     assert "capacity 1.00" in path.read_text()

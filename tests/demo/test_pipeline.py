@@ -16,14 +16,14 @@ Logical Plan: ...
 """
 
 
-def test_the_deepest_cause_is_what_is_told():
+def test_deepest_cause_is_what_is_told():
     expected = "org.apache.spark.SparkRuntimeException: [MALFORMED_CSV_RECORD] Malformed CSV record: garbage"
     assert cause(TOLD) == expected
 
 
-def test_a_failure_without_causes_is_told_by_its_first_line():
+def test_failure_without_causes_is_told_by_its_first_line():
     assert cause("\npenstock: no queue 'flights'\nmore\n") == "penstock: no queue 'flights'"
 
 
-def test_a_failure_without_words_is_still_a_sentence():
+def test_failure_without_words_is_still_a_sentence():
     assert cause("") == "no reason was given"

@@ -34,7 +34,7 @@ def test_totals_that_agree_leave_nothing_to_complain_about():
     assert verdict(GOOD, 3)[0].startswith("Check      the totals of all 1 groups")
 
 
-def test_a_lost_flight_is_told_loudly_with_its_carrier_and_hour():
+def test_lost_flight_is_told_loudly_with_its_carrier_and_hour():
     lost = run_of(Totals(2, 1, 20, 10, 66))
     first, *sentences = verdict(lost, 3)
     assert first == "CHECK FAILED"
@@ -43,11 +43,11 @@ def test_a_lost_flight_is_told_loudly_with_its_carrier_and_hour():
     assert (lost.lost, lost.doubled) == (1, 0)
 
 
-def test_a_checksum_that_differs_alone_is_enough_to_fail():
+def test_checksum_that_differs_alone_is_enough_to_fail():
     assert len(complaints(run_of(Totals(3, 1, 20, 10, 98)), 3)) == 1
 
 
-def test_a_group_that_only_one_side_knows_is_a_difference():
+def test_group_that_only_one_side_knows_is_a_difference():
     strange = replace(GOOD, found={**GOOD.found, ("XX", 9): Totals()})
     assert complaints(strange, 3) == [f"XX at 09:00: the source has nothing, Spark {Totals()}"]
 
@@ -56,7 +56,7 @@ def test_flights_that_were_never_sent_are_a_complaint():
     assert complaints(GOOD, 4) == ["3 flights were sent where 4 were due"]
 
 
-def test_the_figures_tell_losses_depth_blocks_and_pace():
+def test_figures_tell_losses_depth_blocks_and_pace():
     text = "\n".join(figures(GOOD))
     assert "3 sent, 3 processed, 0 lost, 0 doubled" in text
     assert "highest depth 990 of 1,000 bytes (99.0%; 3 messages)" in text
@@ -67,7 +67,7 @@ def test_the_figures_tell_losses_depth_blocks_and_pace():
     assert "1.5 s (15%)" in row
 
 
-def test_a_producer_that_came_back_is_one_line_of_the_ledger():
+def test_producer_that_came_back_is_one_line_of_the_ledger():
     view = {"gate": {"producers": [BLOCK], "departed": [BLOCK]}}
     assert ledger(view) == {"pika": {"times": 6, "total_s": 3.0, "withheld": 40, "held": 14}}
 

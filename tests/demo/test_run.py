@@ -16,7 +16,7 @@ DEMO = (sys.executable, "-m", "demo")
 
 
 @pytest.mark.spark
-def test_a_small_run_loses_nothing_and_leaves_a_picture(tmp_path: Path):
+def test_small_run_loses_nothing_and_leaves_a_picture(tmp_path: Path):
     output = tmp_path / "demo"
     words = ["--flights", "3000", "--capacity", str(256 * 1024), "--per-trigger", "400", "--output", str(output)]
     done = subprocess.run([*DEMO, *words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -28,7 +28,7 @@ def test_a_small_run_loses_nothing_and_leaves_a_picture(tmp_path: Path):
 
 
 @pytest.mark.spark
-def test_an_interrupted_run_ends_everything_and_says_so(tmp_path: Path):
+def test_interrupted_run_ends_everything_and_says_so(tmp_path: Path):
     output = tmp_path / "demo"
     with subprocess.Popen(
         [*DEMO, "--output", str(output)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -56,7 +56,7 @@ def processes_about(output: Path) -> list[str]:
     return found
 
 
-def test_a_folder_with_something_else_in_it_is_not_emptied(tmp_path: Path):
+def test_folder_with_something_else_in_it_is_not_emptied(tmp_path: Path):
     (tmp_path / "thesis.txt").write_text("all of it")
     with pytest.raises(DemoError, match="holds something else"):
         empty(tmp_path)
@@ -70,7 +70,7 @@ def test_what_an_earlier_run_has_left_is_removed(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path):
+def test_process_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path):
     with Children(tmp_path) as children:
         child = children.start("broker", "penstock", "serve", "--listen", "nowhere")
         with pytest.raises(DemoError, match=r"broker failed: penstock: --listen nowhere is not HOST:PORT.*broker\.log"):

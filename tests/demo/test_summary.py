@@ -13,19 +13,19 @@ GROUPS = [
 ]
 
 
-def test_a_summary_leaves_cancelled_flights_out_of_the_mean():
+def test_summary_leaves_cancelled_flights_out_of_the_mean():
     summary = summarised(7, GROUPS)
     assert (summary["flights"], summary["cancelled"]) == (8, 2)
     assert summary["mean_delay"] == pytest.approx(100 / 6, abs=0.01)
     assert summary["latest"] == {"carrier": "AA", "hour": 17, "mean_delay": 30.0}
 
 
-def test_a_summary_reads_as_a_line():
+def test_summary_reads_as_a_line():
     line = in_words(json.dumps(summarised(7, GROUPS)).encode())
     expected = "batch   7:      8 flights,    2 cancelled,  16.7 min late on average; latest: AA at 17:00, 30 min"
     assert line == expected
 
 
-def test_a_batch_in_which_nothing_departed_has_no_mean():
+def test_batch_in_which_nothing_departed_has_no_mean():
     line = in_words(json.dumps(summarised(0, GROUPS[2:])).encode())
     assert line == "batch   0:      1 flights,    1 cancelled"

@@ -14,7 +14,7 @@ something else
 """.splitlines()  # noqa: E501
 
 
-def test_the_log_tells_crossings_closed_times_and_who_was_blocked():
+def test_log_tells_crossings_closed_times_and_who_was_blocked():
     begun = story(LOG, "flights", 0.0).crossings[0][0]
     told = story(LOG, "flights", begun + 10)
     assert [(at - begun, octets) for at, octets in told.crossings] == [(0, 3355746), (0.75, 1645528), (1.5, 3355500)]
@@ -26,5 +26,5 @@ def test_another_queues_crossings_are_passed_over():
     assert story(LOG, "flight", 0.0).crossings == []
 
 
-def test_a_name_without_a_user_is_kept_whole():
+def test_name_without_a_user_is_kept_whole():
     assert user_of("someone") == "someone"

@@ -27,6 +27,6 @@ def test_what_a_queue_cannot_be_is_refused_in_a_sentence(arguments: dict[str, ob
     assert f"queue 'q': {said}" in str(caught.value)
 
 
-def test_a_stream_is_refused_with_what_to_use_instead() -> None:
+def test_stream_is_refused_with_what_to_use_instead() -> None:
     with pytest.raises(NotImplementedHere, match="a cursor reads a queue again and again"):
         read_features("q", {"x-queue-type": "stream"})

@@ -28,7 +28,7 @@ NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_an_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) -> None:
+def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) -> None:
     word = read_arguments("q", {name: 50})[ALIASES[name]]
     assert word.alias == name
     assert word.raw == 50

@@ -27,7 +27,7 @@ NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
 
 
 @pytest.mark.parametrize("value", ["50", b"50", 50.0, 50])
-def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None:
+def test_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None:
     assert read_arguments("q", {"qpid.max_count": value})["capacity-messages"].number == 50
 
 
@@ -37,7 +37,7 @@ def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None
         ({"overflowPolicy": "NONE"}, "would ignore its capacity"),
     ],
 )
-def test_a_policy_that_we_know_and_do_not_have_is_refused_with_the_reason(
+def test_policy_that_we_know_and_do_not_have_is_refused_with_the_reason(
     arguments: dict[str, object], part: str
 ) -> None:
     with pytest.raises(NotImplementedHere) as caught:

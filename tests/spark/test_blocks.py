@@ -53,7 +53,7 @@ def test_columns_sent_once_for_all_rows_are_repeated():
     assert block.batch.column("message_id").null_count == 100
 
 
-def test_the_schema_is_exactly_the_declared_one():
+def test_schema_is_exactly_the_declared_one():
     batch = decode(encode("q", [row(1)], constants=("priority", "timestamp"))).batch
     assert batch.schema.equals(arrow_schema(), check_metadata=True)
     assert [column.type for column in batch.columns] == arrow_schema().types
@@ -70,7 +70,7 @@ def test_values_are_not_copied():
 
 
 @pytest.mark.parametrize("cut", [0, 3, 8, 40, 300])
-def test_a_block_cut_short_is_refused(cut):
+def test_block_cut_short_is_refused(cut):
     with pytest.raises(BlockError, match="block"):
         decode(encode("q", [row(1)])[:cut])
 
@@ -102,7 +102,7 @@ def damaged(column, change):
         ("sequence", lambda column: {"all": "one"}),
     ],
 )
-def test_a_buffer_outside_the_block_or_too_short_is_refused(column, change):
+def test_buffer_outside_the_block_or_too_short_is_refused(column, change):
     with pytest.raises(BlockError, match="malformed"):
         decode(damaged(column, change))
 

@@ -39,7 +39,7 @@ def test_spark_is_told_to_run_the_python_of_the_virtual_environment(tmp_path: Pa
     assert chosen == ours == sys.executable
 
 
-def test_a_python_that_somebody_has_chosen_is_left_alone(tmp_path: Path) -> None:
+def test_python_that_somebody_has_chosen_is_left_alone(tmp_path: Path) -> None:
     path = folder_with_python3(tmp_path)
     assert told(SAYS, path, PYSPARK_PYTHON="/opt/python").split()[0] == "/opt/python"
     assert told(SAYS, path, PYSPARK_GATEWAY_PORT="1").split()[0] == "None", "spark-submit has its own settings"
@@ -49,7 +49,7 @@ def test_where_python3_is_that_of_the_environment_nothing_is_to_be_chosen() -> N
     assert told(SAYS, Path(sys.executable).parent).split()[0] == "None"
 
 
-def test_a_session_that_runs_another_python_is_warned_of(tmp_path: Path) -> None:
+def test_session_that_runs_another_python_is_warned_of(tmp_path: Path) -> None:
     said = told(WITH_SESSION, folder_with_python3(tmp_path))
     assert said == (
         f"None Spark runs python3 ({tmp_path}/python3), not {sys.executable}: import pyspark_penstock before the "

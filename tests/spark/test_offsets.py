@@ -7,11 +7,11 @@ from pyspark_penstock.errors import CursorError
 from pyspark_penstock.offsets import Range, advanced, ahead, filled, from_spark, key_of, lost, split, to_spark
 
 
-def test_the_text_of_an_offset_depends_on_positions_alone():
+def test_text_of_an_offset_depends_on_positions_alone():
     assert json.dumps(to_spark({"b": 2, "a": 1})) == json.dumps(to_spark({"a": 1, "b": 2}))
 
 
-def test_an_offset_survives_the_checkpoint():
+def test_offset_survives_the_checkpoint():
     positions = {"orders": 2**62, "audit": 0}
     assert from_spark(json.loads(json.dumps(to_spark(positions)))) == positions
 
@@ -20,7 +20,7 @@ def test_an_offset_survives_the_checkpoint():
     "foreign",
     [{}, {"v": 2, "q": {}}, {"v": 1}, {"v": 1, "q": {"orders": -1}}, {"v": 1, "q": {"orders": "7"}}, {"logOffset": 3}],
 )
-def test_an_offset_of_another_source_is_refused(foreign):
+def test_offset_of_another_source_is_refused(foreign):
     with pytest.raises(CursorError, match="checkpoint"):
         from_spark(foreign)
 
@@ -30,11 +30,11 @@ def test_with_several_servers_a_queue_has_one_key_on_each():
     assert key_of("orders", "a:1", 2) == "orders@a:1"
 
 
-def test_a_position_never_goes_backwards_and_a_removed_queue_keeps_its_key():
+def test_position_never_goes_backwards_and_a_removed_queue_keeps_its_key():
     assert advanced({"old": 5, "orders": 9}, {"orders": 7, "new": 1}) == {"old": 5, "orders": 9, "new": 1}
 
 
-def test_a_queue_subscribed_later_begins_where_its_cursor_stands():
+def test_queue_subscribed_later_begins_where_its_cursor_stands():
     assert filled({"orders": 9}, {"orders": 9, "audit": 40}) == {"orders": 9, "audit": 40}
 
 
@@ -42,7 +42,7 @@ def test_what_the_cursor_has_let_go_before_the_checkpoint_is_named():
     assert lost({"a": 3, "b": 5}, {"a": 8, "b": 5}) == [Range("a", 3, 8)]
 
 
-def test_a_checkpoint_beyond_the_queue_is_named():
+def test_checkpoint_beyond_the_queue_is_named():
     assert ahead({"a": 30, "b": 5, "gone": 9}, {"a": 8, "b": 5}) == [Range("a", 8, 30)]
 
 
@@ -50,7 +50,7 @@ def test_no_new_messages_make_no_partition():
     assert split({"a": 4}, {"a": 4}, 8, 100) == []
 
 
-def test_a_small_batch_is_one_partition_a_queue():
+def test_small_batch_is_one_partition_a_queue():
     assert split({"a": 0, "b": 10}, {"a": 40, "b": 11}, 1, 50_000) == [Range("a", 0, 40), Range("b", 10, 11)]
 
 
@@ -58,7 +58,7 @@ def test_partitions_hold_no_more_than_the_cap():
     assert split({"a": 0}, {"a": 250}, 1, 100) == [Range("a", 0, 83), Range("a", 83, 166), Range("a", 166, 250)]
 
 
-def test_the_wished_number_of_partitions_is_shared_out_by_size():
+def test_wished_number_of_partitions_is_shared_out_by_size():
     found = split({"a": 0, "b": 0}, {"a": 300, "b": 100}, 4, 10_000)
     assert [range_.key for range_ in found] == ["a", "a", "a", "b"]
 

@@ -9,7 +9,7 @@ from pyspark_penstock.parsing import Address
 LEAST = {"subscribe": "orders", "cursor": "app"}
 
 
-def test_the_smallest_source():
+def test_smallest_source():
     options = source_options(LEAST)
     assert options.queues == ("orders",)
     assert options.access.servers == (Address("127.0.0.1", 5672),)
@@ -76,7 +76,7 @@ def test_everything_given():
         ({"cursor": "c" * 256}, "must have 1 to 255 octets"),
     ],
 )
-def test_a_bad_source_option_is_refused_in_one_sentence(given, sentence):
+def test_bad_source_option_is_refused_in_one_sentence(given, sentence):
     with pytest.raises(OptionError, match="option") as refusal:
         source_options({**LEAST, **given})
     assert sentence in str(refusal.value)
@@ -84,13 +84,13 @@ def test_a_bad_source_option_is_refused_in_one_sentence(given, sentence):
 
 
 @pytest.mark.parametrize("missing", ["subscribe", "cursor"])
-def test_a_missing_option_is_named(missing):
+def test_missing_option_is_named(missing):
     given = {key: value for key, value in LEAST.items() if key != missing}
     with pytest.raises(OptionError, match=f"needs the option {missing}"):
         source_options(given)
 
 
-def test_a_password_is_never_shown():
+def test_password_is_never_shown():
     options = source_options({**LEAST, "password": "hunter2"})
     assert "hunter2" not in repr(options)
 
@@ -100,7 +100,7 @@ def test_options_travel_to_executors():
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_a_sink_to_a_queue():
+def test_sink_to_a_queue():
     options = sink_options({"queue": "out", "publishTimeout": "90s", "checkpointLocation": "/x", "queryName": "q"})
     assert (options.queue, options.exchange, options.timeout_ms, options.window) == ("out", None, 90_000, 1000)
 
@@ -117,7 +117,7 @@ def test_a_sink_to_a_queue():
         ({"queue": "a", "asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled is not supported"),
     ],
 )
-def test_a_bad_sink_option_is_refused_in_one_sentence(given, sentence):
+def test_bad_sink_option_is_refused_in_one_sentence(given, sentence):
     with pytest.raises(OptionError, match="option") as refusal:
         sink_options(given)
     assert sentence in str(refusal.value)

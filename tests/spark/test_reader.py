@@ -42,7 +42,7 @@ def numbered(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def test_a_fresh_query_reads_everything_in_order_and_settles_the_batch_before(broker, reader_of):
+def test_fresh_query_reads_everything_in_order_and_settles_the_batch_before(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(250))
     reader = reader_of(queue, maxOffsetsPerTrigger="100", fetchBlockRows="30")
@@ -60,7 +60,7 @@ def test_a_fresh_query_reads_everything_in_order_and_settles_the_batch_before(br
     assert broker.depth(queue) == 0
 
 
-def test_a_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, reader_of):
+def test_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(120))
     reader = reader_of(queue)
@@ -75,7 +75,7 @@ def test_a_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, re
     assert broker.depth(queue) == 40
 
 
-def test_a_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, reader_of):
+def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
@@ -105,7 +105,7 @@ def test_stopping_settles_nothing(broker, reader_of):
     assert broker.depth(queue) == 10
 
 
-def test_the_initial_offset_stays_when_the_queue_grows(broker, reader_of):
+def test_initial_offset_stays_when_the_queue_grows(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(7))
     first = reader_of(queue, startingOffsets="latest").initialOffset()
@@ -113,7 +113,7 @@ def test_the_initial_offset_stays_when_the_queue_grows(broker, reader_of):
     assert reader_of(queue, startingOffsets="latest").initialOffset() == first == {"v": 1, "q": {queue: 7}}
 
 
-def test_a_new_cursor_may_begin_at_a_given_sequence(broker, reader_of):
+def test_new_cursor_may_begin_at_a_given_sequence(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     reader = reader_of(queue, startingOffsets=f'{{"{queue}": 4}}')
@@ -121,7 +121,7 @@ def test_a_new_cursor_may_begin_at_a_given_sequence(broker, reader_of):
     assert bodies(reader, start, reader.latestOffset(start, ALL)) == numbered(10)[4:]
 
 
-def test_a_drain_ends_at_the_tail_that_it_found(broker, reader_of):
+def test_drain_ends_at_the_tail_that_it_found(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
@@ -137,7 +137,7 @@ def test_a_drain_ends_at_the_tail_that_it_found(broker, reader_of):
     assert reader.reportLatestOffset() == {"v": 1, "q": {queue: 15}}
 
 
-def test_a_message_larger_than_the_cap_in_octets_is_planned_alone(broker, reader_of):
+def test_message_larger_than_the_cap_in_octets_is_planned_alone(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, [b"x" * 50_000, b"y", b"z"])
     reader = reader_of(queue, maxBytesPerTrigger="1k", fetchBlockBytes="1k")
@@ -176,7 +176,7 @@ def test_partitions_cut_a_queue_and_keep_its_order(broker, reader_of):
     assert bodies(reader, start, end) == numbered(100)
 
 
-def test_a_second_query_with_the_cursor_fences_the_first(broker, reader_of):
+def test_second_query_with_the_cursor_fences_the_first(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     first = reader_of(queue)
@@ -191,7 +191,7 @@ def test_a_second_query_with_the_cursor_fences_the_first(broker, reader_of):
     assert broker.depth(queue) == 10
 
 
-def test_a_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
+def test_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
     queue = broker.declare()
     host, port = broker.address.split(":")
     with Connection(Parameters(host, int(port))) as connection, ControlClient(connection) as control:
@@ -203,12 +203,12 @@ def test_a_question_that_waits_when_another_query_attaches_is_answered_at_once(b
             control.receive(waiting, 10)
 
 
-def test_a_queue_that_does_not_exist_is_named(reader_of):
+def test_queue_that_does_not_exist_is_named(reader_of):
     with pytest.raises(CursorError, match="no-such-queue"):
         reader_of("no-such-queue").initialOffset()
 
 
-def test_a_queue_deleted_under_a_query_is_named(broker, reader_of):
+def test_queue_deleted_under_a_query_is_named(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
@@ -222,7 +222,7 @@ def test_a_queue_deleted_under_a_query_is_named(broker, reader_of):
         list(reader.read(partitions[0]))
 
 
-def test_a_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
+def test_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
@@ -235,13 +235,13 @@ def test_a_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
     assert bodies(tolerant, start, end) == numbered(10)[6:]
 
 
-def test_a_checkpoint_beyond_the_queue_is_refused(broker, reader_of):
+def test_checkpoint_beyond_the_queue_is_refused(broker, reader_of):
     queue = broker.declare()
     with pytest.raises(CursorError, match=r"the checkpoint has read .* up to 500, but the queue ends at 0"):
         reader_of(queue).latestOffset({"v": 1, "q": {queue: 500}}, ALL)
 
 
-def test_a_queue_with_consumers_is_not_read_by_a_cursor(broker, reader_of):
+def test_queue_with_consumers_is_not_read_by_a_cursor(broker, reader_of):
     queue = broker.declare()
     with broker.connect() as connection:
         channel = connection.channel()
@@ -268,7 +268,7 @@ def test_no_broker_ends_in_one_sentence(reader_of):
         reader.initialOffset()
 
 
-def test_a_lost_connection_is_made_again_and_a_batch_is_read_once(broker, reader_of):
+def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(100))
     with proxied(broker.address) as proxy:

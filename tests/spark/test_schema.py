@@ -28,11 +28,11 @@ def struct(ddl):
     return StructType([StructField(*part.split()[:1], TYPES[part.split()[1]]) for part in ddl.split(", ")])
 
 
-def test_the_arrow_schema_is_the_one_that_spark_derives():
+def test_arrow_schema_is_the_one_that_spark_derives():
     assert arrow_schema().equals(to_arrow_schema(struct(SOURCE_DDL), timezone="UTC"), check_metadata=True)
 
 
-def test_the_sources_own_schema_may_be_given():
+def test_sources_own_schema_may_be_given():
     check_source_schema(struct(SOURCE_DDL))
 
 

@@ -53,18 +53,18 @@ def test_texts_and_slices_of_batches_are_sent_as_they_are(broker):
     assert broker.drain(queue, 2) == ["één".encode(), b"two"]
 
 
-def test_a_task_without_rows_connects_nowhere():
+def test_task_without_rows_connects_nowhere():
     assert Sender(sink_options({"servers": "127.0.0.1:1", "queue": "out"})).send(iter([rows(0, 0)])) == 0
 
 
-def test_a_null_value_is_refused(broker):
+def test_null_value_is_refused(broker):
     queue = broker.declare()
     batch = pa.RecordBatch.from_pydict({"value": pa.array([b"a", None, None], pa.binary())})
     with pytest.raises(SchemaError, match="2 rows have a null value"):
         sender(broker, queue=queue).send(iter([batch]))
 
 
-def test_the_option_wins_over_the_column_of_routing_keys(broker):
+def test_option_wins_over_the_column_of_routing_keys(broker):
     one, two = broker.declare(), broker.declare()
     with broker.connect() as connection:
         channel = connection.channel()
@@ -76,14 +76,14 @@ def test_the_option_wins_over_the_column_of_routing_keys(broker):
     assert (broker.depth(one), broker.depth(two)) == (0, 2)
 
 
-def test_a_message_that_goes_to_no_queue_fails_the_task(broker):
+def test_message_that_goes_to_no_queue_fails_the_task(broker):
     with broker.connect() as connection:
         connection.channel().exchange_declare("nowhere", "direct")
     with pytest.raises(PublishFailed, match=r"exchange 'nowhere' .* routes the key 'k' to no queue"):
         sender(broker, exchange="nowhere").send(iter([rows(0, 1, routing_key=["k"])]))
 
 
-def test_an_exchange_that_does_not_exist_is_named(broker):
+def test_exchange_that_does_not_exist_is_named(broker):
     with pytest.raises(PublishFailed, match=r"exchange 'never-declared'.*404"):
         sender(broker, exchange="never-declared").send(iter([rows(0, 1)]))
 
@@ -105,7 +105,7 @@ def test_what_the_broker_refuses_is_sent_again_until_there_is_room(broker):
     assert sorted(found, key=int) == [b"%d" % number for number in range(100)]
 
 
-def test_a_waiting_task_says_what_it_waits_for_and_then_fails_with_the_reason(broker, capfd, monkeypatch):
+def test_waiting_task_says_what_it_waits_for_and_then_fails_with_the_reason(broker, capfd, monkeypatch):
     monkeypatch.setattr(publish, "SAY_SECONDS", 0.5)
     queue = broker.declare(capacity_messages=10, hold_deadline=0)
     with pytest.raises(PublishFailed) as failure:
@@ -121,7 +121,7 @@ def test_a_waiting_task_says_what_it_waits_for_and_then_fails_with_the_reason(br
     assert broker.depth(queue) == 10
 
 
-def test_a_connection_lost_while_the_target_is_full_is_made_again_and_nothing_is_lost(broker):
+def test_connection_lost_while_the_target_is_full_is_made_again_and_nothing_is_lost(broker):
     queue = broker.declare(capacity_messages=50, hold_deadline=0)
     found = []
     with proxied(broker.address) as proxy:

@@ -54,7 +54,7 @@ def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, br
     assert broker.depth(queue) == 0
 
 
-def test_a_row_says_where_its_message_came_from(spark, broker, checkpoint):
+def test_row_says_where_its_message_came_from(spark, broker, checkpoint):
     queue = broker.declare()
     broker.publish(queue, [b"one"])
     rows = []
@@ -86,7 +86,7 @@ def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(
     assert all(len(batch) <= 150 for batch in sink.batches.values())
 
 
-def test_a_cursor_attached_twice_fences_the_older_query(spark, broker, tmp_path):
+def test_cursor_attached_twice_fences_the_older_query(spark, broker, tmp_path):
     queue = broker.declare()
     broker.publish(queue, numbered(0, 10))
     older_sink, newer_sink = Collected(), Collected()
@@ -109,7 +109,7 @@ def test_a_cursor_attached_twice_fences_the_older_query(spark, broker, tmp_path)
     assert older_sink.values == numbered(0, 10)
 
 
-def test_a_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spark, broker, checkpoint):
+def test_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spark, broker, checkpoint):
     queue = broker.declare()
     broker.publish(queue, numbered(0, 10))
     sink = Collected()
@@ -123,12 +123,12 @@ def test_a_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spar
         query.stop()
 
 
-def test_a_misspelt_option_is_refused_when_the_source_is_loaded(spark, broker):
+def test_misspelt_option_is_refused_when_the_source_is_loaded(spark, broker):
     with pytest.raises(AnalysisException, match=r"no option 'maxoffsetpertrigger'.*did you mean maxOffsetsPerTrigger"):
         source(spark, broker, "orders", maxOffsetPerTrigger="5")
 
 
-def test_a_batch_read_is_refused_with_the_way_to_do_it(spark, broker):
+def test_batch_read_is_refused_with_the_way_to_do_it(spark, broker):
     options = {"servers": broker.address, "subscribe": "orders", "cursor": "app"}
     with pytest.raises(Exception, match=r"readStream.*availableNow"):
         spark.read.format("penstock").options(**options).load().count()
@@ -145,7 +145,7 @@ def test_from_queue_to_queue_nothing_is_lost(spark, broker, checkpoint):
     assert broker.depth(inward) == 0
 
 
-def test_a_sink_that_is_its_own_source_is_refused(spark, broker, checkpoint):
+def test_sink_that_is_its_own_source_is_refused(spark, broker, checkpoint):
     queue = broker.declare()
     broker.publish(queue, numbered(0, 10))
     writer = source(spark, broker, queue).writeStream.format("penstock").option("servers", broker.address)
@@ -155,7 +155,7 @@ def test_a_sink_that_is_its_own_source_is_refused(spark, broker, checkpoint):
     assert broker.depth(queue) == 10
 
 
-def test_a_full_target_makes_the_sink_wait_until_there_is_room(spark, broker):
+def test_full_target_makes_the_sink_wait_until_there_is_room(spark, broker):
     queue = broker.declare(capacity_messages=100, hold_deadline=1)
     frame = spark.range(0, 400, 1, 1).selectExpr("cast(id as string) as value", "'text/plain' as content_type")
     writing = frame.write.format("penstock").mode("append").option("servers", broker.address).option("queue", queue)
@@ -173,7 +173,7 @@ def test_a_full_target_makes_the_sink_wait_until_there_is_room(spark, broker):
     assert set(found) == set(numbered(0, 400))
 
 
-def test_a_target_that_stays_full_ends_the_task_with_queue_depth_and_capacity(spark, broker):
+def test_target_that_stays_full_ends_the_task_with_queue_depth_and_capacity(spark, broker):
     queue = broker.declare(capacity_messages=20, hold_deadline=1)
     frame = spark.range(0, 200, 1, 1).selectExpr("cast(id as string) as value")
     writing = frame.write.format("penstock").mode("append").option("servers", broker.address).option("queue", queue)
@@ -181,14 +181,14 @@ def test_a_target_that_stays_full_ends_the_task_with_queue_depth_and_capacity(sp
         writing.option("publishTimeout", "3s").save()
 
 
-def test_a_sink_to_a_queue_that_does_not_exist_says_so(spark, broker):
+def test_sink_to_a_queue_that_does_not_exist_says_so(spark, broker):
     frame = spark.range(0, 2, 1, 1).selectExpr("cast(id as string) as value")
     writing = frame.write.format("penstock").mode("append").option("servers", broker.address)
     with pytest.raises(Exception, match="queue 'no-such-queue'"):
         writing.option("queue", "no-such-queue").save()
 
 
-def test_an_exchange_routes_by_the_rows_routing_key(spark, broker):
+def test_exchange_routes_by_the_rows_routing_key(spark, broker):
     one, two = broker.declare(), broker.declare()
     with broker.connect() as connection:
         channel = connection.channel()

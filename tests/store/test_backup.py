@@ -16,7 +16,7 @@ from tests.support.open_stores import committing, contents, filled, opened, some
 from tests.support.store_process import LIVE, numbered
 
 
-def test_a_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
+def test_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
     written = filled(tmp_path / "data")
     with opened(tmp_path / "data") as store:
         store.backup(tmp_path / "backups" / "today")
@@ -51,7 +51,7 @@ def test_while_others_write_without_end_a_backup_ends_and_is_one_moment(tmp_path
     assert len(found.rows) - len(live) == 24
 
 
-def test_a_backup_tells_how_far_it_is_and_the_store_may_be_written_at_every_step(tmp_path: Path) -> None:
+def test_backup_tells_how_far_it_is_and_the_store_may_be_written_at_every_step(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 9)]))
@@ -70,7 +70,7 @@ def test_a_backup_tells_how_far_it_is_and_the_store_may_be_written_at_every_step
         assert list(store.rows()) == [some_row(number, 1 << 20) for number in range(1, 9)]
 
 
-def test_the_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -> None:
+def test_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 5)]))
         large = iter(range(100, 200))
@@ -81,7 +81,7 @@ def test_the_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -
         assert (tmp_path / "data" / f"{FILE}-wal").stat().st_size == 0
 
 
-def test_a_target_that_is_not_empty_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_target_that_is_not_empty_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to-my-aunt").write_text("Dear aunt")
     with opened(tmp_path / "data") as store, pytest.raises(StoreError) as raised:
@@ -90,7 +90,7 @@ def test_a_target_that_is_not_empty_is_refused_and_stays_as_it_is(tmp_path: Path
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["to-my-aunt"]
 
 
-def test_a_target_that_is_a_file_or_cannot_be_written_is_refused(open_folder: Path) -> None:
+def test_target_that_is_a_file_or_cannot_be_written_is_refused(open_folder: Path) -> None:
     filled(open_folder / "data")
     (open_folder / "file").write_text("")
     (open_folder / "closed").mkdir(mode=0o500)
@@ -101,13 +101,13 @@ def test_a_target_that_is_a_file_or_cannot_be_written_is_refused(open_folder: Pa
             assert str(raised.value) == f"cannot write the backup '{open_folder / target}': {why}"
 
 
-def test_a_store_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
+def test_store_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"^there is no store '.*' to back up$"):
         SqliteStore(tmp_path).backup(tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_backup_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_backup_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     def stop(left: int, pages: int) -> None:
         raise KeyboardInterrupt
 

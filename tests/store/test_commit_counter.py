@@ -89,7 +89,7 @@ def lost(transactions: int) -> str:
     )
 
 
-def test_a_store_as_a_kill_left_it_is_opened_with_all_that_was_confirmed(killed: Killed) -> None:
+def test_store_as_a_kill_left_it_is_opened_with_all_that_was_confirmed(killed: Killed) -> None:
     with opened(killed.left(killed.log)) as store:
         assert contents(store) == killed.states[-1]
         store.commit(commit_of(COMMITS + 1))
@@ -98,7 +98,7 @@ def test_a_store_as_a_kill_left_it_is_opened_with_all_that_was_confirmed(killed:
 
 
 @pytest.mark.parametrize("log", [None, b""], ids=["removed", "emptied"])
-def test_a_log_that_was_removed_is_missed_with_the_number_of_transactions_and_messages(
+def test_log_that_was_removed_is_missed_with_the_number_of_transactions_and_messages(
     killed: Killed, log: bytes | None
 ) -> None:
     said = refusal(killed.left(log))
@@ -106,7 +106,7 @@ def test_a_log_that_was_removed_is_missed_with_the_number_of_transactions_and_me
     assert "'penstock repair' saves what is left in a new folder" in said
 
 
-def test_a_log_that_was_cut_anywhere_is_missed_with_the_number_of_transactions(killed: Killed) -> None:
+def test_log_that_was_cut_anywhere_is_missed_with_the_number_of_transactions(killed: Killed) -> None:
     frames = Log(killed.left(killed.log) / f"{FILE}-wal", PAGE_SIZE).frames
     assert frames == killed.frames[-1]
     for frame in range(frames):
@@ -116,7 +116,7 @@ def test_a_log_that_was_cut_anywhere_is_missed_with_the_number_of_transactions(k
             assert lost(COMMITS - WRITTEN_BACK - whole) in refusal(killed.left(killed.log[:size]))
 
 
-def test_a_flipped_bit_anywhere_in_the_last_transaction_is_missed(killed: Killed) -> None:
+def test_flipped_bit_anywhere_in_the_last_transaction_is_missed(killed: Killed) -> None:
     """Where the bit makes a frame end a transaction that ended none, it is damage in the middle of the log."""
     begin = HEADER.size + killed.frames[-2] * (FRAME.size + PAGE_SIZE)
     counted = 0
@@ -129,7 +129,7 @@ def test_a_flipped_bit_anywhere_in_the_last_transaction_is_missed(killed: Killed
     assert counted > 100
 
 
-def test_an_older_copy_in_the_place_of_the_file_is_missed(killed: Killed) -> None:
+def test_older_copy_in_the_place_of_the_file_is_missed(killed: Killed) -> None:
     place = killed.left(killed.log)
     with opened(place):
         pass
@@ -137,7 +137,7 @@ def test_an_older_copy_in_the_place_of_the_file_is_missed(killed: Killed) -> Non
     assert lost(COMMITS - WRITTEN_BACK) in refusal(place)
 
 
-def test_a_file_that_was_removed_with_its_log_is_missed(killed: Killed) -> None:
+def test_file_that_was_removed_with_its_log_is_missed(killed: Killed) -> None:
     place = killed.left(None)
     (place / FILE).unlink()
     assert refusal(place) == (
@@ -155,7 +155,7 @@ def test_repair_accepts_the_loss_tells_it_and_the_new_store_opens(killed: Killed
         assert contents(store) == killed.states[WRITTEN_BACK - 1]
 
 
-def test_a_store_that_is_ahead_of_its_count_is_what_a_kill_leaves_between_the_two(killed: Killed) -> None:
+def test_store_that_is_ahead_of_its_count_is_what_a_kill_leaves_between_the_two(killed: Killed) -> None:
     place = killed.left(killed.log)
     CommitCounter(place).make(Count(COMMITS - 1, (COMMITS - 1) * MESSAGES))
     with opened(place) as store:
@@ -173,7 +173,7 @@ def test_every_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -
         assert CommitCounter(tmp_path).read() == Count(5, 50)
 
 
-def test_a_count_that_was_torn_leaves_the_one_before_it(tmp_path: Path) -> None:
+def test_count_that_was_torn_leaves_the_one_before_it(tmp_path: Path) -> None:
     counter = CommitCounter(tmp_path)
     counter.make(Count(6, 60))
     counter.open(Count(6, 60))
@@ -187,7 +187,7 @@ def test_a_count_that_was_torn_leaves_the_one_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("octets", [b"", bytes(2 * SLOT_BYTES), b"PnstCmt1" * 1024])
-def test_a_count_that_is_damaged_altogether_is_refused_with_what_to_do(killed: Killed, octets: bytes) -> None:
+def test_count_that_is_damaged_altogether_is_refused_with_what_to_do(killed: Killed, octets: bytes) -> None:
     place = killed.left(killed.log)
     (place / COUNTER_FILE).write_bytes(octets)
     assert refusal(place) == (
@@ -199,7 +199,7 @@ def test_a_count_that_is_damaged_altogether_is_refused_with_what_to_do(killed: K
         assert contents(store) == killed.states[-1]
 
 
-def test_a_directory_from_before_there_was_a_count_is_opened_and_gets_one(tmp_path: Path) -> None:
+def test_directory_from_before_there_was_a_count_is_opened_and_gets_one(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as connection:
         connection.execute("PRAGMA auto_vacuum = 2")
         schema.migrate(connection, tmp_path / FILE, schema.MIGRATIONS[:2])
@@ -208,7 +208,7 @@ def test_a_directory_from_before_there_was_a_count_is_opened_and_gets_one(tmp_pa
     assert CommitCounter(tmp_path).read() == Count(1, MESSAGES)
 
 
-def test_a_backup_may_be_opened_and_is_counted_on(killed: Killed, tmp_path: Path) -> None:
+def test_backup_may_be_opened_and_is_counted_on(killed: Killed, tmp_path: Path) -> None:
     with opened(killed.left(killed.log)) as store:
         store.backup(tmp_path / "copy")
     assert CommitCounter(tmp_path / "copy").read() == Count(COMMITS, COMMITS * MESSAGES)

@@ -52,7 +52,7 @@ def test_every_commit_that_returned_outlives_kill_9_and_at_most_one_more_does(tm
     assert next_number > ROUNDS * LIVE
 
 
-def test_a_process_that_is_killed_while_it_makes_a_store_leaves_one_or_none(tmp_path: Path) -> None:
+def test_process_that_is_killed_while_it_makes_a_store_leaves_one_or_none(tmp_path: Path) -> None:
     for round_number in range(8):
         directory = tmp_path / str(round_number)
         directory.mkdir()

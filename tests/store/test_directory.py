@@ -13,7 +13,7 @@ from penstock.store.directory import SYSTEM, DataDirectory, default_directory
 from tests.support.open_stores import NOBODY, unprivileged
 
 
-def test_a_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:
+def test_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:
     place = tmp_path / "some" / "where"
     directory = DataDirectory(place)
     directory.lock()
@@ -23,7 +23,7 @@ def test_a_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:
     directory.unlock()
 
 
-def test_a_directory_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+def test_directory_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
     directory = DataDirectory(tmp_path)
     directory.lock()
@@ -31,7 +31,7 @@ def test_a_directory_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     directory.unlock()
 
 
-def test_the_second_who_wants_it_is_told_who_has_it(tmp_path: Path) -> None:
+def test_second_who_wants_it_is_told_who_has_it(tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
     first.lock()
     expected = f"data directory '{tmp_path}' is in use by another broker (process {os.getpid()})"
@@ -53,7 +53,7 @@ def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_may_not_be_written_is_refused(open_folder: Path) -> None:
+def test_directory_that_may_not_be_written_is_refused(open_folder: Path) -> None:
     open_folder.chmod(0o500)
     with unprivileged(open_folder):
         for place, said in (
@@ -69,7 +69,7 @@ def test_a_directory_that_may_not_be_written_is_refused(open_folder: Path) -> No
             assert str(raised.value) == said
 
 
-def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+def test_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match=r"^cannot use data directory '.*/file': File exists$"):
         DataDirectory(tmp_path / "file").lock()
@@ -86,7 +86,7 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
         ("", "~/.local/share/penstock"),
     ],
 )
-def test_a_users_default_directory_is_in_the_folder_for_data(
+def test_users_default_directory_is_in_the_folder_for_data(
     monkeypatch: pytest.MonkeyPatch, open_folder: Path, data_home: str, expected: str
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", data_home)
@@ -103,7 +103,7 @@ def test_roots_default_directory_is_the_systems() -> None:
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has a folder of its own for this")
 @pytest.mark.skipif(os.geteuid() != 0, reason="Only root may be somebody who has no home.")
-def test_a_user_without_a_home_is_told_to_name_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_home_is_told_to_name_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     stranger = NOBODY - 7

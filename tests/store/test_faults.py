@@ -67,7 +67,7 @@ def own_mounts() -> list[str]:
     return before
 
 
-def test_a_full_file_system_is_told_and_the_same_commit_goes_through_when_there_is_room(
+def test_full_file_system_is_told_and_the_same_commit_goes_through_when_there_is_room(
     tmp_path: Path, own_mounts: list[str]
 ) -> None:
     small = tmp_path / "small"
@@ -87,7 +87,7 @@ def test_a_full_file_system_is_told_and_the_same_commit_goes_through_when_there_
         assert ask("numbers", 0).split()[-1] == str(number)
 
 
-def test_a_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -> None:
+def test_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -> None:
     """RLIMIT_FSIZE: the kernel says EFBIG, SQLite SQLITE_IOERR_WRITE; Python ignores SIGXFSZ."""
     with child(tmp_path, "sh", "-c", 'ulimit -f 400 && exec "$@"', "sh") as ask:
         number = 1
@@ -108,7 +108,7 @@ def test_a_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("words", ["log sync", "log write", "log torn", "log late", "sync", "write torn"])
-def test_a_commit_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_later(
+def test_commit_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_later(
     tmp_path: Path, disk: Disk, words: str
 ) -> None:
     data = tmp_path / "data"
@@ -150,7 +150,7 @@ def test_of_a_failed_commit_all_or_nothing_is_there_after_a_kill_and_it_can_be_w
 
 
 @pytest.mark.parametrize("words", ["count sync", "count write", "count torn", "count late", "count full"])
-def test_a_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later(
+def test_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later(
     tmp_path: Path, disk: Disk, words: str
 ) -> None:
     """The log has it already: after a kill it may be there, and nothing looks damaged."""
@@ -174,7 +174,7 @@ def test_a_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later
 
 
 @pytest.mark.parametrize("words", ["file sync", "file write", "file torn"])
-def test_a_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: Path, disk: Disk, words: str) -> None:
+def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: Path, disk: Disk, words: str) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with child(data, **disk.environment) as ask:
@@ -195,7 +195,7 @@ def test_a_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: P
     assert_only(tmp_path / "killed", 80)
 
 
-def test_a_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(tmp_path: Path, disk: Disk) -> None:
+def test_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(tmp_path: Path, disk: Disk) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with child(data, **disk.environment) as ask:

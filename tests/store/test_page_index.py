@@ -9,7 +9,7 @@ from penstock.store.sqlite import FILE
 from tests.support.open_stores import committing, opened, some_page
 
 
-def test_an_index_of_pages_that_forgets_some_is_made_anew(tmp_path: Path) -> None:
+def test_index_of_pages_that_forgets_some_is_made_anew(tmp_path: Path) -> None:
     pages = [some_page(number, 7, number) for number in range(1, 500)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=pages))

@@ -138,7 +138,7 @@ def test_after_a_power_failure_at_any_point_the_store_is_as_a_commit_left_it(fol
     assert failures > FEWEST
 
 
-def test_a_store_whose_log_is_never_synchronised_is_refused_for_what_it_has_lost(folder: Path) -> None:
+def test_store_whose_log_is_never_synchronised_is_refused_for_what_it_has_lost(folder: Path) -> None:
     """And so would be seen whatever else is lost."""
     lives = Lives(folder, 1)
     judge = Judge(folder / "left", after_each(history(1, 5)), random.Random(1))
@@ -149,7 +149,7 @@ def test_a_store_whose_log_is_never_synchronised_is_refused_for_what_it_has_lost
 
 
 @pytest.mark.parametrize("back", [0, 1], ids=["before its count is", "before its log is"])
-def test_a_commit_that_a_killed_process_left_unsynchronised_is_so_before_the_next(folder: Path, back: int) -> None:
+def test_commit_that_a_killed_process_left_unsynchronised_is_so_before_the_next(folder: Path, back: int) -> None:
     """Else the disk might have the second without the first."""
     rehearsed = Lives(folder, 7).live(5, "leave")
     done = next(at for at, record in enumerate(rehearsed) if (record.name, record.at) == ("done", 5))

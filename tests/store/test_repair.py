@@ -52,7 +52,7 @@ def lose_list_of_free_pages(path: Path) -> None:
     path.write_bytes(octets)
 
 
-def test_the_beginning_of_the_file_may_be_anything(tmp_path: Path) -> None:
+def test_beginning_of_the_file_may_be_anything(tmp_path: Path) -> None:
     written = filled(tmp_path / "whole")
     path = tmp_path / "whole" / FILE
     path.write_bytes(os.urandom(PAGE_SIZE) + path.read_bytes()[PAGE_SIZE:])
@@ -81,7 +81,7 @@ def test_of_what_was_no_store_nothing_is_saved_and_that_is_told(tmp_path: Path, 
     assert {damage.why for damage in saved.lost} == {"how many there were cannot be read"}
 
 
-def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+def test_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     filled(tmp_path / "whole")
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to-my-aunt").write_text("Dear aunt")
@@ -91,7 +91,7 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     assert str(raised.value) == expected
 
 
-def test_a_store_that_a_broker_uses_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+def test_store_that_a_broker_uses_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
     filled(tmp_path / "whole")
     broker = DataDirectory(tmp_path / "whole")
     broker.lock()
@@ -102,7 +102,7 @@ def test_a_store_that_a_broker_uses_is_refused_and_nothing_is_made(tmp_path: Pat
     assert repair(tmp_path / "whole", tmp_path / "saved").rows == 47
 
 
-def test_a_folder_without_a_store_and_one_that_is_not_there_are_refused(tmp_path: Path) -> None:
+def test_folder_without_a_store_and_one_that_is_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"^cannot read the store '.*': No such file or directory$"):
         repair(tmp_path, tmp_path / "saved")
     with pytest.raises(StartError, match=r"^there is no data directory '.*nowhere'$"):
@@ -110,7 +110,7 @@ def test_a_folder_without_a_store_and_one_that_is_not_there_are_refused(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_may_only_be_read_is_saved(open_folder: Path, tmp_path: Path) -> None:
+def test_store_that_may_only_be_read_is_saved(open_folder: Path, tmp_path: Path) -> None:
     source = open_folder / "whole"
     written = filled(source)
     (open_folder / "target").mkdir()

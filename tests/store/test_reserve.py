@@ -24,7 +24,7 @@ def commit_without_end(store: SqliteStore) -> None:
         store.commit(numbered(number, 200_000))
 
 
-def test_a_reserve_takes_blocks_shrinks_and_is_given_away(tmp_path: Path) -> None:
+def test_reserve_takes_blocks_shrinks_and_is_given_away(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", f"{WHOLE_BYTES}") as disk:
         reserve = Reserve(disk)
         assert (reserve.wanted(), reserve.missing()) == (RESERVE_BYTES, RESERVE_BYTES)
@@ -47,7 +47,7 @@ def test_on_a_small_file_system_the_reserve_and_the_log_are_small_in_proportion(
         assert log_bytes(disk / FILE) == LOG_BYTES // 8
 
 
-def test_a_reserve_for_which_there_is_no_room_is_not_made_by_half(tmp_path: Path) -> None:
+def test_reserve_for_which_there_is_no_room_is_not_made_by_half(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", f"{64 * MIB}") as disk:
         (disk / "ballast").write_bytes(bytes(62 * MIB))
         reserve = Reserve(disk)
@@ -58,7 +58,7 @@ def test_a_reserve_for_which_there_is_no_room_is_not_made_by_half(tmp_path: Path
         assert reserve.missing() == 0
 
 
-def test_a_store_on_a_full_disk_is_opened_and_written_from_its_reserve_and_says_what_it_needs(tmp_path: Path) -> None:
+def test_store_on_a_full_disk_is_opened_and_written_from_its_reserve_and_says_what_it_needs(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", f"{64 * MIB}") as disk:
         directory = DataDirectory(disk / "data")
         directory.lock()

@@ -111,18 +111,18 @@ def cut(size: int) -> Change:
     return change
 
 
-def test_a_bit_of_the_files_header(subject: Subject) -> None:
+def test_bit_of_the_files_header(subject: Subject) -> None:
     outcomes = Counter(subject.suffer(flip(at, at % 8)) for at in sample(range(100)))
     assert min(outcomes["refused"], outcomes["whole"]) > 3
 
 
-def test_a_bit_at_the_beginning_of_any_page(subject: Subject) -> None:
+def test_bit_at_the_beginning_of_any_page(subject: Subject) -> None:
     chance = random.Random(1)
     for page in sample(range(subject.pages)):
         subject.suffer(flip(page * PAGE_SIZE + chance.randrange(24), chance.randrange(8)))
 
 
-def test_a_page_of_zeros_or_ones(subject: Subject) -> None:
+def test_page_of_zeros_or_ones(subject: Subject) -> None:
     outcomes = Counter(
         subject.suffer(overwrite(page * PAGE_SIZE, PAGE_SIZE, 0xFF if page % 2 else 0))
         for page in sample(range(subject.pages))
@@ -130,7 +130,7 @@ def test_a_page_of_zeros_or_ones(subject: Subject) -> None:
     assert outcomes["told"] > 10
 
 
-def test_a_page_in_the_place_of_another(subject: Subject) -> None:
+def test_page_in_the_place_of_another(subject: Subject) -> None:
     """Also ways that lead round in a circle."""
     trees = [page for page in range(subject.pages) if subject.octets[page * PAGE_SIZE] in (2, 5, 10, 13)]
     assert len(trees) > 10
@@ -142,12 +142,12 @@ def test_a_page_in_the_place_of_another(subject: Subject) -> None:
         )
 
 
-def test_a_file_that_was_cut_off(subject: Subject) -> None:
+def test_file_that_was_cut_off(subject: Subject) -> None:
     for size in (0, 1, 99, 100, 512, *range(PAGE_SIZE, len(subject.octets), 7 * PAGE_SIZE // 2)):
         subject.suffer(cut(size))
 
 
-def test_a_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> None:
+def test_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> None:
     """A disk that says that it has written a page, and has not."""
     newer = tmp_path / "newer"
     newer.mkdir()
@@ -174,7 +174,7 @@ def test_a_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> N
     assert outcomes["told"] > 5
 
 
-def test_a_bit_of_the_statements_that_make_the_tables(subject: Subject) -> None:
+def test_bit_of_the_statements_that_make_the_tables(subject: Subject) -> None:
     begin = subject.octets.index(b"CREATE")
     for at in range(begin, PAGE_SIZE, 101):
         subject.suffer(flip(at, at % 7))
@@ -190,7 +190,7 @@ def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     subject.suffer(change)
 
 
-def test_a_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
+def test_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
     rows = [some_row(number, 1500) for number in range(1000, 1400)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=rows))

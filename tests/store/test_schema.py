@@ -42,7 +42,7 @@ def ask(path: Path, question: str) -> list[tuple[object, ...]]:
         return connection.execute(question).fetchall()
 
 
-def test_a_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
+def test_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         path = store.path
     assert path.read_bytes()[68:72] == b"Pnst"
@@ -53,7 +53,7 @@ def test_a_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
     assert ask(path, "SELECT * FROM about") == [("penstock", __version__)]
 
 
-def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tmp_path: Path) -> None:
+def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tmp_path: Path) -> None:
     filled(tmp_path)
     path = tmp_path / FILE
     change(path, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
@@ -63,13 +63,13 @@ def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
     )
 
 
-def test_a_store_whose_form_cannot_be_is_damaged(tmp_path: Path) -> None:
+def test_store_whose_form_cannot_be_is_damaged(tmp_path: Path) -> None:
     filled(tmp_path)
     change(tmp_path / FILE, "PRAGMA user_version = -1")
     assert refusal(tmp_path).endswith("it is damaged; 'penstock repair' saves what can be read")
 
 
-def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+def test_database_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE
     change(path, "CREATE TABLE bookmarks (url)", "PRAGMA application_id = 42")
     assert refusal(tmp_path) == (
@@ -79,30 +79,30 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("octets", [b"", b"SQLite format 3\x00", b"a letter to the editor\n" * 100])
-def test_a_file_that_is_no_database_or_has_been_cut_off_is_refused(tmp_path: Path, octets: bytes) -> None:
+def test_file_that_is_no_database_or_has_been_cut_off_is_refused(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / FILE).write_bytes(octets)
     assert refusal(tmp_path).startswith(
         f"'{tmp_path / FILE}' is not a store of Penstock: it does not begin as a SQLite"
     )
 
 
-def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+def test_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
     assert refusal(tmp_path) == f"cannot open the store '{tmp_path / FILE}': Is a directory"
 
 
-def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
+def test_log_without_its_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}-wal").write_bytes(b"what was confirmed")
     assert "is gone, but its log is there" in refusal(tmp_path)
     assert (tmp_path / f"{FILE}-wal").read_bytes() == b"what was confirmed"
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path / "no" / "where")
     assert said == f"cannot open the store '{tmp_path / 'no' / 'where' / FILE}': No such file or directory"
 
 
-def test_a_file_without_our_tables_is_damaged(tmp_path: Path) -> None:
+def test_file_without_our_tables_is_damaged(tmp_path: Path) -> None:
     filled(tmp_path)
     change(tmp_path / FILE, "DROP TABLE about")
     assert refusal(tmp_path).endswith("it is damaged; 'penstock repair' saves what can be read")
@@ -116,7 +116,7 @@ def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) 
     assert {path.name for path in tmp_path.iterdir()} == {FILE, COUNTER_FILE}
 
 
-def test_a_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
     """Form 0 is what the first migration starts from: the mark of a store, and nothing in it."""
     path = tmp_path / FILE
     change(path, "PRAGMA auto_vacuum = 2", f"PRAGMA application_id = {schema.APPLICATION}", "VACUUM")
@@ -181,7 +181,7 @@ def test_positions_that_form_1_has_lost_are_missed_after_the_migration(tmp_path:
         assert [damage.what for damage in store.damaged] == ["position 3", "1 of 3 positions"]
 
 
-def test_a_damaged_store_of_form_1_is_repaired(tmp_path: Path) -> None:
+def test_damaged_store_of_form_1_is_repaired(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     of_form_1(tmp_path / "old" / FILE)
     saved = repair(tmp_path / "old", tmp_path / "new")
@@ -190,7 +190,7 @@ def test_a_damaged_store_of_form_1_is_repaired(tmp_path: Path) -> None:
         assert list(store.positions()) == [QueuePosition(1, 71, 7, UNKNOWN), QueuePosition(2, 72, 7, UNKNOWN)]
 
 
-def test_a_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) -> None:
+def test_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) -> None:
     before = filled(tmp_path)
     path = tmp_path / FILE
     migrations = (
@@ -205,7 +205,7 @@ def test_a_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) 
         assert store.check() == []
 
 
-def test_a_file_that_may_only_be_read_is_refused(open_folder: Path) -> None:
+def test_file_that_may_only_be_read_is_refused(open_folder: Path) -> None:
     filled(open_folder)
     os.chmod(open_folder / FILE, 0o400)
     with unprivileged(open_folder):
@@ -216,7 +216,7 @@ def test_a_file_that_may_only_be_read_is_refused(open_folder: Path) -> None:
     )
 
 
-def test_a_file_that_may_not_even_be_read_is_refused(open_folder: Path) -> None:
+def test_file_that_may_not_even_be_read_is_refused(open_folder: Path) -> None:
     filled(open_folder)
     os.chmod(open_folder / FILE, 0)
     with unprivileged(open_folder), pytest.raises(StoreError) as raised:

@@ -66,7 +66,7 @@ def test_when_all_is_gone_the_file_system_has_its_room_back(tmp_path: Path) -> N
         assert store.check() == []
 
 
-def test_a_step_is_bounded(tmp_path: Path) -> None:
+def test_step_is_bounded(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill(store, 40)
         store.commit(committing(rows_gone=list(range(1, 41))))
@@ -90,7 +90,7 @@ def test_what_is_in_use_moves_to_the_front_and_stays_what_it_was(tmp_path: Path)
         assert store.check() == []
 
 
-def test_a_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> None:
+def test_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> None:
     """A quarter of the file, or 16 MiB: below either nothing moves."""
     with opened(tmp_path) as store:
         fill(store, 80)
@@ -103,7 +103,7 @@ def test_a_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> No
         assert tidied(store) > 1
 
 
-def test_the_log_stays_bounded_and_is_cut_off_when_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_log_stays_bounded_and_is_cut_off_when_there_is_nothing_to_do(tmp_path: Path) -> None:
     log = tmp_path / f"{FILE}-wal"
     with opened(tmp_path) as store:
         longest = 0

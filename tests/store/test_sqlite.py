@@ -77,7 +77,7 @@ def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path
         assert store.pages(7, 41, 1_000_000) == store.pages(9, 0, 1_000_000) == []
 
 
-def test_a_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
+def test_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
         before = contents(store)
@@ -102,7 +102,7 @@ def bound(store: SqliteStore, pages: int) -> None:
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_a_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_path: Path) -> None:
+def test_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         other = sqlite3.connect(store.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -114,7 +114,7 @@ def test_a_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_pa
         assert len(list(store.rows())) == 2
 
 
-def test_a_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> None:
+def test_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     with pytest.raises(StoreError, match=r"is not open$"):
         store.commit(StoreTransaction())
@@ -133,7 +133,7 @@ def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
         assert [*rows] == [some_row(2), some_row(3)]
 
 
-def test_a_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_path: Path) -> None:
+def test_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     assert sorted((path.name, path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()) == [
         ("messages.commits", 0o600),
@@ -141,7 +141,7 @@ def test_a_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_
     ]
 
 
-def test_an_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
+def test_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[MessageRow(1, b"x")]))
         other = sqlite3.connect(f"{store.path.as_uri()}?mode=ro", uri=True)
@@ -150,7 +150,7 @@ def test_an_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
         store.commit(committing(rows=[MessageRow(2, b"y")]))
 
 
-def test_a_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
+def test_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
         assert store._connection is not None

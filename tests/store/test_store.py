@@ -58,7 +58,7 @@ def test_any_history_leaves_what_the_model_says(place: Place, history: list[tupl
     assert engine.contents() == model.contents()
 
 
-def test_a_record_that_is_written_again_has_its_newest_state(engine: Engine) -> None:
+def test_record_that_is_written_again_has_its_newest_state(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
@@ -74,7 +74,7 @@ def test_a_record_that_is_written_again_has_its_newest_state(engine: Engine) -> 
     assert engine.contents() == ([], after.positions, after.settlements, after.rows)
 
 
-def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
+def test_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
@@ -109,7 +109,7 @@ def test_pages_go_by_the_sequences_of_their_first_messages(engine: Engine) -> No
         assert store.pages(7, 0, 1 << 20) == []
 
 
-def test_a_large_row_comes_back(engine: Engine) -> None:
+def test_large_row_comes_back(engine: Engine) -> None:
     large = MessageRow(1, some_octets(1, 20_000_000))
     page = MessageRow(2, some_octets(2, 10_000_000), 7, 1, 10, 10_000_000)
     with engine.opened() as store:
@@ -119,7 +119,7 @@ def test_a_large_row_comes_back(engine: Engine) -> None:
         assert store.pages(7, 0, 0) == [page]
 
 
-def test_an_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
+def test_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
@@ -136,7 +136,7 @@ def test_an_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
     )
 
 
-def test_the_largest_numbers_come_back(engine: Engine) -> None:
+def test_largest_numbers_come_back(engine: Engine) -> None:
     most = (1 << 63) - 1
     row, position = MessageRow(most - 1, b"x", most, most, most, most), QueuePosition(most, most, most, most)
     with engine.opened() as store:
@@ -193,7 +193,7 @@ def test_room_that_is_used_grows_and_shrinks_with_what_is_stored(engine: Engine)
     assert after.taken < full.taken / 2
 
 
-def test_a_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> None:
+def test_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> None:
     store = engine.make()
     with pytest.raises(StoreError, match=r"is not open$"):
         store.commit(StoreTransaction())

@@ -64,13 +64,13 @@ def refusal(place: Path) -> str:
     return str(raised.value)
 
 
-def test_a_log_as_the_crash_left_it_is_read_to_its_end(crashed: Crashed) -> None:
+def test_log_as_the_crash_left_it_is_read_to_its_end(crashed: Crashed) -> None:
     with opened(crashed.left(crashed.log)) as store:
         assert contents(store) == crashed.states[-1]
         assert store.damaged == []
 
 
-def test_a_log_that_ends_anywhere_gives_the_last_commit_that_is_whole(crashed: Crashed) -> None:
+def test_log_that_ends_anywhere_gives_the_last_commit_that_is_whole(crashed: Crashed) -> None:
     """As a power failure may leave it. (A file whose log was cut off on purpose looks the same.)"""
     for size in (0, 10, HEADER.size, *range(HEADER.size + 5, len(crashed.log), STEP // 2)):
         whole = sum(end <= size for end in crashed.ends)
@@ -79,7 +79,7 @@ def test_a_log_that_ends_anywhere_gives_the_last_commit_that_is_whole(crashed: C
             assert store.check() == store.damaged == []
 
 
-def test_a_flipped_bit_in_all_but_the_last_commit_is_refused(crashed: Crashed) -> None:
+def test_flipped_bit_in_all_but_the_last_commit_is_refused(crashed: Crashed) -> None:
     refused = 0
     for at in range(0, len(crashed.log), 1009):
         commit = sum(end <= at for end in crashed.ends)
@@ -94,7 +94,7 @@ def test_a_flipped_bit_in_all_but_the_last_commit_is_refused(crashed: Crashed) -
     assert refused > 100
 
 
-def test_the_log_of_a_crash_in_the_middle_of_a_later_round_is_read(crashed: Crashed) -> None:
+def test_log_of_a_crash_in_the_middle_of_a_later_round_is_read(crashed: Crashed) -> None:
     """The log begins again at its front; what follows are frames of the round before, and no damage."""
     place = crashed.left(crashed.log)
     with opened(place) as store:
@@ -119,7 +119,7 @@ def test_what_a_transaction_that_failed_left_behind_the_end_is_no_damage(crashed
         assert contents(store) == crashed.states[-3]
 
 
-def test_a_damaged_log_is_saved_up_to_its_end_but_for_what_is_wrong(crashed: Crashed, tmp_path: Path) -> None:
+def test_damaged_log_is_saved_up_to_its_end_but_for_what_is_wrong(crashed: Crashed, tmp_path: Path) -> None:
     """The flipped bit is in the middle of the row that came last but two."""
     row = crashed.states[-1].rows[-3]
     at = crashed.log.index(row.data[9000:9020])
@@ -131,7 +131,7 @@ def test_a_damaged_log_is_saved_up_to_its_end_but_for_what_is_wrong(crashed: Cra
     assert found == expected._replace(rows=[each for each in expected.rows if each != row])
 
 
-def test_a_log_with_any_flipped_bit_is_saved_without_a_wrong_record(crashed: Crashed, tmp_path: Path) -> None:
+def test_log_with_any_flipped_bit_is_saved_without_a_wrong_record(crashed: Crashed, tmp_path: Path) -> None:
     ever = {record for state in crashed.states for records in state for record in records}
     for turn, at in enumerate(range(0, len(crashed.log), 10_007)):
         saved = repair(crashed.left(flipped(crashed.log, at)), tmp_path / str(turn))
@@ -143,7 +143,7 @@ def test_a_log_with_any_flipped_bit_is_saved_without_a_wrong_record(crashed: Cra
             assert saved.lost
 
 
-def test_the_log_is_read_as_sqlite_reads_it(crashed: Crashed) -> None:
+def test_log_is_read_as_sqlite_reads_it(crashed: Crashed) -> None:
     place = crashed.left(crashed.log)
     log = Log(place / f"{FILE}-wal", PAGE_SIZE)
     assert log.reached(0) == log.end() == log.frames == (len(crashed.log) - HEADER.size) // STEP

@@ -32,7 +32,7 @@ def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) 
     assert (found.rows, found.notes) == ([some_row(2)], [some_note(3)])
 
 
-def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
+def test_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(
             committing(metadata=[MetadataRecord("queue", "old", b"x"), MetadataRecord("queue", "orders", b"x")])
@@ -44,13 +44,13 @@ def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
         assert store.check() == []
 
 
-def test_an_empty_commit_is_a_commit(tmp_path: Path) -> None:
+def test_empty_commit_is_a_commit(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(StoreTransaction())
         assert contents(store) == ([], [], [], [])
 
 
-def test_a_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:
+def test_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         with pytest.raises(TypeError):
             store.commit(committing(rows=[some_row(1)], settlements=[SettlementRecord(2, None)]))  # type: ignore[arg-type]

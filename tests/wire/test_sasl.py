@@ -13,16 +13,16 @@ names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=
 
 
 @given(names, names | st.just(""))
-def test_a_plain_response_comes_back_as_it_went_out(user: str, password: str) -> None:
+def test_plain_response_comes_back_as_it_went_out(user: str, password: str) -> None:
     assert parse_plain(plain_response(user, password)) == (user, password)
 
 
 @given(names, names | st.just(""))
-def test_an_amqplain_response_is_a_table_without_its_size(user: str, password: str) -> None:
+def test_amqplain_response_is_a_table_without_its_size(user: str, password: str) -> None:
     assert parse_amqplain(encode_table({"LOGIN": user, "PASSWORD": password})[4:]) == (user, password)
 
 
-def test_the_authorisation_identity_may_repeat_the_user() -> None:
+def test_authorisation_identity_may_repeat_the_user() -> None:
     assert parse_plain(b"guest\0guest\0secret") == ("guest", "secret")
 
 
@@ -39,7 +39,7 @@ def test_the_authorisation_identity_may_repeat_the_user() -> None:
         b"\0guest\0\xff",
     ],
 )
-def test_a_malformed_plain_response_is_refused(response: bytes) -> None:
+def test_malformed_plain_response_is_refused(response: bytes) -> None:
     with pytest.raises(SaslError) as caught:
         parse_plain(response)
     assert "secret" not in str(caught.value)
@@ -58,7 +58,7 @@ def test_a_malformed_plain_response_is_refused(response: bytes) -> None:
         encode_table({"LOGIN": "guest", "PASSWORD": "secret"}),
     ],
 )
-def test_a_malformed_amqplain_response_is_refused(response: bytes) -> None:
+def test_malformed_amqplain_response_is_refused(response: bytes) -> None:
     with pytest.raises(SaslError) as caught:
         parse_amqplain(response)
     assert "secret" not in str(caught.value)

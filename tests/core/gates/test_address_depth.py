@@ -25,7 +25,7 @@ def bounded_address(house: House, capacity: int, stop: int, resume: int) -> Addr
     return depth
 
 
-def test_an_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> None:
+def test_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> None:
     house = House()
     for name in "ab":
         house.queue(name)
@@ -50,7 +50,7 @@ def test_an_address_charges_each_message_once_until_the_last_queue_lets_it_go() 
 
 
 @pytest.mark.parametrize("way", ["ack", "multiple", "part", "nack", "requeue", "expire", "ring"])
-def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
+def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     house = House()
     house.queue("a", **({"x_message_ttl": 1000} if way == "expire" else {}))
     if way == "ring":
@@ -97,7 +97,7 @@ def later(house: House, seconds: float) -> None:
     house.broker.run(1000)
 
 
-def test_an_address_has_a_rate_and_a_depth_by_pattern() -> None:
+def test_address_has_a_rate_and_a_depth_by_pattern() -> None:
     house = House()
     house.queue("a")
     house.vhost.declare_exchange("news.sport", "fanout", {}, False, False, False)

@@ -18,7 +18,7 @@ def later(house: House, seconds: float) -> None:
     house.broker.run(1000)
 
 
-def test_the_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is_its_own() -> None:
+def test_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is_its_own() -> None:
     house = House()
     house.queue("a")
     other = ConnectionGates("alice", "2")
@@ -43,7 +43,7 @@ def test_the_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connectio
     assert house.depth("a") == 14, "each connection has its own"
 
 
-def test_a_users_weight_is_its_producers_share_of_the_turns() -> None:
+def test_users_weight_is_its_producers_share_of_the_turns() -> None:
     house = House()
     house.queue("a", capacity_messages=20, stop_messages=19, resume_messages=10)
     bob = ConnectionGates("bob", "2")

@@ -23,7 +23,7 @@ def test_whoever_publishes_to_several_queues_of_which_one_is_kept_waits_for_all(
     assert (house.depth("passing"), len(producer.outbox)) == (2, 0)
 
 
-def test_a_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
+def test_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=100)
     house.set("queue", "a", hold_deadline=5)
@@ -51,7 +51,7 @@ def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks(
     assert (house.depth("a"), len(producer.outbox)) == (5, 5)
 
 
-def test_a_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate_before_the_disk() -> None:
+def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate_before_the_disk() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=250)
     filler = house.producer("filler")
@@ -78,7 +78,7 @@ def test_a_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_ga
     assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (1, 2, 0)
 
 
-def test_a_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_for_another() -> None:
+def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_for_another() -> None:
     house = Kept()
     house.vhost.declare_queue(
         "work", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"}, True, False, None, None
@@ -117,7 +117,7 @@ def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it() -> None:
     assert house.stored() == 0
 
 
-def test_a_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_name_begins_anew() -> None:
+def test_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_name_begins_anew() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=100)
     house.store(house.producer("p"), "a", 200)

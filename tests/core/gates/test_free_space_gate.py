@@ -41,9 +41,7 @@ def test_where_nothing_must_be_left_free_the_store_still_keeps_what_it_needs() -
 @pytest.mark.parametrize(
     ("percent", "total", "mark", "resume"), [(5.0, 1000, 50, 55), (99.0, 1000, 990, 995), (100.0, 1000, 1000, 1000)]
 )
-def test_a_share_that_must_be_left_free_can_always_be_reached(
-    percent: float, total: int, mark: int, resume: int
-) -> None:
+def test_share_that_must_be_left_free_can_always_be_reached(percent: float, total: int, mark: int, resume: int) -> None:
     house = Kept(min_disk_free=f"{percent}%")
     house.disk.measured(1, 0, total, house.broker.now)
     room = house.disk.room

@@ -81,7 +81,7 @@ def decoded(table: Table) -> Table:
 
 @pytest.mark.parametrize("exchange", ["amq.topic", "amq.headers"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times_as_much(
+def test_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times_as_much(
     exchange: str, shape: str
 ) -> None:
     broker, vhost = make()
@@ -102,7 +102,7 @@ def test_a_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times
 
 
 @given(TABLES)
-def test_the_octets_of_arguments_are_those_of_the_wire(table: Table) -> None:
+def test_octets_of_arguments_are_those_of_the_wire(table: Table) -> None:
     encoded = encode_table(table)
     again, _ = decode_table(encoded, 0)
     # Whole numbers are written in the least width; they are counted with the widest.
@@ -163,7 +163,7 @@ def exact(memory: SharedLimit | None, broker: Broker) -> int:
     return int(memory.bytes)
 
 
-def test_the_sum_of_all_arguments_is_bounded_and_what_does_not_fit_is_506() -> None:
+def test_sum_of_all_arguments_is_bounded_and_what_does_not_fit_is_506() -> None:
     broker, vhost = make()
     moon = broker.add_vhost("moon")
     metadata = broker.gates.metadata
@@ -195,7 +195,7 @@ def test_arguments_count_with_the_nodes_memory_gate_and_cannot_close_it_alone() 
     assert memory.gate.open
 
 
-def test_a_new_bound_of_the_nodes_memory_counts_the_arguments_that_are_there() -> None:
+def test_new_bound_of_the_nodes_memory_counts_the_arguments_that_are_there() -> None:
     broker, vhost = make()
     declare(vhost, "q", {"x-note": "n" * 10_000})
     bounded(broker, 8 * MIB)

@@ -14,7 +14,7 @@ def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
     return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
 
 
-def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
+def test_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
     house = House()
     house.queue("hog", capacity_bytes=100 * MIB)
     for number in range(9):
@@ -46,7 +46,7 @@ def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
     charge=st.sampled_from([100, 5_000, 40_000]),
     reserve=st.sampled_from([0, 100_000]),
 )
-def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]], charge: int, reserve: int) -> None:
+def test_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]], charge: int, reserve: int) -> None:
     """Whatever the slack: the true sum stays within, what is counted is never less, and drained all is let in."""
     house = House()
     house.broker.gates.set_memory_capacity(in_bytes(1_000_000, 800_000, 600_000), reserve)

@@ -41,7 +41,7 @@ def test_what_is_stored_of_a_virtual_host_closes_its_gate_at_once_and_stops_only
     assert house.crossings() == [("quota of vhost /", False)]
 
 
-def test_a_virtual_hosts_quota_is_no_other_ones() -> None:
+def test_virtual_hosts_quota_is_no_other_ones() -> None:
     house = Kept()
     other = house.broker.add_vhost("other")
     free = other.declare_queue("free", {}, True, False, None, None)
@@ -55,7 +55,7 @@ def test_a_virtual_hosts_quota_is_no_other_ones() -> None:
     assert (free.messages, house.closed()) == (3, ["quota of vhost /"])
 
 
-def test_the_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since() -> None:
+def test_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since() -> None:
     house = Kept(disk_overfull=1_000_000, disk_underfull=500_000, min_disk_free="none")
     house.disk.measured(900_000, UNLIMITED, 0, house.broker.now)
     producer = house.producer("p")
@@ -109,7 +109,7 @@ def test_however_it_comes_no_more_passes_the_brokers_mark_than_the_one_publish_t
     assert (written + int(house.journal.unwritten()) > 5_000) == (house.closed() == ["quota"])
 
 
-def test_a_virtual_host_that_comes_back_above_its_quota_is_closed_before_the_first_publish() -> None:
+def test_virtual_host_that_comes_back_above_its_quota_is_closed_before_the_first_publish() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=500)
     queue = house.vhost.queues["a"]
@@ -118,7 +118,7 @@ def test_a_virtual_host_that_comes_back_above_its_quota_is_closed_before_the_fir
     assert (house.stored(), house.closed()) == (600, ["quota of vhost /"])
 
 
-def test_a_quota_that_is_lifted_raised_or_lowered_is_judged_at_once() -> None:
+def test_quota_that_is_lifted_raised_or_lowered_is_judged_at_once() -> None:
     house = Kept()
     producer = house.producer("p")
     for _ in range(5):

@@ -20,7 +20,7 @@ def rated(house: House, producer: Producer, messages: float, burst: float = 1.0)
     return rate
 
 
-def test_a_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> None:
+def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> None:
     house = House()
     house.queue("a")
     producer = house.producer("p")
@@ -70,7 +70,7 @@ def later(house: House, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("scope", ["producer", "connection", "user"])
-def test_a_rate_in_bytes_lets_a_large_message_pass_and_then_makes_it_pay(scope: str) -> None:
+def test_rate_in_bytes_lets_a_large_message_pass_and_then_makes_it_pay(scope: str) -> None:
     house = House()
     house.queue("a")
     producer = house.producer("p")

@@ -15,7 +15,7 @@ def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
     return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
 
 
-def test_a_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:
+def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:
     house = House()
     other = house.broker.add_vhost("other")
     other.declare_queue("free", {}, False, False, None, None)
@@ -67,7 +67,7 @@ def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
     assert told(producer) == [(10, 10, True)]
 
 
-def test_a_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is_confirmed() -> None:
+def test_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is_confirmed() -> None:
     house = House()
     for name in "ab":
         house.queue(name)
@@ -82,7 +82,7 @@ def test_a_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is
     assert told(producer) == [(1, 1, True)]
 
 
-def test_a_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
+def test_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
     house = House()
     house.queue("a")
     producer = house.producer("p")
@@ -99,7 +99,7 @@ def say(house: House, scope: str, pattern: str, **settings: object) -> None:
     changes.set_settings(house.broker, scope, pattern, words)
 
 
-def test_a_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
+def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
     house = House()
     house.queue("a")
     producer = house.producer("p")

@@ -11,7 +11,7 @@ from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
 
 
-def test_a_store_that_cannot_be_written_blocks_those_who_wait_for_it_and_those_who_come() -> None:
+def test_store_that_cannot_be_written_blocks_those_who_wait_for_it_and_those_who_come() -> None:
     house = Kept()
     waits, comes, idle = house.producer("waits"), house.producer("comes"), house.producer("idle")
     house.store(waits, "a")

@@ -106,7 +106,7 @@ def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
     assert (depth.messages, depth.bytes) == (0, 0)
 
 
-def test_a_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
+def test_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
     house = Full()
     writer = house.producer("p")
     routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]

@@ -64,7 +64,7 @@ class Line(House):
         changes.set_settings(self.broker, "queue", "q", words)
 
 
-def test_the_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> None:
+def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> None:
     line = Line(x_max_length=2)
     line.put(b"1", b"2", b"3")
     assert line.ready() == [b"2", b"3"]
@@ -81,7 +81,7 @@ def test_what_consumers_have_does_not_count() -> None:
     assert line.depth("q") == 4
 
 
-def test_a_queue_that_refuses_counts_what_is_ready_as_well() -> None:
+def test_queue_that_refuses_counts_what_is_ready_as_well() -> None:
     line = Line(x_max_length=2, x_overflow="reject-publish")
     line.put(b"1", b"2", b"3")
     assert told(line.writer) == [(3, 3, False), (1, 2, True)]
@@ -113,7 +113,7 @@ def test_bytes_are_those_of_the_bodies_that_are_ready() -> None:
     assert told(line.writer) == [(1, 5, True)]
 
 
-def test_a_queue_that_refuses_counts_the_body_that_comes() -> None:
+def test_queue_that_refuses_counts_the_body_that_comes() -> None:
     line = Line(x_max_length_bytes=10, x_overflow="reject-publish")
     line.put(b"a" * 6, b"b" * 5, b"c" * 4)
     assert line.ready() == [b"a" * 6, b"c" * 4]
@@ -121,7 +121,7 @@ def test_a_queue_that_refuses_counts_the_body_that_comes() -> None:
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_a_consumer_gets_what_it_has_room_for_from_a_queue_of_length_0(no_ack: bool) -> None:
+def test_consumer_gets_what_it_has_room_for_from_a_queue_of_length_0(no_ack: bool) -> None:
     line = Line(x_max_length=0)
     line.consume(prefetch=0 if no_ack else 2, no_ack=no_ack)
     line.put(b"1", b"2", b"3")
@@ -131,7 +131,7 @@ def test_a_consumer_gets_what_it_has_room_for_from_a_queue_of_length_0(no_ack: b
     assert told(line.writer) == [(1, 3, True)]
 
 
-def test_a_queue_of_length_0_that_refuses_takes_what_its_consumer_has_room_for() -> None:
+def test_queue_of_length_0_that_refuses_takes_what_its_consumer_has_room_for() -> None:
     line = Line(x_max_length=0, x_overflow="reject-publish")
     line.put(b"0")
     line.consume(prefetch=2)
@@ -140,7 +140,7 @@ def test_a_queue_of_length_0_that_refuses_takes_what_its_consumer_has_room_for()
     assert line.turn() == [b"1", b"2"]
 
 
-def test_a_burst_goes_to_the_consumer_first_and_what_it_leaves_is_trimmed() -> None:
+def test_burst_goes_to_the_consumer_first_and_what_it_leaves_is_trimmed() -> None:
     line = Line(x_max_length=2)
     line.consume(prefetch=1)
     line.put(*[b"%d" % number for number in range(6)])
@@ -180,7 +180,7 @@ def test_everything_that_a_queue_of_length_0_gets_is_dead_lettered(policy: str, 
     assert {outcome[2] for outcome in told(line.writer)} == {confirmed}
 
 
-def test_the_depth_never_passes_the_capacity_whatever_the_length_allows() -> None:
+def test_depth_never_passes_the_capacity_whatever_the_length_allows() -> None:
     line = Line(x_max_length=100, capacity_bytes=3 * CHARGE)
     line.put(b"1", b"2", b"3", b"4")
     assert line.ready() == [b"2", b"3", b"4"]
@@ -190,11 +190,11 @@ def test_the_depth_never_passes_the_capacity_whatever_the_length_allows() -> Non
     assert line.q.bytes == 3 * CHARGE
 
 
-def test_a_length_without_a_capacity_has_the_default_capacity() -> None:
+def test_length_without_a_capacity_has_the_default_capacity() -> None:
     assert Line(x_max_length=5).q.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
-def test_a_length_that_is_lowered_trims_a_slice_a_turn() -> None:
+def test_length_that_is_lowered_trims_a_slice_a_turn() -> None:
     line = Line(x_max_length=20_000)
     for _ in range(12_000):
         line.put(b"x")
@@ -226,7 +226,7 @@ def test_messages_of_an_expired_length_leave_the_count() -> None:
     assert (line.depth("q"), line.q.length.bodies) == (0, 0)
 
 
-def test_a_refusal_says_what_is_counted() -> None:
+def test_refusal_says_what_is_counted() -> None:
     from penstock.core.publish.admission import refusal_error
 
     line = Line(x_max_length=1, x_overflow="reject-publish")
@@ -237,7 +237,7 @@ def test_a_refusal_says_what_is_counted() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"x_max_length": 2}, {"x_max_length_bytes": 2}])
-def test_a_commit_is_refused_as_a_whole_where_a_part_is_too_much(limit: dict[str, object]) -> None:
+def test_commit_is_refused_as_a_whole_where_a_part_is_too_much(limit: dict[str, object]) -> None:
     line = Line(**limit, x_overflow="reject-publish")
     client = Client(line, "t")
     client.publish("q", CHARGE, CHARGE)
@@ -254,7 +254,7 @@ def test_a_commit_is_refused_as_a_whole_where_a_part_is_too_much(limit: dict[str
     assert line.depth("q") == 2
 
 
-def test_a_commit_that_gives_back_what_it_had_makes_it_ready_again() -> None:
+def test_commit_that_gives_back_what_it_had_makes_it_ready_again() -> None:
     line = Line(x_max_length=2, x_overflow="reject-publish")
     client = Client(line, "t")
     line.put(b"1", b"2")
@@ -266,7 +266,7 @@ def test_a_commit_that_gives_back_what_it_had_makes_it_ready_again() -> None:
     assert len(line.ready()) == 1
 
 
-def test_a_commit_into_a_queue_that_drops_its_oldest_leaves_the_newest() -> None:
+def test_commit_into_a_queue_that_drops_its_oldest_leaves_the_newest() -> None:
     line = Line(x_max_length=2)
     client = Client(line, "t")
     line.put(b"old")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.broker_fixture import House
 
 
-def test_a_queue_with_losses_is_listed_once_until_its_report() -> None:
+def test_queue_with_losses_is_listed_once_until_its_report() -> None:
     house = House()
     house.queue("q")
     queue = house.vhost.queues["q"]

@@ -39,7 +39,7 @@ def test_nothing_overtakes_what_is_on_the_disk_though_there_is_room_in_memory() 
     assert house.drain("q") == numbered(5, 8)
 
 
-def test_a_persistent_message_is_written_once_and_confirmed_when_it_is() -> None:
+def test_persistent_message_is_written_once_and_confirmed_when_it_is() -> None:
     house = house_with()
     for number in range(1, 9):
         house.publish("q", b"<%d>" % number)
@@ -52,7 +52,7 @@ def test_a_persistent_message_is_written_once_and_confirmed_when_it_is() -> None
     assert sum(row.messages for row in house.shelf.rows.values() if row.queue) == 4
 
 
-def test_a_transient_message_that_is_paged_is_confirmed_at_once() -> None:
+def test_transient_message_that_is_paged_is_confirmed_at_once() -> None:
     house = house_with()
     publish(house, 1, 8, persistent=False)
     assert told(house) == [(1, 8, True)]
@@ -75,7 +75,7 @@ def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
     assert [row.messages for row in asked] == [10], "half of the capacity is free"
 
 
-def test_a_page_that_is_wanted_at_once_is_not_read_again() -> None:
+def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
     house = house_with()
     publish(house, 1, 6)
     for _ in range(4):
@@ -85,7 +85,7 @@ def test_a_page_that_is_wanted_at_once_is_not_read_again() -> None:
     assert house.journal.take_reads() == []
 
 
-def test_a_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
+def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
     house = house_with()
     publish(house, 1, 12)
     house.settle()
@@ -114,7 +114,7 @@ def test_consumers_that_settle_nothing_do_not_starve_themselves() -> None:
     assert not house.shelf.rows
 
 
-def test_a_message_larger_than_the_capacity_goes_by_the_disk() -> None:
+def test_message_larger_than_the_capacity_goes_by_the_disk() -> None:
     house = house_with(capacity_messages="none", capacity_bytes=1000)
     publish(house, 1, 1, 5000)
     publish(house, 2, 3, 300)
@@ -122,7 +122,7 @@ def test_a_message_larger_than_the_capacity_goes_by_the_disk() -> None:
     assert house.drain("q") == numbered(1, 3)
 
 
-def test_a_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
+def test_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
     house = house_with()
     charge = UNWRITTEN_BYTES // 4
     publish(house, 1, 4 + 6, charge)
@@ -137,7 +137,7 @@ def test_a_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
     assert house.drain("q") == numbered(1, 10)
 
 
-def test_a_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
+def test_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
     house = house_with(message_ttl=60_000)
     publish(house, 1, 12)
     house.settle()
@@ -191,7 +191,7 @@ def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str
     assert house.drain("q") == numbered(1, 6)
 
 
-def test_a_limit_that_is_raised_lets_those_in_who_wait() -> None:
+def test_limit_that_is_raised_lets_those_in_who_wait() -> None:
     house = PagedHouse(Shelf(), {"q": ({}, True)})
     house.set("q", overflow="page", capacity_messages=4, page_limit_messages=2)
     publish(house, 1, 9)
@@ -202,7 +202,7 @@ def test_a_limit_that_is_raised_lets_those_in_who_wait() -> None:
     assert house.drain("q") == numbered(1, 9)
 
 
-def test_a_message_that_fits_neither_into_memory_nor_within_the_limit_is_refused_at_once() -> None:
+def test_message_that_fits_neither_into_memory_nor_within_the_limit_is_refused_at_once() -> None:
     house = house_with(capacity_messages="none", capacity_bytes=1000, page_limit_bytes=2000)
     publish(house, 1, 1, 3000)
     assert isinstance(house.producers["q"].closing, ContentTooLarge)
@@ -211,7 +211,7 @@ def test_a_message_that_fits_neither_into_memory_nor_within_the_limit_is_refused
 # Changes of policy
 
 
-def test_a_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> None:
+def test_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     house.set("q", overflow="page")
     publish(house, 1, 10)
@@ -223,7 +223,7 @@ def test_a_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> 
     assert house.memory("q") == numbered(15, 18)
 
 
-def test_a_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
+def test_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     publish(house, 1, 9)
     assert len(house.producers["q"].outbox) == 5
@@ -233,7 +233,7 @@ def test_a_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
     assert house.drain("q") == numbered(1, 9)
 
 
-def test_a_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
+def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 10}, True), "other": ({}, True)})
     house.broker.gates.set_memory_capacity(Thresholds(Level(bytes=3000), Level(bytes=2400), Level(bytes=2100)), 0)
     for number in range(10):
@@ -256,7 +256,7 @@ def test_a_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
 # Purge, delete, cursors
 
 
-def test_a_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> None:
+def test_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> None:
     house = house_with()
     publish(house, 1, 12)
     house.settle()
@@ -273,7 +273,7 @@ def test_a_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> 
 
 
 @pytest.mark.parametrize("messages", [0, 3, 8])
-def test_a_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_not(messages: int) -> None:
+def test_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_not(messages: int) -> None:
     house = house_with()
     publish(house, 1, messages)
     house.settle()
@@ -283,7 +283,7 @@ def test_a_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_o
     assert house.journal.has_urgent()
 
 
-def test_a_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
+def test_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
     house = house_with()
     publish(house, 1, 12)
     house.write()
@@ -298,7 +298,7 @@ def test_a_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
     assert not house.failed
 
 
-def test_a_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_chance() -> None:
+def test_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_chance() -> None:
     house = house_with()
     publish(house, 1, 6)
     house.write()
@@ -314,7 +314,7 @@ def test_a_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_b
     assert house.drain("q") == numbered(5, 8)
 
 
-def test_a_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
+def test_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
     house = house_with(durable=False)
     publish(house, 1, 12)
     house.settle()
@@ -327,7 +327,7 @@ def test_a_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
     assert not house.shelf.rows
 
 
-def test_a_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
+def test_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
     house = house_with()
     publish(house, 1, 11)
     house.settle()
@@ -345,7 +345,7 @@ def test_a_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
     assert not house.shelf.rows
 
 
-def test_a_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
+def test_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
     house = house_with()
     publish(house, 1, 11)
     house.settle()
@@ -356,7 +356,7 @@ def test_a_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_transient_message_waits_for_the_disk_only_where_it_would_be_paged(durable: bool) -> None:
+def test_transient_message_waits_for_the_disk_only_where_it_would_be_paged(durable: bool) -> None:
     house = PagedHouse(Shelf(), {"q": (FEW, durable)})
     house.broker.gates.disk_fails("no room")
     for number in range(6):

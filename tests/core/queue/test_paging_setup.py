@@ -14,7 +14,7 @@ from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PAGE, PagedHouse, house_with, publish
 
 
-def test_a_queue_with_priorities_cannot_page() -> None:
+def test_queue_with_priorities_cannot_page() -> None:
     with pytest.raises(
         PreconditionFailed, match="reads messages back in the order they came, and x-max-priority=3 asks"
     ):

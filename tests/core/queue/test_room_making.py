@@ -95,7 +95,7 @@ def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> No
     assert house.depth("d") == LOOSE_MAX
 
 
-def test_a_large_message_displaces_many_a_slice_a_turn() -> None:
+def test_large_message_displaces_many_a_slice_a_turn() -> None:
     count = 3 * UNITS_A_TURN * DROPPED_A_UNIT
     house = Full(count, capacity_bytes=count * CHARGE, overflow="drop-head")
     writer, small = house.producer("p"), house.producer("s")

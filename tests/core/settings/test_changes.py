@@ -15,7 +15,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> None:
+def test_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> None:
     queue, producer = bench.queue("q"), bench.producer()
     bench.set("queue", "q", capacity_messages=4, stop_messages=2, resume_messages=1, hold_deadline=0)
     bench.publish(producer, "q", *[10] * 6)
@@ -29,7 +29,7 @@ def test_a_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> N
     assert bench.crossings() == [True, False]
 
 
-def test_a_lowered_threshold_closes_the_gate_at_once_and_takes_nothing_away(bench: Bench) -> None:
+def test_lowered_threshold_closes_the_gate_at_once_and_takes_nothing_away(bench: Bench) -> None:
     queue, producer = bench.queue("q", capacity_messages=100), bench.producer()
     bench.publish(producer, "q", *[10] * 50)
     assert queue.gate.open
@@ -49,7 +49,7 @@ def test_a_lowered_threshold_closes_the_gate_at_once_and_takes_nothing_away(benc
     assert bench.told(producer) == [(51, 51, True)]
 
 
-def test_a_removed_threshold_opens_the_gate(bench: Bench) -> None:
+def test_removed_threshold_opens_the_gate(bench: Bench) -> None:
     queue, producer = bench.queue("q"), bench.producer()
     bench.set("queue", "q", capacity_messages=3, hold_deadline=0)
     bench.publish(producer, "q", *[10] * 5)
@@ -60,7 +60,7 @@ def test_a_removed_threshold_opens_the_gate(bench: Bench) -> None:
     assert queue.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
-def test_a_lowered_capacity_holds_what_comes_and_keeps_what_is_there(bench: Bench) -> None:
+def test_lowered_capacity_holds_what_comes_and_keeps_what_is_there(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block"), bench.producer()
     bench.publish(producer, "q", *[10] * 9)
     bench.set("queue", "q", capacity_messages=5)
@@ -79,7 +79,7 @@ def test_another_policy_decides_at_once_about_what_is_held(bench: Bench) -> None
     assert queue.gate.open, "drop-head has no thresholds of its own"
 
 
-def test_a_held_publish_that_can_never_fit_any_more_is_refused_and_the_others_pass(bench: Bench) -> None:
+def test_held_publish_that_can_never_fit_any_more_is_refused_and_the_others_pass(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block", hold_deadline=0), bench.producer()
     bench.set("queue", "q", capacity_bytes=1000, stop_bytes=900)
     bench.publish(producer, "q", 900, 500, 10)
@@ -107,7 +107,7 @@ def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench
     assert not queue.gate.waiters
 
 
-def test_a_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
+def test_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
     queue, producer = bench.queue("q"), bench.producer()
     bench.publish(producer, "q", 10)
     bench.run(10.0)
@@ -123,7 +123,7 @@ def test_a_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
     assert queue.messages == 1
 
 
-def test_an_unused_queue_expires_when_that_is_said_later(bench: Bench) -> None:
+def test_unused_queue_expires_when_that_is_said_later(bench: Bench) -> None:
     bench.queue("q")
     bench.set("queue", "q", expires=2000)
     bench.run(2.0)

@@ -13,7 +13,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:
+def test_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:
     queue, producer = bench.queue("q", capacity_messages=2), bench.producer()
     bench.publish(producer, "q", 10, 10, 10)
     bench.run(25.0)

@@ -35,7 +35,7 @@ def matching(name: str, *patterns: str) -> list[str]:
         (["#.eu", "*.#"], "#.eu"),  # As Artemis has it: the longer.
     ],
 )
-def test_the_most_specific_pattern_comes_first(patterns: list[str], first: str) -> None:
+def test_most_specific_pattern_comes_first(patterns: list[str], first: str) -> None:
     name = "orders" if first in ("orders", "*") else "orders.eu"
     assert matching(name, *patterns)[0] == first
     assert matching(name, *reversed(patterns))[0] == first
@@ -43,7 +43,7 @@ def test_the_most_specific_pattern_comes_first(patterns: list[str], first: str) 
 
 @settings(max_examples=examples(500), derandomize=True, database=None)
 @given(st.lists(WORDS, max_size=12, unique=True), st.lists(WORDS, max_size=4), NAMES)
-def test_a_tree_of_patterns_matches_what_each_of_them_matches(patterns: list[str], gone: list[str], name: str) -> None:
+def test_tree_of_patterns_matches_what_each_of_them_matches(patterns: list[str], gone: list[str], name: str) -> None:
     tree = Patterns()
     for pattern in [*patterns, *gone]:
         tree.add(pattern)
@@ -65,7 +65,7 @@ def test_patterns_that_were_removed_leave_no_branches() -> None:
     assert tree._topics.root.idle()
 
 
-def test_a_long_name_against_many_wildcards_is_no_work_to_speak_of() -> None:
+def test_long_name_against_many_wildcards_is_no_work_to_speak_of() -> None:
     tree = Patterns()
     for number in range(60):
         tree.add(".".join(["#", "a"] * number) + ".#" if number else "#")

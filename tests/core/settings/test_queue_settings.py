@@ -21,7 +21,7 @@ def marks(arguments: dict[str, object], unit: str, defaults: Defaults | None = N
     return found.capacity.as_dict()[unit], found.stop.as_dict()[unit], found.resume.as_dict()[unit]
 
 
-def test_a_queue_without_arguments_has_100_mib_and_blocks() -> None:
+def test_queue_without_arguments_has_100_mib_and_blocks() -> None:
     queue = read({})
     assert queue.overflow.name == "block"
     mib = 1024 * 1024
@@ -45,7 +45,7 @@ def test_a_queue_without_arguments_has_100_mib_and_blocks() -> None:
         ({"maximumQueueDepthMessages": 10, "overflowPolicy": "REJECT"}, (None, None)),
     ],
 )
-def test_a_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
+def test_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
     arguments: dict[str, object], expected: tuple[int | None, int | None]
 ) -> None:
     length = read(arguments).length.as_dict()
@@ -70,11 +70,11 @@ def test_a_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_t
         ({"address-full-policy": "FAIL"}, "reject"),
     ],
 )
-def test_the_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
+def test_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
     assert read(arguments).overflow.name == policy
 
 
-def test_a_hold_deadline_of_zero_is_for_ever() -> None:
+def test_hold_deadline_of_zero_is_for_ever() -> None:
     assert read({"hold-deadline": 0}).hold_deadline_s == NEVER
     assert read({"hold-deadline": 7}).hold_deadline_s == 7.0
     assert read({}, Defaults(hold_deadline_s=0)).hold_deadline_s == NEVER

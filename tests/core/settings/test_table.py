@@ -30,7 +30,7 @@ def test_what_contradicts_an_argument_is_refused_with_both_sources_and_nothing_i
     assert len(bench.broker.table) == 0
 
 
-def test_a_declaration_that_contradicts_a_pattern_is_refused_and_nothing_is_created(bench: Bench) -> None:
+def test_declaration_that_contradicts_a_pattern_is_refused_and_nothing_is_created(bench: Bench) -> None:
     bench.set("queue", "orders.#", stop_messages=2000)
     said = refused(lambda: bench.queue("orders.b", capacity_messages=1000))
     assert "stop-messages=2000 (pattern 'orders.#', set by command)" in said
@@ -96,14 +96,14 @@ def test_each_setting_is_taken_from_the_most_specific_pattern_that_says_it(bench
     assert found.settings.hold_deadline_s == 7.0
 
 
-def test_a_percentage_of_a_stronger_source_beats_a_number_of_a_weaker(bench: Bench) -> None:
+def test_percentage_of_a_stronger_source_beats_a_number_of_a_weaker(bench: Bench) -> None:
     bench.set("queue", "#", stop_messages=900, resume_messages=800, capacity_messages=1000)
     bench.set("queue", "q", stop_percent=50, resume_percent=25)
     marks = bench.queue("q").thresholds
     assert (marks.stop.as_dict()["messages"], marks.resume.as_dict()["messages"]) == (500, 250)
 
 
-def test_a_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
+def test_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
     bench.set("broker", "", stop_percent=30)
     bench.set("vhost", "/", resume_percent=90)
     bench.set("broker", "", capacity_bytes=1000)
@@ -116,7 +116,7 @@ def test_a_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
     assert (marks.stop.as_dict()["messages"], marks.resume.as_dict()["messages"]) == (50, 50)
 
 
-def test_a_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
+def test_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
     queue = bench.queue("q", **{"x-max-length": 5})
     assert queue.overflow.name == "drop-head"
     bench.set("queue", "q", overflow="block")
@@ -131,7 +131,7 @@ def test_a_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
 # Commands and the file
 
 
-def test_a_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
+def test_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
     queue = bench.queue("q")
     bench.file(("queue", "q", {"capacity-messages": 100, "hold-deadline": 9}))
     bench.set("queue", "q", capacity_messages=50)

@@ -61,7 +61,7 @@ def test_stop_is_80_percent_rounded_half_up_and_below_capacity_and_resume_70_per
         ("bytes", 80 * 1024, 64 * 1024, 56 * 1024),
     ],
 )
-def test_the_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_of_it(
+def test_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_of_it(
     unit: str, capacity: int, stop: int, resume: int
 ) -> None:
     assert marks({f"capacity-{unit}": capacity}, unit) == (capacity, stop, resume)
@@ -76,7 +76,7 @@ def test_the_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_o
         ({"resume-percent": 70}, (10, 7, 7)),
     ],
 )
-def test_a_threshold_that_somebody_gives_stays_as_it_is_however_small_the_capacity(
+def test_threshold_that_somebody_gives_stays_as_it_is_however_small_the_capacity(
     arguments: dict[str, object], expected: Marks
 ) -> None:
     assert marks({"capacity-messages": 10, **arguments}, "messages") == expected

@@ -67,7 +67,7 @@ def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
     assert len(own.logged("too many sockets")) < 10
 
 
-def test_a_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) -> None:
+def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) -> None:
     web = Web(own.http)
     with connected(web) as slow, connected(web) as busy:
         slow.sendall(HALF)

@@ -23,7 +23,7 @@ async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
     await asyncio.to_thread(publish)
 
 
-async def test_a_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order() -> None:
+async def test_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await fill(broker, web, 250)
@@ -39,7 +39,7 @@ async def test_a_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order
             assert (int(queue.waiting()), int(queue.depth_messages())) == (left, left)
 
 
-async def test_a_queue_that_is_deleted_during_a_get_is_told() -> None:
+async def test_queue_that_is_deleted_during_a_get_is_told() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await fill(broker, web, 100)
@@ -73,7 +73,7 @@ async def test_large_bodies_come_back_as_they_were_whatever_is_in_them() -> None
         await asyncio.to_thread(go)
 
 
-async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_truncate() -> None:
+async def test_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_truncate() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
 
@@ -87,7 +87,7 @@ async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_trunc
         await asyncio.to_thread(go)
 
 
-async def test_a_stored_message_of_another_format_is_shown_as_any_other(tmp_path: Path) -> None:
+async def test_stored_message_of_another_format_is_shown_as_any_other(tmp_path: Path) -> None:
     asked = {"ackmode": "ack_requeue_true", "count": 1, "encoding": "auto"}
     for start in range(2):
         async with in_process(data=tmp_path, http="127.0.0.1:0") as broker:

@@ -24,7 +24,7 @@ def topology(**more: Any) -> bytes:
     return json.dumps({"queues": QUEUES, **more}).encode()
 
 
-async def test_an_import_makes_some_queues_in_a_turn_whoever_else_imports() -> None:
+async def test_import_makes_some_queues_in_a_turn_whoever_else_imports() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
@@ -34,7 +34,7 @@ async def test_an_import_makes_some_queues_in_a_turn_whoever_else_imports() -> N
         assert max(steps) <= AT_ONCE
 
 
-async def test_an_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> None:
+async def test_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> None:
     async with in_process() as broker:
         queues = broker.driver.broker.vhosts["/"].queues
         answers: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ async def test_what_fails_at_its_end_is_taken_back_some_at_a_time() -> None:
         assert min(steps) >= -AT_ONCE
 
 
-async def test_a_queue_that_has_messages_when_an_import_fails_stays_and_is_named() -> None:
+async def test_queue_that_has_messages_when_an_import_fails_stays_and_is_named() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
@@ -87,7 +87,7 @@ def test_imports_of_19_000_queues_are_made_and_more_than_20_000_things_refused(s
     web.do("DELETE", f"/vhosts/{name}")
 
 
-def test_a_second_import_of_the_same_changes_nothing(web: Web) -> None:
+def test_second_import_of_the_same_changes_nothing(web: Web) -> None:
     for _ in range(2):
         web.do("POST", "/definitions", {"queues": QUEUES[:3]})
 

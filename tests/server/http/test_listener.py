@@ -11,7 +11,7 @@ from tests.support.brokers import BrokerProcess, eventually, penstock_command, s
 from tests.support.http_client import Web
 
 
-def test_a_stopping_broker_leaves_at_once_though_a_request_is_held(tmp_path: Path) -> None:
+def test_stopping_broker_leaves_at_once_though_a_request_is_held(tmp_path: Path) -> None:
     with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
         web = Web(broker.http)
         arguments = {"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0}
@@ -29,7 +29,7 @@ def test_a_stopping_broker_leaves_at_once_though_a_request_is_held(tmp_path: Pat
         assert "Traceback" not in broker.log()
 
 
-def test_a_port_that_is_in_use_is_told_in_a_sentence(served: BrokerProcess, web: Web) -> None:
+def test_port_that_is_in_use_is_told_in_a_sentence(served: BrokerProcess, web: Web) -> None:
     done = penstock_command("serve", "--memory", "--listen", "127.0.0.1:0", "--http", web.address)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the port is in use" in done.stderr

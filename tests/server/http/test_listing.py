@@ -8,7 +8,7 @@ from tests.support.brokers import in_process
 from tests.support.http_client import Web
 
 
-def test_a_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
+def test_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
     for number in range(7):
         web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
     web.publish(f"{name}-3")
@@ -30,7 +30,7 @@ def test_a_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> Non
     assert web.ask("GET", "/queues/nowhere").status == 404
 
 
-def test_a_list_longer_than_a_slice_is_whole_json(web: Web) -> None:
+def test_list_longer_than_a_slice_is_whole_json(web: Web) -> None:
     web.do("PUT", "/vhosts/many", status=201)
     for number in range(120):
         web.do("PUT", f"/queues/many/q{number:03}", {}, status=201)
@@ -40,7 +40,7 @@ def test_a_list_longer_than_a_slice_is_whole_json(web: Web) -> None:
     web.do("DELETE", "/vhosts/many")
 
 
-async def test_a_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> None:
+async def test_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         vhost = broker.driver.broker.vhosts["/"]
         names = [f"q{number * 7919 % 2503}" for number in range(2503)]

@@ -39,7 +39,7 @@ def gate(web: Web, name: str) -> dict[str, int]:
     return found
 
 
-def test_a_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
+def test_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
     declare(web, name)
     assert web.publish(name, "grüße", properties=EVERYTHING).json == {"routed": True}
     assert web.publish(name, base64.b64encode(b"\xff\xfe").decode(), payload_encoding="base64").status == 200
@@ -108,7 +108,7 @@ def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: 
         ({"payload": "\ud800"}, "half a character"),
     ],
 )
-def test_a_publish_that_cannot_be_meant_is_refused(web: Web, name: str, change: dict[str, object], reason: str) -> None:
+def test_publish_that_cannot_be_meant_is_refused(web: Web, name: str, change: dict[str, object], reason: str) -> None:
     declare(web, name)
     answer = web.publish(name, **change)
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
@@ -128,7 +128,7 @@ def test_keys_that_must_be_there_are_named(web: Web, name: str) -> None:
                                                         "encoding": "auto"}).status == 404  # fmt: skip
 
 
-def test_a_queue_that_rejects_says_so(web: Web, name: str) -> None:
+def test_queue_that_rejects_says_so(web: Web, name: str) -> None:
     declare(web, name, **{"x-max-length": 1, "x-overflow": "reject-publish"})
     assert web.publish(name).status == 200
     answer = web.publish(name)
@@ -144,7 +144,7 @@ def test_what_can_never_fit_is_refused_at_once(web: Web, name: str) -> None:
     assert "can never fit" in answer.reason
 
 
-def test_a_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
+def test_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
     declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
     assert web.publish(name).status == 200
     answer = web.publish(name)
@@ -154,7 +154,7 @@ def test_a_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: W
     assert (queue["depth"]["messages"], queue["refused"], queue["gate"]["blocked"]) == (1, 1, 0)
 
 
-def test_a_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
+def test_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
     declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
     web.publish(name, "first")
     answers: list[Answer] = []
@@ -199,7 +199,7 @@ def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: We
     assert [each["payload"] for each in web.take(name)] == ["next"]
 
 
-def test_a_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: str) -> None:
+def test_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: str) -> None:
     declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
     web.publish(name, "first")
     answers: list[Answer] = []
@@ -210,7 +210,7 @@ def test_a_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: st
     assert "was deleted" in answers[0].reason
 
 
-def test_a_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
+def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
     settings = tmp_path / "penstock.toml"
     settings.write_text("[user.guest]\nrate-messages = 0.01\nburst-messages = 2\n")
     with serving(tmp_path, "--http", "127.0.0.1:0", "--config", str(settings)) as broker:
@@ -220,7 +220,7 @@ def test_a_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
         assert web.get("/queues/%2F/q")["messages"] == 2
 
 
-def test_an_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
+def test_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
     from penstock.client import Connection
     from penstock.client.control import ControlClient
 

@@ -44,7 +44,7 @@ def test_what_cannot_be_changed_here_says_where_it_can(web: Web, path: str, says
     assert says in answer.reason
 
 
-def test_the_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
+def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
     overview = web.get("/overview")
     assert overview["product_name"] == "Penstock"
     assert {"protocol": "amqp", "port": served.port}.items() <= overview["listeners"][0].items()
@@ -70,7 +70,7 @@ def test_health_is_checked(served: BrokerProcess, web: Web) -> None:
     assert web.ask("GET", "/health/checks/port-listener/x").status == 400
 
 
-def test_a_full_memory_is_an_alarm(tmp_path: Path) -> None:
+def test_full_memory_is_an_alarm(tmp_path: Path) -> None:
     settings = tmp_path / "penstock.toml"
     settings.write_text('[broker]\nhttp = "127.0.0.1:0"\nmemory-capacity = "64KiB"\n')
     with serving(tmp_path, "--config", str(settings)) as broker:

@@ -11,7 +11,7 @@ from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
 
-def test_a_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
+def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
     body = {"durable": True, "arguments": {"capacity-messages": 100, "hold-deadline": 5}}
     web.do("PUT", f"/queues/%2F/{name}", body, status=201)
     web.do("PUT", f"/queues/%2F/{name}", body, status=204)
@@ -74,7 +74,7 @@ def test_conditions_of_deleting_are_kept(web: Web, name: str) -> None:
     assert web.ask("DELETE", f"/queues/%2F/{name}").status == 404
 
 
-def test_an_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: Web) -> None:
+def test_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: Web) -> None:
     with Connection(served.url) as connection:
         mine = connection.channel().queue_declare(exclusive=True)[0]
         queue = web.get(f"/queues/%2F/{mine}")
@@ -84,7 +84,7 @@ def test_an_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: W
         assert web.ask("DELETE", f"/queues/%2F/{mine}/contents").status == 400
 
 
-def test_a_single_active_consumer_is_named_and_the_others_wait(served: BrokerProcess, web: Web, name: str) -> None:
+def test_single_active_consumer_is_named_and_the_others_wait(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {"arguments": {"x-single-active-consumer": True}}, status=201)
     with Connection(served.url) as connection:
         channel = connection.channel()

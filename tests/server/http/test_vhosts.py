@@ -69,7 +69,7 @@ def test_what_was_imported_is_exported_and_imported_again_without_a_change(alone
     assert (policy["name"], policy["vhost"], policy["definition"]["hold-deadline"]) == ("orders.#", "/", 7)
 
 
-def test_a_vhosts_definitions_are_for_any_vhost(its: Web) -> None:
+def test_vhosts_definitions_are_for_any_vhost(its: Web) -> None:
     its.do("POST", "/definitions", TOPOLOGY)
     of_one = its.get("/definitions/eu")
     assert of_one["queues"] == [{"name": "größe", "durable": False, "auto_delete": False, "arguments": {}}]
@@ -79,7 +79,7 @@ def test_a_vhosts_definitions_are_for_any_vhost(its: Web) -> None:
     assert its.ask("POST", "/definitions/nowhere", of_one).status == 404
 
 
-def test_a_file_of_rabbitmqs_is_read_with_what_is_not_ours_passed_over(alone: BrokerProcess, its: Web) -> None:
+def test_file_of_rabbitmqs_is_read_with_what_is_not_ours_passed_over(alone: BrokerProcess, its: Web) -> None:
     file = {
         "rabbit_version": "3.10.8",
         "rabbitmq_version": "3.10.8",
@@ -166,7 +166,7 @@ def test_what_is_no_json_is_told_with_its_line(its: Web) -> None:
     )
 
 
-def test_an_import_that_fails_at_its_end_takes_back_settings_and_leaves_what_was_there(its: Web) -> None:
+def test_import_that_fails_at_its_end_takes_back_settings_and_leaves_what_was_there(its: Web) -> None:
     its.do("PUT", "/queues/%2F/orders", {"durable": True, "arguments": {"x-max-length": 10}}, status=201)
     its.publish("orders", "kept")
     broken = changed(policies=[*TOPOLOGY["policies"], *[{**POLICY, "vhost": v, "pattern": "("} for v in ("/", "eu")]])
@@ -177,7 +177,7 @@ def test_an_import_that_fails_at_its_end_takes_back_settings_and_leaves_what_was
     assert [queue["name"] for queue in its.get("/queues")] == ["orders"]
 
 
-def test_a_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
+def test_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/vhosts/{name}", status=201)
     web.do("PUT", f"/vhosts/{name}", {"description": "d"}, status=204)
     web.do("PUT", f"/queues/{name}/q", {}, status=201)

@@ -21,14 +21,14 @@ from penstock.store.postgres import postgres_store
         ("http://u:secret@h/db", "the store's URL cannot be used: "),
     ],
 )  # fmt: skip
-def test_a_url_that_cannot_be_meant_is_refused(url: str, said: str) -> None:
+def test_url_that_cannot_be_meant_is_refused(url: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         postgres_store(url)
     assert said in str(raised.value)
     assert "secret" not in str(raised.value)
 
 
-def test_a_store_is_called_by_its_database_and_where_that_is() -> None:
+def test_store_is_called_by_its_database_and_where_that_is() -> None:
     assert (
         str(postgres_store("postgresql://u:secret@db1:6000/orders").address) == "database 'orders' at 'db1', port 6000"
     )

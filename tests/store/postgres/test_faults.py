@@ -23,7 +23,7 @@ def refusal(url: str) -> str:
     return str(raised.value)
 
 
-def test_a_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
+def test_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
     cluster.ask("DROP ROLE IF EXISTS locked")
     cluster.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
     cluster.ask("CREATE DATABASE locked OWNER locked")
@@ -40,7 +40,7 @@ def test_a_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
     store.close()
 
 
-def test_a_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster: Cluster) -> None:
+def test_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster: Cluster) -> None:
     assert refusal(cluster.url("nowhere")).endswith(
         'database "nowhere" does not exist; create it with: createdb, or give another database in the URL'
     )
@@ -49,7 +49,7 @@ def test_a_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster
     )
 
 
-def test_a_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time(cluster: Cluster) -> None:
+def test_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time(cluster: Cluster) -> None:
     database = some_name("readonly")
     cluster.ask(f'CREATE DATABASE "{database}"')
     read_only = f'ALTER DATABASE "{database}" SET default_transaction_read_only = '
@@ -81,7 +81,7 @@ def schema_of(engine: PostgresEngine) -> str:
     return postgres_store(engine.url).address.schema
 
 
-def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
+def test_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
     mortal: Cluster, engine: PostgresEngine
 ) -> None:
     with small_disk(mortal) as folder, engine.opened() as store:
@@ -109,7 +109,7 @@ def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_roo
         mortal.ask("DROP TABLESPACE small")
 
 
-def test_a_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         mortal.ask(f'DROP TABLE "{schema_of(engine)}".notes')
         with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):

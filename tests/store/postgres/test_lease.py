@@ -36,7 +36,7 @@ def end_session_of(cluster: Cluster, engine: PostgresEngine) -> None:
     assert ended[0][1] is True
 
 
-def test_a_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngine) -> None:
+def test_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngine) -> None:
     with engine.opened():
         second = engine.make()
         with pytest.raises(StoreBusy) as raised:
@@ -71,7 +71,7 @@ def test_two_schemas_are_two_stores(cluster: Cluster) -> None:
         assert list(other.rows()) == []
 
 
-def test_a_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         for number in range(1, 6):
             store.commit(committing(rows=[some_row(number)]))
@@ -85,7 +85,7 @@ def test_a_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster,
         assert store.reclaim_space() is False
 
 
-def test_a_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster, engine: PostgresEngine) -> None:
     first, second = engine.make(), engine.make()
     first.open()
     first.commit(committing(rows=[some_row(1)]))
@@ -109,7 +109,7 @@ def test_a_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Clust
     assert engine.contents().rows == [some_row(1)]
 
 
-def test_a_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_commit_itself(
+def test_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_commit_itself(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     """As it is behind a pooler that gives one session to two brokers: the lock then means nothing, the epoch does."""
@@ -123,7 +123,7 @@ def test_a_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_com
     assert engine.contents().rows == []
 
 
-def test_an_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         schema = postgres_store(engine.url).address.schema
         cluster.ask(f'UPDATE "{schema}".lease SET epoch = epoch + 1')
@@ -131,7 +131,7 @@ def test_an_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, eng
             store.reclaim_space()
 
 
-def test_a_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(engine: PostgresEngine) -> None:
+def test_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(engine: PostgresEngine) -> None:
     first, second = engine.make(), engine.make()
     first.open()
     first.commit(committing(rows=[some_row(1)]))
@@ -143,7 +143,7 @@ def test_a_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(en
     second.close()
 
 
-def test_a_broker_that_does_nothing_for_long_goes_on_if_nobody_stands_by(
+def test_broker_that_does_nothing_for_long_goes_on_if_nobody_stands_by(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:
@@ -155,7 +155,7 @@ def test_a_broker_that_does_nothing_for_long_goes_on_if_nobody_stands_by(
 
 
 @pytest.mark.timeout(400 + 5 * ROUNDS)
-def test_a_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: PostgresEngine) -> None:
+def test_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: PostgresEngine) -> None:
     active = Writer(engine.url)
     active.await_event("open")
     for _ in range(ROUNDS):
@@ -174,7 +174,7 @@ def test_a_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine
 
 @pytest.mark.slow
 @pytest.mark.timeout(400 + 5 * ROUNDS)
-def test_a_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_nothing(
+def test_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_nothing(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     schema = postgres_store(engine.url).address.schema
@@ -202,7 +202,7 @@ def test_a_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_no
     assert_state_of(engine.contents(), active.committed(), active.committed() + 1)
 
 
-def test_a_writer_that_nobody_disturbs_leaves_the_state_of_its_last_commit(engine: PostgresEngine) -> None:
+def test_writer_that_nobody_disturbs_leaves_the_state_of_its_last_commit(engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
         last = writer.await_commits(25)
     assert_state_of(engine.contents(), last, writer.committed() + 1)

@@ -37,7 +37,7 @@ def filled(store: PostgresStore) -> None:
         )  # fmt: skip
 
 
-def test_a_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
+def test_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
     mortal: Cluster, engine: PostgresEngine
 ) -> None:
     schema = schema_of(engine)

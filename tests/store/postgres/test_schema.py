@@ -52,7 +52,7 @@ def test_without_psycopg_the_store_says_what_to_install() -> None:
 
 
 @needs_postgres
-def test_a_new_store_says_its_form_and_who_made_it(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_new_store_says_its_form_and_who_made_it(cluster: Cluster, engine: PostgresEngine) -> None:
     engine.contents()
     name = postgres_store(engine.url).address.schema
     about = cluster.ask(f'SELECT name, value FROM "{name}".about ORDER BY name')
@@ -60,7 +60,7 @@ def test_a_new_store_says_its_form_and_who_made_it(cluster: Cluster, engine: Pos
 
 
 @needs_postgres
-def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
+def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:
@@ -77,7 +77,7 @@ def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
 
 
 @needs_postgres
-def test_a_schema_of_another_program_is_refused_and_left_as_it_is(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_schema_of_another_program_is_refused_and_left_as_it_is(cluster: Cluster, engine: PostgresEngine) -> None:
     name = postgres_store(engine.url).address.schema
     cluster.ask(f'CREATE SCHEMA "{name}"')
     cluster.ask(f'CREATE TABLE "{name}".bookmarks (url text)')
@@ -91,9 +91,7 @@ def test_a_schema_of_another_program_is_refused_and_left_as_it_is(cluster: Clust
 
 
 @needs_postgres
-def test_an_empty_schema_that_an_administrator_has_made_becomes_a_store(
-    cluster: Cluster, engine: PostgresEngine
-) -> None:
+def test_empty_schema_that_an_administrator_has_made_becomes_a_store(cluster: Cluster, engine: PostgresEngine) -> None:
     user, name = some_name("user"), postgres_store(engine.url).address.schema
     cluster.ask(f'CREATE ROLE "{user}" LOGIN')
     said = refusal(cluster.url(user=user, schema=name))
@@ -110,7 +108,7 @@ def test_an_empty_schema_that_an_administrator_has_made_becomes_a_store(
 
 @needs_postgres
 @pytest.mark.parametrize("name", ['we"ird; DROP', "größer", "Upper Case", "a" * 63])
-def test_a_schema_may_have_any_name(cluster: Cluster, name: str) -> None:
+def test_schema_may_have_any_name(cluster: Cluster, name: str) -> None:
     store = postgres_store(cluster.url(schema=name))
     store.open()
     store.commit(committing(rows=[some_row(1)]))

@@ -16,7 +16,7 @@ from tests.support.store_writers import assert_state_of, writing
 pytestmark = needs_postgres
 
 
-def test_a_session_is_set_up_for_what_it_promises_whatever_the_database_says(cluster: Cluster) -> None:
+def test_session_is_set_up_for_what_it_promises_whatever_the_database_says(cluster: Cluster) -> None:
     database = some_name("loose")
     cluster.ask(f'CREATE DATABASE "{database}"')
     cluster.ask(f'ALTER DATABASE "{database}" SET synchronous_commit = off')
@@ -65,7 +65,7 @@ def await_successor(mortal: Cluster, engine: PostgresEngine, ended: int) -> int:
     return eventually(found, "a session after the crash") or 0
 
 
-def test_a_session_whose_server_process_crashes_is_made_anew(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_session_whose_server_process_crashes_is_made_anew(mortal: Cluster, engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
         for _ in range(2):
             before = writer.await_commits(5)

@@ -78,7 +78,7 @@ def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thr
         assert engine.contents().rows in ([some_row(1)], [some_row(1), some_row(2)])
 
 
-def test_a_store_is_closed_in_seconds_when_its_server_does_not_answer(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_store_is_closed_in_seconds_when_its_server_does_not_answer(mortal: Cluster, engine: PostgresEngine) -> None:
     store = engine.make()
     store.open()
     with paused(mortal, store._session.pid), in_background(store.close):

@@ -22,7 +22,7 @@ def engine(mortal: Cluster) -> PostgresEngine:
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_server_that_goes_away_and_comes_back_has_all_that_was_committed(
+def test_server_that_goes_away_and_comes_back_has_all_that_was_committed(
     mortal: Cluster, engine: PostgresEngine, mode: str
 ) -> None:
     with writing(engine.url) as writer:
@@ -38,7 +38,7 @@ def test_a_server_that_goes_away_and_comes_back_has_all_that_was_committed(
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_a_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine: PostgresEngine) -> None:
+def test_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine: PostgresEngine) -> None:
     mortal.stop()
     store = postgres_store(mortal.url(user="locked:secret", tcp=True))
     with pytest.raises(StoreError) as raised:
@@ -50,7 +50,7 @@ def test_a_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine:
     )
 
 
-def test_a_server_that_does_not_synchronise_its_files_is_warned_of(
+def test_server_that_does_not_synchronise_its_files_is_warned_of(
     mortal: Cluster, engine: PostgresEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.contents()

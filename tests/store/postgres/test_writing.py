@@ -28,7 +28,7 @@ def schema_of(engine: PostgresEngine) -> str:
     return postgres_store(engine.url).address.schema
 
 
-def test_a_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
+def test_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
     with proxied(f"127.0.0.1:{mortal.port}") as proxy:
         schema = some_name("store")
         store = postgres_store(f"postgresql://postgres@{proxy.address}/postgres?schema={schema}")
@@ -45,7 +45,7 @@ def test_a_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
         store.close()
 
 
-def test_a_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
+def test_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
     mortal: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:

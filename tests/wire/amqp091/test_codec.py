@@ -85,12 +85,12 @@ def test_consecutive_bits_share_one_octet_and_the_first_is_the_lowest() -> None:
     assert payload == bytes.fromhex("003c0014 0000 01 71 00 0a 00000000")
 
 
-def test_a_frame_is_kind_channel_size_payload_and_end_mark() -> None:
+def test_frame_is_kind_channel_size_payload_and_end_mark() -> None:
     assert frame(8, 0, b"") == bytes.fromhex("08 0000 00000000 ce")
     assert method_frame(0x0102, spec.TX_SELECT) == bytes.fromhex("01 0102 00000004 005a000a ce")
 
 
-def test_a_field_that_the_method_does_not_have_is_a_mistake_of_the_caller() -> None:
+def test_field_that_the_method_does_not_have_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(TypeError, match=r"queue\.declare has no field nowait"):
         encode_method(spec.QUEUE_DECLARE, nowait=True)
 
@@ -117,12 +117,12 @@ def test_close_carries_the_id_of_the_method_that_failed() -> None:
         (0, {}),
     ],
 )
-def test_a_value_that_does_not_fit_its_field_is_named(method_id: int, args: dict[str, object]) -> None:
+def test_value_that_does_not_fit_its_field_is_named(method_id: int, args: dict[str, object]) -> None:
     with pytest.raises(CodecError, match=r"fit|octets|id"):
         encode_method(method_id, **args)
 
 
-def test_a_text_is_cut_between_characters_to_fit_a_short_string() -> None:
+def test_text_is_cut_between_characters_to_fit_a_short_string() -> None:
     assert short_text("as it is") == "as it is"
     assert short_text("☃" * 86) == "☃" * 85
     assert short_text("a" * 300) == "a" * 255

@@ -75,7 +75,7 @@ ALL = (
 
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties())
-def test_the_walk_finds_each_property_where_the_codec_wrote_it(made: Properties) -> None:
+def test_walk_finds_each_property_where_the_codec_wrote_it(made: Properties) -> None:
     content = b"......." + encode_header(5, made) + b"\xce"
     flags = int.from_bytes(content[19:21], "big")
     pos = 21
@@ -94,7 +94,7 @@ def test_the_walk_finds_each_property_where_the_codec_wrote_it(made: Properties)
 
 @settings(max_examples=examples(500), derandomize=True, database=None)
 @given(properties(), st.integers(1, 30), st.binary(min_size=1, max_size=10))
-def test_a_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, more: bytes) -> None:
+def test_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, more: bytes) -> None:
     payload = encode_header(5, made)
     assert not fits(payload[: max(len(payload) - less, 12)])
     assert not fits(payload + more)
@@ -138,7 +138,7 @@ def test_flags_that_mean_nothing_in_class_basic_do_not_fit() -> None:
 @example(b"\x01aF\x00\x00\x00\x02\x01a")
 @example(b"\x01aA\x00\x00\x00\x01I")
 @example(b"\x01aS\xff\xff\xff\xff")
-def test_a_headers_table_fits_where_the_codec_can_read_it(entries: bytes) -> None:
+def test_headers_table_fits_where_the_codec_can_read_it(entries: bytes) -> None:
     found = readable(entries)
     assume(found is not None)
     assert table_fits(entries, 0, len(entries), 1) == found
@@ -151,7 +151,7 @@ def test_every_headers_table_that_can_be_written_fits(table: dict[str, object]) 
 
 
 @pytest.mark.parametrize("depth", [1, 31, 32, 33, 2000])
-def test_a_headers_table_fits_as_deep_as_the_codec_reads(depth: int) -> None:
+def test_headers_table_fits_as_deep_as_the_codec_reads(depth: int) -> None:
     octets = b""
     for _ in range(depth - 1):
         octets = b"\x01tF" + len(octets).to_bytes(4, "big") + octets

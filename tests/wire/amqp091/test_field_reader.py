@@ -15,7 +15,7 @@ from tests.support import amqp091_strategies
 
 
 @given(amqp091_strategies.tables, amqp091_strategies.octets, amqp091_strategies.octets)
-def test_a_table_is_read_where_it_lies(table: dict[str, object], before: bytes, after: bytes) -> None:
+def test_table_is_read_where_it_lies(table: dict[str, object], before: bytes, after: bytes) -> None:
     data = encode_table(table)
     assert decode_table(before + data + after, len(before)) == (table, len(before) + len(data))
 

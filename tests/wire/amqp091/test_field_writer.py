@@ -15,7 +15,7 @@ from tests.support import amqp091_strategies
 
 
 @given(amqp091_strategies.tables)
-def test_a_table_comes_back_as_it_went_out(table: dict[str, object]) -> None:
+def test_table_comes_back_as_it_went_out(table: dict[str, object]) -> None:
     data = encode_table(table)
     assert decode_table(data, 0) == (table, len(data))
 
@@ -70,7 +70,7 @@ def test_every_type_of_value_is_written(value: object, octets: str) -> None:
         object(),
     ],
 )
-def test_a_value_that_no_table_can_hold_is_refused(value: object) -> None:
+def test_value_that_no_table_can_hold_is_refused(value: object) -> None:
     with pytest.raises(CodecError):
         encode_table({"v": value})
 

@@ -20,7 +20,7 @@ sizes = st.integers(0, 2**64 - 1)
 
 
 @given(sizes, amqp091_strategies.properties)
-def test_a_header_comes_back_as_it_went_out(size: int, given_properties: dict[str, object]) -> None:
+def test_header_comes_back_as_it_went_out(size: int, given_properties: dict[str, object]) -> None:
     properties = Properties(**given_properties)  # type: ignore[arg-type]
     assert decode_properties(encode_header(size, properties)) == (size, properties)
     assert properties.as_dict() == given_properties
@@ -86,7 +86,7 @@ def test_absent_properties_are_none_and_present_but_empty_ones_are_not() -> None
     assert properties.message_id is None
 
 
-def test_a_timestamp_in_milliseconds_passes_unchanged() -> None:
+def test_timestamp_in_milliseconds_passes_unchanged() -> None:
     properties = Properties(timestamp=1_700_000_000_000)
     assert decode_properties(encode_header(0, properties))[1].timestamp == 1_700_000_000_000
 
@@ -111,13 +111,13 @@ def test_properties_may_change_and_so_cannot_be_hashed() -> None:
     ],
     ids=repr,
 )
-def test_a_property_that_does_not_fit_is_refused(properties: Properties) -> None:
+def test_property_that_does_not_fit_is_refused(properties: Properties) -> None:
     with pytest.raises(CodecError):
         encode_header(0, properties)
 
 
 @pytest.mark.parametrize("size", [-1, 2**64])
-def test_a_body_size_that_does_not_fit_is_refused(size: int) -> None:
+def test_body_size_that_does_not_fit_is_refused(size: int) -> None:
     with pytest.raises(CodecError):
         encode_header(size, Properties())
 
@@ -135,7 +135,7 @@ def test_a_body_size_that_does_not_fit_is_refused(size: int) -> None:
         ("003c 0000 0000000000000000 2000 00000005 0161", ReplyCode.FRAME_ERROR, "longer than the 2 octets left"),
     ],
 )
-def test_a_malformed_header_is_refused_with_the_reason(payload: str, code: ReplyCode, what: str) -> None:
+def test_malformed_header_is_refused_with_the_reason(payload: str, code: ReplyCode, what: str) -> None:
     with pytest.raises(CodecError, match=what) as caught:
         decode_properties(bytes.fromhex(payload))
     assert caught.value.code is code
