@@ -73,8 +73,8 @@ class Broker:
         self._http: HttpListener | None = None
         self.http_addresses: list[tuple[str, int]] = []
         """Addresses of the HTTP API: host and port."""
-        place = data if data is not None else self.settings.data
-        self._directory = None if place is None else DataDirectory(Path(place))
+        folder = data if data is not None else self.settings.data
+        self._directory = None if folder is None else DataDirectory(Path(folder))
         self._standby = standby
         self._store_writer: StoreWriter | None = None
         self._store = store_of(self.settings.store, self._directory)
@@ -228,12 +228,12 @@ class Broker:
         """Return the flow log in the configured directory, or in the data directory, or None."""
         settings = self.settings
         if settings.flow_log is not None:
-            place = None if settings.flow_log == NO_FLOW_LOG else Path(settings.flow_log)
+            folder = None if settings.flow_log == NO_FLOW_LOG else Path(settings.flow_log)
         else:
-            place = None if self._directory is None else self._directory.path / "flow-log"
-        if place is None:
+            folder = None if self._directory is None else self._directory.path / "flow-log"
+        if folder is None:
             return None
-        return FlowLog(place, settings.flow_log_files, settings.flow_log_file_bytes)
+        return FlowLog(folder, settings.flow_log_files, settings.flow_log_file_bytes)
 
     def _make_driver(self, protocols: list[Protocol] | None) -> BrokerDriver:
         settings = self.settings

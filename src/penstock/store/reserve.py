@@ -25,10 +25,10 @@ WHOLE_BYTES: Final = 512 * MIB
 """Size of a file system from which the full sizes apply."""
 
 
-def share(place: Path) -> float:
+def share(folder: Path) -> float:
     """Return the factor for all sizes on the file system of a folder: 1, or less on a small one."""
     try:
-        system = os.statvfs(place)
+        system = os.statvfs(folder)
     except OSError:
         return 1.0
     return min(1.0, system.f_blocks * system.f_frsize / WHOLE_BYTES)

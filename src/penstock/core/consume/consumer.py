@@ -93,10 +93,10 @@ class Consumer:
 
     def detach(self) -> None:
         """Leave its list, if it is in one."""
-        place = self.list
-        if place is not None:
-            place.remove(self)
-            if self.state == UNFIT or place is self.session.line:
+        listed = self.list
+        if listed is not None:
+            listed.remove(self)
+            if self.state == UNFIT or listed is self.session.line:
                 self.session.held -= 1
         self.state = GONE
 

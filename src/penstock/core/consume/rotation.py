@@ -98,13 +98,13 @@ class Rotation:
 
     def take_out(self, consumer: Consumer) -> None:
         """Remove a consumer from its list."""
-        place = consumer.list
+        listed = consumer.list
         ready = consumer.state == READY
         consumer.detach()
-        if ready and place is not None and place.size == 0:
+        if ready and listed is not None and listed.size == 0:
             if len(self.ranks) > 1:
-                assert isinstance(place, RoundRobin)
-                del self.ranks[bisect_left(self.ranks, -int(place.priority), key=_order)]
+                assert isinstance(listed, RoundRobin)
+                del self.ranks[bisect_left(self.ranks, -int(listed.priority), key=_order)]
             self.top = self.ranks[0] if self.ranks[0].size > 0 else None
 
     def _rank(self, priority: i64) -> RoundRobin:

@@ -26,20 +26,20 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
     Raises PreconditionFailed (406) for a user_id that is not the connection's user, and for a direct reply_to if the
     channel does not consume replies.
     """
-    place = property_at(content, USER_ID)
-    if place:
-        user = content[place + 1 : place + 1 + content[place]].decode(errors="replace")
+    position = property_at(content, USER_ID)
+    if position:
+        user = content[position + 1 : position + 1 + content[position]].decode(errors="replace")
         if user != channel.connection.user:
             raise PreconditionFailed(
                 f"user_id property set to '{user}' but authenticated user was '{channel.connection.user}'"
             )
-    place = property_at(content, REPLY_TO_INDEX)
+    position = property_at(content, REPLY_TO_INDEX)
     wanted = encode_shortstr(REPLY_TO)
-    if not place or content[place : place + len(wanted)] != wanted:
+    if not position or content[position : position + len(wanted)] != wanted:
         return content
     address = channel.replies_to()
     if not address:
         raise PreconditionFailed("fast reply consumer does not exist")
     own = encode_shortstr(address)
     size = int.from_bytes(content[3:7], "big") + len(own) - len(wanted)
-    return content[:3] + size.to_bytes(4, "big") + content[7:place] + own + content[place + len(wanted) :]
+    return content[:3] + size.to_bytes(4, "big") + content[7:position] + own + content[position + len(wanted) :]

@@ -30,42 +30,42 @@ class PendingLogins:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._places: dict[str, dict[int, Connection]] = {}
+        self._waiting: dict[str, dict[int, Connection]] = {}
         """By network, then by number: the oldest first."""
         self._abroad: int = 0
         """Number of those that are not of this machine."""
         self._turned_away: list[Connection] = []
 
-    def count(self, place: str) -> int:
+    def count(self, network: str) -> int:
         """Return the number of pending logins of a network."""
-        return len(self._places.get(place, ()))
+        return len(self._waiting.get(network, ()))
 
     def enter(self, connection: Connection) -> None:
         """Add a connection; beyond a bound one is dropped, the new one or another."""
-        place = connection.peer.network
-        there = self._places.setdefault(place, {})
-        there[connection.number] = connection
+        network = connection.peer.network
+        waiting = self._waiting.setdefault(network, {})
+        waiting[connection.number] = connection
         policy = self._services.connection_limits
-        if place != THIS_MACHINE:
+        if network != THIS_MACHINE:
             self._abroad += 1
-        if len(there) > policy.handshakes_address_max:
+        if len(waiting) > policy.handshakes_address_max:
             most = policy.handshakes_address_max
-            self._turn_away(self._slowest(there, connection), f"{most} of its address, handshakes-address-max")
-        elif place != THIS_MACHINE and self._abroad > policy.handshakes_max:
+            self._turn_away(self._slowest(waiting, connection), f"{most} of its address, handshakes-address-max")
+        elif network != THIS_MACHINE and self._abroad > policy.handshakes_max:
             crowd = self._crowd()
-            one = next(iter(crowd.values())) if len(crowd) > len(there) else self._slowest(crowd, connection)
+            one = next(iter(crowd.values())) if len(crowd) > len(waiting) else self._slowest(crowd, connection)
             self._turn_away(one, f"{policy.handshakes_max} of all addresses, handshakes-max")
 
     def leave(self, connection: Connection) -> None:
         """Remove a connection that has logged in or is closed. Repeating it changes nothing."""
-        place = connection.peer.network
-        there = self._places.get(place)
-        if there is None or there.pop(connection.number, None) is None:
+        network = connection.peer.network
+        waiting = self._waiting.get(network)
+        if waiting is None or waiting.pop(connection.number, None) is None:
             return
-        if place != THIS_MACHINE:
+        if network != THIS_MACHINE:
             self._abroad -= 1
-        if not there:
-            del self._places[place]
+        if not waiting:
+            del self._waiting[network]
 
     def take_turned_away(self) -> list[Connection]:
         """Take the connections whose sockets must be closed."""
@@ -74,17 +74,17 @@ class PendingLogins:
             self._turned_away = []
         return turned_away
 
-    def _slowest(self, there: dict[int, Connection], newcomer: Connection) -> Connection:
+    def _slowest(self, waiting: dict[int, Connection], newcomer: Connection) -> Connection:
         """Return the oldest of these if it has had more time than a login takes, else the new one."""
-        oldest = next(iter(there.values()))
+        oldest = next(iter(waiting.values()))
         return oldest if self._services.broker.now - oldest.opened_at >= LOGIN_S else newcomer
 
     def _crowd(self) -> dict[int, Connection]:
         """Return the connections of the network with the most; on a tie, of the one that has had any for longest."""
         found: dict[int, Connection] = {}
-        for place, there in self._places.items():
-            if place != THIS_MACHINE and len(there) > len(found):
-                found = there
+        for network, waiting in self._waiting.items():
+            if network != THIS_MACHINE and len(waiting) > len(found):
+                found = waiting
         return found
 
     def _turn_away(self, connection: Connection, bound: str) -> None:

@@ -37,7 +37,7 @@ class DatabaseAddress:
 
         Raises ConfigError if the URL is invalid.
         """
-        place, _, query = url.partition("?")
+        address, _, query = url.partition("?")
         parameters = [each for each in query.split("&") if each]
         ours = [each for each in parameters if each.startswith("schema=")]
         self.schema = unquote(ours[-1].removeprefix("schema=")) if ours else SCHEMA
@@ -47,8 +47,8 @@ class DatabaseAddress:
                 f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
                 "and does not begin with pg_"
             )
-        _check_authority(place)
-        given = _understood(f"{place}?{'&'.join(each for each in parameters if each not in ours)}")
+        _check_authority(address)
+        given = _understood(f"{address}?{'&'.join(each for each in parameters if each not in ours)}")
         whole: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
         self.conninfo = make_conninfo("", **whole)
         """Connection string for libpq, with the password if one was given."""
@@ -67,9 +67,9 @@ class DatabaseAddress:
         return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"
 
 
-def _check_authority(place: str) -> None:
+def _check_authority(address: str) -> None:
     """Reject a password with @ or / in it: its rest would be taken for a host or a database. Raises ConfigError."""
-    authority, _, path = place.partition("://")[2].partition("/")
+    authority, _, path = address.partition("://")[2].partition("/")
     if authority.count("@") > 1 or "@" in path:
         raise ConfigError("the store's URL has an @ or a / in its user or password: write them as %40 and %2F")
 
