@@ -136,7 +136,7 @@ def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
 def producer_view(producer: Producer, now: float) -> dict[str, object]:
     """Return the publishing side of a channel: its held and withheld publishes, and its statistics by gate."""
     messages, size = held_by(producer)
-    gate = producer.gate
+    waits_at = producer.gate
     blocked_by = [
         {"gate": gate_view(gate, now), **block.as_dict(now, gate.stats.since)}
         for gate, block in producer.stories()
@@ -147,7 +147,7 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
         "confirms": producer.confirming,
         "held": {"messages": messages, "bytes": size},
         "withheld": withheld_by(producer),
-        "waits_at": None if gate is None else {"kind": gate.kind, "name": gate.name},
+        "waits_at": None if waits_at is None else {"kind": waits_at.kind, "name": waits_at.name},
         "blocked_by": blocked_by,
         "times_blocked": sum(block.times for _, block in producer.stories()),
         "blocked_s": sum(block.blocked_s(now) for _, block in producer.stories()),
