@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.queue_settings import Defaults
+from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.management.users import Users
 from penstock.persistence.transaction_encoder import encode

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.gates.metadata_memory import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
-from penstock.core.settings.queue_settings import (
+from penstock.core.queue.queue_settings import (
     DEFAULT_CAPACITY_BYTES,
     DEFAULT_HOLD_DEADLINE_S,
     DEFAULT_RESUME_PERCENT,

@@ -15,7 +15,7 @@ from pika.exceptions import ChannelClosedByBroker
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
-from penstock.core.settings.queue_settings import DEFAULT_CAPACITY_BYTES
+from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES
 from penstock.setting_names.setting_names import SCOPES
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.settings.queue_settings import Defaults
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.teardown import BINDING_COST
 from penstock.core.vhost import BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked

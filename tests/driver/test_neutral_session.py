@@ -7,7 +7,7 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.settings.queue_settings import Defaults
+from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits

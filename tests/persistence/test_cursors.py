@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.session import Session
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Envelope
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver

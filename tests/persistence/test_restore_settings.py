@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.journal.durability import number_of
+from penstock.core.queue.queue_settings import Settings
+from penstock.core.routing.durability import number_of
 from penstock.core.settings import changes
-from penstock.core.settings.queue_settings import Settings
 from penstock.driver.driver import BrokerDriver
 from penstock.management import vhost_admin
 from penstock.persistence.metadata_records import QUEUE

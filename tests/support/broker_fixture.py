@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
-from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.message import Envelope
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
-from penstock.core.settings.queue_settings import Defaults
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 
 MIB = 1024 * 1024

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.settings.queue_settings import Defaults
+from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits

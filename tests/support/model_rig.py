@@ -10,9 +10,9 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
 from penstock.core.settings import changes
-from penstock.core.settings.queue_settings import Defaults
 from penstock.errors import PreconditionFailed
 from penstock.setting_names import read_settings
 from tests.support import example_counts

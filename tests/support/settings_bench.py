@@ -11,8 +11,8 @@ from penstock.core.consume.session import Session
 from penstock.core.effects import GateChanged
 from penstock.core.publish.producer import HoldBudget, Producer
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings import changes
-from penstock.core.settings.queue_settings import Defaults
 from penstock.errors import BrokerError
 from penstock.setting_names import read_settings
 

@@ -53,10 +53,10 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.losses import UnreportedLosses
 from penstock.core.queue.paging_setup import apply_queue_settings
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Limits
-from penstock.core.settings.queue_settings import Defaults
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
@@ -151,7 +151,8 @@ class Broker(Dispatcher):
                 continue
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
-            apply_queue_settings(self, queue, settings)
+            for gate in apply_queue_settings(self, queue, settings):
+                recheck_roads(gate, queue, self.now)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)

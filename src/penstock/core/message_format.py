@@ -8,15 +8,19 @@ it is, and so does its charge.
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.content.properties import Properties
+from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message import Message
-from penstock.core.publish.death_headers import added_headers, deaths_in, pairs_of
-from penstock.core.routing.copies import CC, keys_in
 from penstock.errors import FrameError, PreconditionFailed
+
+CC: Final = "CC"
+"""Header with further routing keys of a message."""
 
 
 class UnreadableContent(FrameError):
@@ -222,6 +226,11 @@ class MessageFormats:
         counted = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
         counted.past = message.past
         return counted
+
+
+def keys_in(value: object) -> list[str]:
+    """Return the routing keys in the value of a header CC or BCC; empty if it is no array."""
+    return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
 
 
 def _encoded(target: MessageFormat, properties: Properties, body: bytes) -> bytes:

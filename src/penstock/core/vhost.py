@@ -8,13 +8,13 @@ from mypy_extensions import i64
 
 from penstock.content.names import check_name
 from penstock.core.gates.metadata_memory import COMPARED
-from penstock.core.journal.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings
+from penstock.core.routing.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route import Route, RouteTarget, through_exchanges
@@ -27,8 +27,8 @@ from penstock.flow.work import AT_ONCE
 from penstock.setting_names import Features, check_flags, read_arguments, read_features
 
 if TYPE_CHECKING:
-    from penstock.core.consume.cursor import Cursor
     from penstock.core.gates.registry import Gates
+    from penstock.core.queue.cursor import Cursor
     from penstock.flow.turns import Turns
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"

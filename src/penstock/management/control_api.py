@@ -16,8 +16,8 @@ from typing_extensions import override
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
-from penstock.core.consume.cursor import Cursor
 from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.queue_settings import NO_RATE, UNBOUNDED, lengths_as_capacity
+from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, lengths_as_capacity
 from penstock.core.settings.thresholds import (
     DEFAULT_RESUME_PERCENT,
     DEFAULT_STOP_PERCENT,

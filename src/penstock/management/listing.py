@@ -11,8 +11,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.session import Session
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.routing.exchange import Exchange

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.rotation import has_exclusive, single_active
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange

@@ -9,8 +9,8 @@ from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.core.gates.registry import MEMORY_PERCENT
+from penstock.core.queue.queue_settings import DEFAULT_CONSUMER_TIMEOUT_S
 from penstock.core.settings.limits import Limits
-from penstock.core.settings.queue_settings import DEFAULT_CONSUMER_TIMEOUT_S
 from penstock.flow.level import UNLIMITED
 from penstock.management.effective_settings import scope_settings
 from penstock.setting_names.setting_names import SCOPES

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate

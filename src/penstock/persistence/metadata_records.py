@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.consume.cursor import Cursor
 from penstock.core.gates.operator import OperatorGate
-from penstock.core.journal.durability import number_of, numbers_end
 from penstock.core.journal.group import MetadataChange
-from penstock.core.journal.journal import Journal
+from penstock.core.journal.journal import Journal, numbers_end
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
 from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
+from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost

@@ -17,14 +17,14 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.broker import Broker
-from penstock.core.consume.cursor import trim_settled
 from penstock.core.gates.address_depth import AddressShare, share_of
 from penstock.core.journal.group import JournalGroup, SettlementRecord
 from penstock.core.journal.journal import Journal
-from penstock.core.journal.redelivery_mark import restore
 from penstock.core.message import Envelope, StoredMessage
+from penstock.core.queue.cursor import trim_settled
 from penstock.core.queue.paging_setup import enable_paging
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.redelivery_mark import restore
 from penstock.persistence.message_audit import MessageAudit
 from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from penstock.core.broker import Broker
-from penstock.core.journal.durability import number_of
+from penstock.core.routing.durability import number_of
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Limits
 from penstock.core.vhost import PREDECLARED, VirtualHost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.settings.queue_settings import Settings, resolve
+from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.settings.table import SettingsTable
 from penstock.errors import BrokerError
 from penstock.setting_names import Features, SettingValue, read_arguments, read_features

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.consume.cursor import Cursor, Position
-from penstock.core.journal.durability import number_of, numbers_end
 from penstock.core.journal.group import QueueStorage
+from penstock.core.journal.journal import numbers_end
+from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Defaults, resolve
+from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.settings.queue_settings import Defaults, resolve
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.persistence.metadata_codec import Fields

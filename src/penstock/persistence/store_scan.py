@@ -8,7 +8,7 @@ from penstock.core.broker import Broker
 from penstock.core.journal.group import JournalGroup, QueueStorage
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.queue_settings import Defaults, resolve
+from penstock.core.queue.queue_settings import Defaults, resolve
 from penstock.errors import StoreError
 from penstock.persistence.message_audit import MessageAudit
 from penstock.persistence.metadata_codec import Fields, pack, unpack

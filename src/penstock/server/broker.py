@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
-from penstock.core.settings.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.flow.work import Steps

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
-from penstock.core.journal.redelivery_mark import reset_lookahead
 from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.redelivery_mark import reset_lookahead
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable

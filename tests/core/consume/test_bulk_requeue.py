@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, BulkRequeue, settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.journal.redelivery_mark import restore
 from penstock.core.message import StoredMessage
+from penstock.core.queue.redelivery_mark import restore
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED
 from tests.support.broker_fixture import told

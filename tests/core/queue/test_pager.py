@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.outcome import Outcome
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge

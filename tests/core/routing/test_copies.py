@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.message import BccEnvelope, Envelope
-from penstock.core.routing.copies import COPIES_MAX, keys_in, route_with_copies
+from penstock.core.message_format import keys_in
+from penstock.core.routing.copies import COPIES_MAX, route_with_copies
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
 

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
+from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
 from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import VISITS_A_UNIT
-from penstock.core.settings.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 from tests.profiles import examples
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.settings.queue_settings import Defaults, Settings, resolve
+from penstock.core.queue.queue_settings import Defaults, Settings, resolve
 from penstock.errors import PreconditionFailed
 from penstock.setting_names import read_arguments
 from tests.profiles import examples

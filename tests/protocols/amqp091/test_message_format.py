@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.death_headers import DEATHS_KEPT
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import UnreadableContent
-from penstock.core.publish.death_headers import DEATHS_KEPT
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
 from penstock.protocols.amqp091.message_format import Amqp091Format

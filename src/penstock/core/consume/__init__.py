@@ -1,1 +1,1 @@
-"""Consuming: sessions, consumers, dispatch, cursors."""
+"""Consuming: sessions, consumers, dispatch."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.settings.queue_settings import Settings
+from penstock.core.queue.queue_settings import Settings
 from penstock.flow.credit import UNBOUNDED
 from penstock.setting_names import SettingValue
 

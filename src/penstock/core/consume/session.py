@@ -12,9 +12,9 @@ from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, C
 from penstock.core.consume.consumer_lists import ALONE, UNFIT, WaitList
 from penstock.core.consume.rotation import wake
 from penstock.core.consume.unsettled import UnsettledDeliveries
-from penstock.core.journal.redelivery_mark import record_delivery
 from penstock.core.message import Message
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.redelivery_mark import record_delivery
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import AddressDepth
-from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.gates.disk import Disk
 from penstock.core.gates.metadata_memory import Metadata, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import DiskLimits, Limits
 from penstock.errors import NotFound

@@ -54,6 +54,8 @@ SETTLEMENT_RECORDS_MAX: Final = 64
 """Settlement records about a row above which it is rewritten."""
 GATHERED_MANY: Final = 65_536
 """Settlements, requeues, changes and removed messages in one group from which on obsolete ones are dropped."""
+NUMBERS_AT_ONCE: Final = 1000
+"""Queue numbers reserved at once, so that not every declaration has to record the next one."""
 CHANGES_A_GROUP: Final = 500
 """Metadata changes encoded for one transaction, approximately: a few milliseconds."""
 CHANGES_MAX: Final = 10_000
@@ -223,9 +225,11 @@ class Journal:
                 group.listeners = [each for each in group.listeners if each is not awaiting]
 
     def take_number(self) -> i64:
-        """Return the number of a new queue."""
+        """Return the number of a new queue; the journal records the end of each block of reserved numbers."""
         number = self.next_queue
         self.next_queue += 1
+        if number % NUMBERS_AT_ONCE == 1:
+            self.change(self)
         return number
 
     # Writing
@@ -369,3 +373,8 @@ class Journal:
         if group.state == GroupState.WRITTEN:
             group.empty()
         self.open.dead.append(group)
+
+
+def numbers_end(number: int) -> int:
+    """Return the first unreserved number of a queue after this one."""
+    return ((number - 1) // NUMBERS_AT_ONCE + 1) * NUMBERS_AT_ONCE + 1

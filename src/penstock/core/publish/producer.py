@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener

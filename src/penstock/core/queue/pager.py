@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.consume.cursor import trim_settled
 from penstock.core.journal.group import GROUP_OPEN, JournalGroup, QueueStorage
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
+from penstock.core.queue.cursor import trim_settled
 from penstock.core.queue.page_io import PageLoadListener, PageRead, PageWrite
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER

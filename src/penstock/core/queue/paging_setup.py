@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.journal.durability import take_number
 from penstock.core.journal.group import QueueStorage
-from penstock.core.publish.waiting_publisher import recheck_roads
 from penstock.core.queue.pager import QueuePager
 from penstock.errors import PreconditionFailed
 
@@ -14,7 +12,8 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
     from penstock.core.journal.journal import Journal
     from penstock.core.queue.queue import Queue
-    from penstock.core.settings.queue_settings import Settings
+    from penstock.core.queue.queue_settings import Settings
+    from penstock.flow.gate import Gate
     from penstock.setting_names import Features
 
 
@@ -46,17 +45,15 @@ def enable_paging(broker: Broker, queue: Queue) -> None:
         return
     storage = queue.storage
     if storage is None:
-        storage = QueueStorage(journal, queue, take_number(journal))
+        storage = QueueStorage(journal, queue, journal.take_number())
         storage.durable = False
     queue.enable_paging(QueuePager(broker, queue, journal, storage))
 
 
-def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> None:
-    """Apply changed settings to a queue; waiters at gates that no longer apply check their road again."""
+def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> list[Gate]:
+    """Apply changed settings to a queue; returns the gates that left its road, for their waiters."""
     if settings.overflow.pages:
         enable_paging(broker, queue)
     before = queue.gates
     queue.apply_settings(settings, broker.now)
-    for gate in before:
-        if gate not in queue.gates:
-            recheck_roads(gate, queue, broker.now)
+    return [gate for gate in before if gate not in queue.gates]

@@ -19,17 +19,17 @@ from typing_extensions import override
 from penstock.core.consume.consumer import Consumer
 from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.gates.address_depth import AddressShare
-from penstock.core.gates.pool_member import Membership
 from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
+from penstock.core.queue.pool_member import Membership
 from penstock.core.queue.priority_queue import Priorities
 from penstock.core.queue.queue_room import QueueRoom
+from penstock.core.queue.queue_settings import NOT_SET, Settings
 from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
-from penstock.core.settings.queue_settings import NOT_SET, Settings
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.measure import Measure
@@ -41,10 +41,10 @@ from penstock.setting_names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:
     from penstock.core.consume.bulk_requeue import BulkRequeue
-    from penstock.core.consume.cursor import Cursor
     from penstock.core.consume.rotation import Rotation
     from penstock.core.journal.group import QueueStorage
     from penstock.core.publish.dead_letters import DeadLetterPublisher
+    from penstock.core.queue.cursor import Cursor
     from penstock.core.queue.length_limit import Length
     from penstock.core.queue.losses import UnreportedLosses
     from penstock.core.queue.pager import QueuePager

@@ -10,19 +10,14 @@ from typing import Final
 
 from penstock.content.names import check_name
 from penstock.core.message import BccEnvelope
+from penstock.core.message_format import CC, keys_in
 from penstock.core.routing.field_values import type_name
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
 
-CC: Final = "CC"
 BCC: Final = "BCC"
 COPIES_MAX: Final = 1_000
 """Most routing keys in the two headers of one message."""
-
-
-def keys_in(value: object) -> list[str]:
-    """Return the routing keys in the value of such a header; empty if it is no array."""
-    return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
 
 
 def keys_of(headers: dict[str, object], name: str) -> list[str]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.queue.paging_setup import check, without_disk
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Settings
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.limits import Limits
 from penstock.core.settings.patterns import Patterns
-from penstock.core.settings.queue_settings import Settings
 from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound

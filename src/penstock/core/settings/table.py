@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Final
 
+from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.settings.limits import Limits, limits
 from penstock.core.settings.patterns import Patterns
-from penstock.core.settings.queue_settings import Settings, resolve
 from penstock.core.settings.thresholds import DEFAULT_RANK, Defaults, number_or_none
 from penstock.errors import ResourceError
 from penstock.setting_names import SCOPES, SettingValue

@@ -12,10 +12,9 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.properties import Properties
+from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
-from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
-from penstock.core.publish.death_headers import added_headers, deaths_in, pairs_of
-from penstock.core.routing.copies import CC
+from penstock.core.message_format import CC, MessageFormat, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.cc_bcc import copies_of

@@ -13,8 +13,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
-from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced

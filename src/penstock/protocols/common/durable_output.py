@@ -2,7 +2,7 @@
 
 Theory of operation. The reply to a declaration (or deletion, purge, binding ...) is written to the output buffer at
 once. The whole buffer is then held back until the journal group with the change is durable, because frames of a
-connection must stay in order. Deliveries may have to wait too (core/journal/redelivery_mark.py). They do not wait while
+connection must stay in order. Deliveries may have to wait too (core/queue/redelivery_mark.py). They do not wait while
 the store cannot be written: that would stop them for an unbounded time, and without the wait messages only come back as
 redelivered.
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
-from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from penstock.core.death_headers import DEATHS_KEPT, added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
-from penstock.core.publish.death_headers import DEATHS_KEPT, added_headers, deaths_in, pairs_of
 
 
 def died(queue: str, reason: str = "rejected") -> DeathRecord:

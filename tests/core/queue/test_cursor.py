@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
+from penstock.core.queue.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.queue.queue import Queue
-from penstock.core.settings.queue_settings import Defaults
+from penstock.core.queue.queue_settings import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.journal.durability import NUMBERS_AT_ONCE, number_of
+from penstock.core.journal.journal import NUMBERS_AT_ONCE
+from penstock.core.routing.durability import number_of
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import BINDING, EXCHANGE, QUEUE

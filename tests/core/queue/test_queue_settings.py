@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings.queue_settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
+from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
 from penstock.flow.timers import NEVER
 from penstock.setting_names import read_arguments
 

@@ -6,16 +6,11 @@ bindings whose source and destination are both durable. The last is RabbitMQ's r
 
 from __future__ import annotations
 
-from typing import Final
-
 from penstock.core.journal.group import QueueStorage
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
-
-NUMBERS_AT_ONCE: Final = 1000
-"""Queue numbers reserved at once, so that not every declaration has to record the next one."""
 
 
 def is_durable(subject: Queue | Exchange | Binding) -> bool:
@@ -36,7 +31,7 @@ def persist(journal: Journal | None, subject: Queue | Exchange | Binding) -> Non
     if journal is None or not is_durable(subject):
         return
     if isinstance(subject, Queue):
-        subject.set_storage(QueueStorage(journal, subject, take_number(journal)))
+        subject.set_storage(QueueStorage(journal, subject, journal.take_number()))
     journal.change(subject)
 
 
@@ -44,14 +39,6 @@ def check_writable(journal: Journal | None, durable: bool) -> None:
     """Check that an object may be created. Raises ResourceError (506) as `Journal.check_writable` does."""
     if journal is not None and durable:
         journal.check_writable()
-
-
-def take_number(journal: Journal) -> int:
-    """Return the number of a new queue."""
-    number = int(journal.take_number())
-    if number % NUMBERS_AT_ONCE == 1:
-        journal.change(journal)
-    return number
 
 
 def unpersist(journal: Journal | None, subject: Queue | Exchange | Binding) -> None:
@@ -63,8 +50,3 @@ def unpersist(journal: Journal | None, subject: Queue | Exchange | Binding) -> N
 def number_of(queue: Queue) -> int:
     """Return the number of a queue in the store; 0 if it is not durable."""
     return 0 if queue.storage is None else int(queue.storage.number)
-
-
-def numbers_end(number: int) -> int:
-    """Return the first unreserved number after this one."""
-    return ((number - 1) // NUMBERS_AT_ONCE + 1) * NUMBERS_AT_ONCE + 1

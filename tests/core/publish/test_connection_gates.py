@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.settings import changes
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House
