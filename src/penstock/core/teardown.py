@@ -28,7 +28,7 @@ NOTIFY_WORK: Final = 8
 """Units of work to remove a consumer, and to notify a cancelled one."""
 BINDING_COST: Final = 3
 QUEUE_COST: Final = 20
-CHANNEL_COST: Final = 10
+SESSION_COST: Final = 10
 
 
 class Teardown(Chore):
@@ -78,7 +78,7 @@ class SessionTeardown(Teardown):
     """Teardown of a session's consuming side.
 
     It requeues the unsettled messages (see `bulk_requeue`), then removes the consumers. Its queues
-    deliver nothing until the messages are back.
+    deliver nothing until the messages are back. At the end it calls `Session.on_torn_down`.
     """
 
     def __init__(self, broker: Broker, session: Session) -> None:
@@ -89,13 +89,14 @@ class SessionTeardown(Teardown):
         if not session.unsettled.is_empty():
             session.returning = BulkRequeue(broker, session.unsettled.hand_over())
         self._tags: list[str] = []
+        self._over: bool = False
 
     @override
     def work(self, most: i64, now: float) -> i64:
         broker, session = self.broker, self.session
-        done: i64 = 0
+        done: i64 = SESSION_COST
         if session.returning is not None:
-            done = session.returning.work(most, now)
+            done += session.returning.work(most, now)
             if session.returning.has_more():
                 return done
             session.returning = None
@@ -104,11 +105,14 @@ class SessionTeardown(Teardown):
         while done < most and self._tags:
             broker.cancel(session, self._tags.pop())
             done += CONSUMER_COST
+        if not session.consumers and not self._over:
+            self._over = True
+            session.on_torn_down()
         return done
 
     @override
     def is_over(self) -> bool:
-        return not self.session.consumers and self.session.returning is None
+        return self._over
 
 
 class BindingsTeardown(Teardown):

@@ -104,6 +104,9 @@ class Session:
     def fail(self, error: BrokerError) -> None:
         """Close what an error of the session closes, and tell the client why."""
 
+    def on_torn_down(self) -> None:
+        """Handle the end of its teardown: its deliveries are back in their queues, and its consumers are gone."""
+
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
         """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""
         queue = consumer.queue

@@ -104,6 +104,13 @@ class Channel(Session):
         return [self.producer]
 
     @override
+    def on_torn_down(self) -> None:
+        """Answer a client that closed the channel; a channel of a connection that ends is not there any more."""
+        if self.leaving and self.engine.channels.get(int(self.number)) is self:
+            del self.engine.channels[int(self.number)]
+            self.send(spec.CHANNEL_CLOSE_OK, {})
+
+    @override
     def fail(self, error: BrokerError) -> None:
         if self.is_open():
             self.engine.on_error(int(self.number), error, 0 if self.content.state == NO_CONTENT else spec.BASIC_PUBLISH)

@@ -21,6 +21,7 @@ from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
 from penstock.core.routing.route import Route
+from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, NotImplementedHere
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
@@ -32,7 +33,6 @@ from penstock.protocols.amqp091.frame_reader import FrameReader
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.message_format import Amqp091Format
-from penstock.protocols.amqp091.teardown import ChannelTeardown
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
@@ -262,7 +262,7 @@ class Amqp091Engine(ProtocolEngine):
     def end_channel(self, channel: Channel, graceful: bool) -> None:
         """Tear down a channel; `graceful` if its client closed it."""
         self.part_with(channel, graceful)
-        self.broker.endings.begin(ChannelTeardown(channel))
+        self.broker.endings.begin(SessionTeardown(self.broker, channel))
 
     def part_with(self, channel: Channel, graceful: bool) -> None:
         """Ignore a channel from now on: drop its input and send nothing on it. Its consumers end by themselves."""

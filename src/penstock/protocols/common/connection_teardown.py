@@ -8,7 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.session import Outlet
-from penstock.core.teardown import CHANNEL_COST, QUEUE_COST, SessionTeardown, Teardown
+from penstock.core.teardown import QUEUE_COST, SessionTeardown, Teardown
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import CLOSED_ENGINE
 
@@ -89,7 +89,7 @@ class ConnectionTeardown(Teardown):
         if self._sessions:
             session, self._teardown = self._sessions.pop()
             connection.engine.end_session(session, self.graceful)
-            return CHANNEL_COST
+            return 1
         if connection.exclusive:
             queue = connection.exclusive.popitem()[1]
             if not queue.deleted:

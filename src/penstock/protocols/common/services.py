@@ -92,7 +92,7 @@ class Services:
     # Requests and names
 
     def control_request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
-        """Carry out a control operation that a connection has published (docs/control-api)."""
+        """Carry out a control operation that a connection has published (management/control_api.py)."""
         raise NotImplementedError
 
     def make_name(self, prefix: str) -> str:
