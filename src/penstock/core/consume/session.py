@@ -50,7 +50,7 @@ class Session:
     a session without a client: its caller takes the batches itself.
     """
 
-    def __init__(self, outlet: Outlet | None = None, name: str = "", connection_number: int = 0) -> None:
+    def __init__(self, outlet: WaitList | None = None, name: str = "", connection_number: int = 0) -> None:
         self.name = name
         """Name for logs, such as "con:2(guest@127.0.0.1:1)/ch:1"; empty for a session without a client."""
         self.connection_number = connection_number

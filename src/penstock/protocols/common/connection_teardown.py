@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.session import Outlet
+from penstock.core.consume.consumer_lists import WaitList
 from penstock.core.teardown import QUEUE_COST, SessionTeardown, Teardown
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import CLOSED_ENGINE
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
 
 
-class ConnectionOutlet(Outlet):
+class ConnectionOutlet(WaitList):
     """Consumers of a connection that wait until its output has room."""
 
     def __init__(self, connection: Connection) -> None:

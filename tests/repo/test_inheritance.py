@@ -1,0 +1,52 @@
+"""Inheritance is shallow: a class has at most one class above it, besides interfaces."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+
+INTERFACES = {
+    "Chore": "background work; has the link of its list",
+    "GateOwner": "what a gate asks its owner",
+    "GateText": "the texts of a kind of gate",
+    "OverflowPolicy": "what a queue asks at its capacity",
+    "Waiter": "what a gate asks those that wait",
+}
+"""Classes that only say what their subclasses answer, with what they are for."""
+TREES = {"PenstockError": "one tree of errors, which `except` follows"}
+"""Classes whose subclasses may be deeper, with the reason."""
+DEEP = {
+    "TrackedMessage": "each level adds slots that plain messages do not pay for",
+    "ConnectionOutlet": "a list, of those that wait, for the output of one connection",
+    "Outlet": "a list, of those that wait, for output",
+    "_Line": "a list, of those that wait, for the credit of one session",
+}
+"""Classes with two classes above them, with the reason. The list only shrinks."""
+MOST = 2
+
+
+def bases_of_classes() -> dict[str, list[str]]:
+    """Return the bases of each class by its name, without those of other libraries."""
+    found: dict[str, list[str]] = {}
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+    return found
+
+
+def test_a_class_has_at_most_one_class_above_it_besides_interfaces() -> None:
+    bases = bases_of_classes()
+
+    def depth(name: str) -> int:
+        if name not in bases or name in TREES:
+            return 0
+        return max((depth(base) for base in bases[name]), default=0) + (name not in INTERFACES)
+
+    def in_tree(name: str) -> bool:
+        return name in TREES or any(in_tree(base) for base in bases.get(name, []))
+
+    deep = {name for name in bases if depth(name) > MOST and not in_tree(name)}
+    assert deep == DEEP.keys()
