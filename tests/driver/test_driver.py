@@ -36,5 +36,5 @@ def test_driver_knows_its_connections_until_they_are_lost() -> None:
     assert list(driver.connections.values()) == [connection]
     driver.disconnect(connection)
     driver.run_turn()
-    assert connection.state is ConnectionState.CLOSED
+    assert connection.state is ConnectionState.GONE
     assert not driver.connections

@@ -76,7 +76,7 @@ class LineEngine(ProtocolEngine):
             if log_in(connection, "guest", "guest"):
                 connection.open(connection.broker.vhost("/"))
                 self.lines = LineSession(self)
-        while b"\n" in self.unparsed and not connection.discarding:
+        while b"\n" in self.unparsed and not connection.ignores_input():
             if connection.work.used_up():
                 connection.input_paused = True
                 return

@@ -18,7 +18,6 @@ from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
@@ -114,7 +113,7 @@ class EventLoop:
         self.driver.begin(start)
         self.driver.scheduler.receive(connection, data)
         transport.after_reading()
-        if connection.state is ConnectionState.CLOSED:
+        if connection.is_closed():
             self._write(connection)
         self.schedule()
         self._busy_s += self.loop.time() - start
@@ -276,7 +275,7 @@ class EventLoop:
         transport.write(connection.take_output())
         if connection.waits_for_disk():
             return
-        if connection.state is ConnectionState.CLOSED:
+        if connection.is_closed():
             transport.close()
         elif not transport.full:
             if not connection.writable:

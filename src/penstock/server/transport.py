@@ -122,7 +122,7 @@ class Transport(asyncio.BufferedProtocol):
         """Pause or resume reading after input was handled, as the connection requires."""
         connection = self.connection
         assert connection is not None
-        if connection.state is ConnectionState.CLOSED:
+        if connection.is_closed():
             return
         self._stop_pulsing()
         if connection.input_paused:
@@ -160,7 +160,7 @@ class Transport(asyncio.BufferedProtocol):
             self._socket.close()
             return
         self.resume()
-        if self.connection is not None and self.connection.goodbye:
+        if self.connection is not None and self.connection.state is ConnectionState.CLOSED_BY_CLIENT:
             self._leaving = self.event_loop.loop.call_later(PEER_FIRST_S, self._close_our_side)
         else:
             self._close_our_side()

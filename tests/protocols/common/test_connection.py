@@ -1,19 +1,20 @@
-"""A connection that is lost keeps nothing."""
+"""Connection: what a lost one keeps, and the stages of a close."""
 
 from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
+from penstock.errors import ConnectionForced
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import Dialogue, make_driver
 
 GREETING = b"AMQP\x00\x00\x09\x01"
-
-
+CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
 CLOSES = {"authentication_failure_close": True}
 
 
@@ -41,3 +42,28 @@ def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
     assert engine.reader.unparsed == b""
     assert connection.engine is CLOSED_ENGINE
     assert len(connection.out) == 0
+
+
+def test_a_close_by_the_client_is_answered_after_the_teardown_and_leaves_the_socket_to_it_first() -> None:
+    client = Dialogue(make_driver())
+    assert client.names(CLOSE) == ["connection.close-ok"]
+    assert client.connection.state is ConnectionState.CLOSED_BY_CLIENT
+    assert client.connection.teardown is TeardownState.DONE
+    client.driver.disconnect(client.connection)
+    assert client.connection.state is ConnectionState.GONE
+    assert client.connection.origin is None
+
+
+def test_a_close_by_the_client_that_crosses_ours_is_answered_too() -> None:
+    client = Dialogue(make_driver())
+    client.connection.close(ConnectionForced("enough"))
+    assert client.connection.state is ConnectionState.CLOSE_SENT
+    assert client.names(CLOSE) == ["connection.close", "connection.close-ok"]
+    assert client.connection.state is ConnectionState.CLOSED_BY_CLIENT
+
+
+def test_a_close_after_the_answer_to_ours_changes_nothing() -> None:
+    client = Dialogue(make_driver())
+    client.connection.close(ConnectionForced("enough"))
+    assert client.names(method_frame(0, spec.CONNECTION_CLOSE_OK) + CLOSE) == ["connection.close"]
+    assert client.connection.state is ConnectionState.CLOSED

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from penstock.core.gates.registry import Gates
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import ContentState
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.partial_messages import PIECE_BYTES
@@ -170,11 +171,11 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
     for what, who, number, size in steps:
         dialogue = dialogues[who]
         channel = dialogue.connection.engine.session(number)
-        waiting = channel is not None and not channel.closing and channel.content.state != ContentState.METHOD
+        waiting = channel is not None and channel.state == CHANNEL_OPEN and channel.content.state != ContentState.METHOD
         if what == "disconnect":
             driver.disconnect(dialogue.connection)
             dialogues[who] = talk(driver, 3)
-        elif channel is None or channel.closing:
+        elif channel is None or channel.state != CHANNEL_OPEN:
             continue
         elif what == "begin" and not waiting:
             begin(dialogue, number, size)

@@ -21,6 +21,7 @@ from penstock.flow.gate import Gate
 from penstock.protocols.amqp091.cc_bcc import may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.channel_flow import ChannelFlow
 from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
+from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, CHANNEL_STATES, ChannelState
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
@@ -56,14 +57,8 @@ class Channel(Session):
         self.number = number
         self.vhost = vhost
         self.broker: Broker = broker
-        self.closing: bool = False
-        """True after channel.close was sent: everything but close-ok is ignored."""
-        self.closed_by_both: bool = False
-        """True if the client sent channel.close before it read ours: its number may be reused."""
-        self.leaving: bool = False
-        """True after the client's channel.close, until its teardown is complete. Further frames are ignored."""
-        self.ended: bool = False
-        """True when nothing more may be published or sent on it."""
+        self.state: i64 = CHANNEL_OPEN
+        """The `ChannelState`, as a number: each frame on the fast path reads it."""
         self.transaction: ChannelTransaction | None = None
         """Transactional mode (tx.select); None without one."""
         self.ack_frame_size: i64 = ACK_FRAME
@@ -86,10 +81,12 @@ class Channel(Session):
         self.producer = Producer(broker, self.name, connection.holding, connection.origin, ChannelPublisher(self))
 
     def is_open(self) -> bool:
-        """Tell whether frames may be sent on the channel: it is not closed, and its number is not reused."""
-        if self.closing or self.connection.leaving:
-            return False
-        return self.engine.channels.get(int(self.number)) is self
+        """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""
+        return self.state == CHANNEL_OPEN and not self.connection.is_torn_down()
+
+    def move(self, state: ChannelState) -> None:
+        """Change the state; see channel_state.py for the transitions."""
+        self.state = CHANNEL_STATES.step(self.state, state)
 
     def replies_to(self) -> str:
         """Return the address of direct replies to this channel; empty while it consumes none."""
@@ -106,8 +103,8 @@ class Channel(Session):
     @override
     def on_torn_down(self) -> None:
         """Answer a client that closed the channel; a channel of a connection that ends is not there any more."""
-        if self.leaving and self.engine.channels.get(int(self.number)) is self:
-            del self.engine.channels[int(self.number)]
+        if self.state == ChannelState.CLOSE_RECEIVED:
+            self.engine.forget_channel(self)
             self.send(spec.CHANNEL_CLOSE_OK, {})
 
     @override
@@ -240,7 +237,7 @@ class Channel(Session):
 
     def write_confirms(self) -> None:
         """Write the outcomes of the channel's publishes or commits."""
-        if self.connection.leaving:
+        if self.connection.is_torn_down():
             self.producer.confirms.take()  # The channel is closed: drop the outcomes.
             return
         if self.transaction is not None:

@@ -13,6 +13,7 @@ from penstock.errors import ChannelError, CommandInvalid, NotAllowed, ResourceEr
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, ChannelState
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
@@ -28,9 +29,9 @@ def connection_method(engine: Amqp091Engine, method: Method) -> None:
     state = engine.connection.state
     if method.id == spec.CONNECTION_CLOSE:
         engine.connection.on_client_close()
-    elif method.id == spec.CONNECTION_CLOSE_OK and state is ConnectionState.CLOSING:
+    elif method.id == spec.CONNECTION_CLOSE_OK and engine.connection.is_closing():
         engine.connection.end()
-    elif engine.connection.discarding:
+    elif engine.connection.ignores_input():
         return
     elif method.id == spec.CONNECTION_START_OK and state is ConnectionState.START:
         handshake.start_ok(engine, method.args)
@@ -48,7 +49,7 @@ def connection_method(engine: Amqp091Engine, method: Method) -> None:
 
 def channel_method(engine: Amqp091Engine, number: int, method: Method) -> None:
     """Handle a method on a channel. Raises BrokerError."""
-    if engine.connection.discarding:
+    if engine.connection.ignores_input():
         return
     if engine.connection.state is not ConnectionState.RUNNING:
         raise CommandInvalid(f"{method.name} came on channel {number} before the connection was open")
@@ -59,9 +60,9 @@ def channel_method(engine: Amqp091Engine, number: int, method: Method) -> None:
         raise ChannelError("expected 'channel.open'")
     elif method.id == spec.CHANNEL_CLOSE:
         _close(engine, channel)
-    elif channel.closing:
-        if method.id == spec.CHANNEL_CLOSE_OK and not channel.leaving:
-            del engine.channels[number]
+    elif channel.state != CHANNEL_OPEN:
+        if method.id == spec.CHANNEL_CLOSE_OK and channel.state != ChannelState.CLOSE_RECEIVED:
+            engine.forget_channel(channel)
         elif method.id == spec.BASIC_PUBLISH and isinstance(channel.producer.closing, ResourceError):
             _count_unheard(channel, method)
     else:
@@ -87,11 +88,13 @@ def _count_unheard(channel: Channel, method: Method) -> None:
 
 def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
     """Open a channel. Its number may be one that both sides have closed while close-ok is still missing."""
-    if before is not None and not before.closed_by_both:
+    if before is not None and before.state != ChannelState.CLOSED_BY_BOTH:
         raise ChannelError("second 'channel.open' seen")
     others, most = len(engine.channels) - int(before is not None), engine.channel_max
     if others >= most:
         raise NotAllowed(f"number of channels opened ({others}) has reached the negotiated channel_max ({most})")
+    if before is not None:
+        engine.forget_channel(before)
     assert engine.connection.vhost is not None
     engine.channels[number] = Channel(engine, number, engine.connection.vhost, engine.broker)
     engine.send(number, spec.CHANNEL_OPEN_OK, {})
@@ -99,14 +102,12 @@ def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
 
 def _close(engine: Amqp091Engine, channel: Channel) -> None:
     """Handle channel.close of the client. If ours was sent too, theirs is answered and ours still awaits close-ok."""
-    if channel.leaving:
+    if channel.state == ChannelState.CLOSE_RECEIVED:
         return  # Answered when the teardown is complete.
-    if channel.closing:
-        channel.closed_by_both = True
+    if channel.state != CHANNEL_OPEN:
+        channel.move(ChannelState.CLOSED_BY_BOTH)
         engine.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
         return
     engine.services.deliver()
     engine.services.dispatch_effects()  # Outcomes on the channel precede its close-ok.
-    channel.closing = True
-    channel.leaving = True
-    engine.end_channel(channel, graceful=True)
+    engine.end_channel(channel, ChannelState.CLOSE_RECEIVED)

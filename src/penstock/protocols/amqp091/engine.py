@@ -1,8 +1,8 @@
 """AMQP 0-9-1 engine of a connection: negotiation, channels, errors and close. Bytes in, bytes out.
 
 Theory of operation. A connection passes through `HEADER` (protocol header), `START` (authentication), `TUNE` (limits)
-and `OPEN` (virtual host) to `RUNNING`. From any state it may go to `CLOSING` (close sent, close-ok awaited) and
-`CLOSED` (nothing more is sent or read). A method that its state does not expect closes the connection with 503.
+and `OPEN` (virtual host) to `RUNNING` (protocols/common/connection_state.py). A method that its state does not expect
+closes the connection with 503.
 
 An error closes the smallest scope that the specification allows: `BrokerError.closes` names it. After channel.close,
 frames of that channel are ignored until close-ok.
@@ -27,6 +27,7 @@ from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, ChannelState
 from penstock.protocols.amqp091.client_profiles import UNKNOWN, Profile
 from penstock.protocols.amqp091.dispatch import channel_method, connection_method
 from penstock.protocols.amqp091.frame_reader import FrameReader
@@ -96,7 +97,7 @@ class Amqp091Engine(ProtocolEngine):
         if connection.state is ConnectionState.HEADER:
             connection.input_paused = False
             data = handshake.start(self, data)
-        if connection.state is ConnectionState.CLOSED:
+        if connection.is_closed():
             self.reader.unparsed = b""
             connection.input_paused = False
         else:
@@ -164,7 +165,7 @@ class Amqp091Engine(ProtocolEngine):
 
     def frame_bound(self) -> str:
         """Return the largest frame that is accepted now, with the reason, for an error."""
-        if self.connection.state is ConnectionState.START or self.connection.state is ConnectionState.TUNE:
+        if self.connection.state in (ConnectionState.START, ConnectionState.REFUSED, ConnectionState.TUNE):
             return f"the {self.frame_max} octets that it may have before connection.tune-ok"
         return f"the agreed frame_max of {self.frame_max}"
 
@@ -211,14 +212,12 @@ class Amqp091Engine(ProtocolEngine):
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
-        if self.connection.leaving:
+        if self.connection.is_torn_down():
             return  # The channel is being torn down already, whatever the error.
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
-            if not channel.closing:
-                channel.closing = True
-                self.reader.reset_publish_cache()
-                self.end_channel(channel, graceful=False)
+            if channel.state == CHANNEL_OPEN:
+                self.end_channel(channel, ChannelState.CLOSE_SENT)
                 self.send(number, spec.CHANNEL_CLOSE, _close_arguments(error, method))
             return
         self._close(error, method)
@@ -256,19 +255,25 @@ class Amqp091Engine(ProtocolEngine):
     @override
     def end_session(self, session: Session, graceful: bool) -> None:
         assert isinstance(session, Channel)
-        self.part_with(session, graceful)
-        self.channels.pop(int(session.number), None)
+        if session.state == CHANNEL_OPEN:
+            self._part_with(session, ChannelState.ENDED, graceful)
+            del self.channels[int(session.number)]
+        elif session.state != ChannelState.ENDED:
+            self.forget_channel(session)
 
-    def end_channel(self, channel: Channel, graceful: bool) -> None:
-        """Tear down a channel; `graceful` if its client closed it."""
-        self.part_with(channel, graceful)
+    def end_channel(self, channel: Channel, state: ChannelState) -> None:
+        """Tear down a channel that the broker (`CLOSE_SENT`) or its client (`CLOSE_RECEIVED`) closes."""
+        self._part_with(channel, state, state is ChannelState.CLOSE_RECEIVED)
         self.broker.endings.begin(SessionTeardown(self.broker, channel))
 
-    def part_with(self, channel: Channel, graceful: bool) -> None:
+    def forget_channel(self, channel: Channel) -> None:
+        """Remove a closed channel from those of the connection."""
+        channel.move(ChannelState.ENDED)
+        del self.channels[int(channel.number)]
+
+    def _part_with(self, channel: Channel, state: ChannelState, graceful: bool) -> None:
         """Ignore a channel from now on: drop its input and send nothing on it. Its consumers end by themselves."""
-        if channel.ended:
-            return
-        channel.ended = True
+        channel.move(state)
         if channel.producer.confirms.ready():
             channel.write_confirms()  # No more frames of this channel after its close or close-ok.
         self.reader.reset_publish_cache()

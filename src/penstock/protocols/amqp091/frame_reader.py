@@ -21,6 +21,7 @@ from penstock.core.routing.attributes import PERSISTENT
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.protocols.amqp091.cc_bcc import may_have_cc
+from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
@@ -154,7 +155,7 @@ class FrameReader:
         number = int((start >> 40) & 0xFFFF)
         channel = engine.channels.get(number)
         if kind == FRAME_METHOD and end - pos >= 12:
-            if channel is not None and not channel.closing:
+            if channel is not None and channel.state == CHANNEL_OPEN:
                 method = read_i32_be(data, pos + 7)
                 if channel.content.state != NO_CONTENT:
                     engine.on_error(0, channel.content.unexpected(), BASIC_PUBLISH)
@@ -173,12 +174,12 @@ class FrameReader:
                 engine.on_error(0, UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
             elif end - pos > 8:
                 engine.on_error(0, FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none"))
-        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not engine.connection.discarding:
+        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not engine.connection.ignores_input():
             if channel is None:
                 engine.on_error(0, UnexpectedFrame("expected method frame, got non method frame instead"))
-            elif not channel.closing:
+            elif channel.state == CHANNEL_OPEN:
                 self._piece(engine, channel, number, data, pos, end)
-        elif not engine.connection.discarding:
+        elif not engine.connection.ignores_input():
             engine.on_error(
                 0, FrameError(f"a frame of type {kind} with {end - pos - 8} octets is not an AMQP 0-9-1 frame")
             )
@@ -234,7 +235,7 @@ class FrameReader:
         The end is negative if the publish left the fast path, so that the work must be checked. Eight octets are read
         as one number: type, channel and size of a frame, and one octet more.
         """
-        if head + 30 > n or channel.closing or channel.content.state != NO_CONTENT:
+        if head + 30 > n or channel.state != CHANNEL_OPEN or channel.content.state != NO_CONTENT:
             return 0
         start = read_i64_be(data, head)
         size = (start >> 8) & 0xFFFFFFFF

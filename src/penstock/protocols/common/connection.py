@@ -1,8 +1,8 @@
 """Connection of one client: what belongs to no protocol. Bytes in, bytes out; no socket and no clock.
 
 Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. In between works the
-`ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py: from any of them the
-connection may go to `CLOSING` and `CLOSED`. The end of a connection is a teardown in steps (connection_teardown.py).
+`ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py. The end of a connection is
+a teardown in steps (connection_teardown.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.errors import BrokerError, ConnectionForced
 from penstock.flow.gate import Gate
 from penstock.flow.work import Worker
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.connection_state import CONNECTION_STATES, ConnectionState
+from penstock.protocols.common.connection_state import CONNECTION_STATES, ConnectionState, TeardownState
 from penstock.protocols.common.connection_teardown import ConnectionOutlet, begin_teardown, complete_teardown
 from penstock.protocols.common.durable_output import DurableOutput
 from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
@@ -45,16 +45,6 @@ class Connection(Worker):
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
     busy: bool = False
     """True while a request is being done step by step; later input waits."""
-    discarding: bool = False
-    """True when input is ignored, except what belongs to the close."""
-    leaving: bool = False
-    """True while its sessions are torn down: further input of them is ignored."""
-    over: bool = False
-    """True when its sessions are gone and its exclusive queues deleted."""
-    gone: bool = False
-    """True when its socket is closed."""
-    goodbye: bool = False
-    """True if the client asked for the close and waits for the answer."""
     touched: bool = False
     """True while it is registered for a flush."""
     held_unconfirmed: bool = False
@@ -72,6 +62,7 @@ class Connection(Worker):
         self.engine: ProtocolEngine = CLOSED_ENGINE
         """Engine of its protocol; the driver sets it, and `HeaderReader` when the protocol is known."""
         self.state: ConnectionState = ConnectionState.HEADER
+        self.teardown: TeardownState = TeardownState.NONE
         self.out = BytesWriter()
         self.user: str = ""
         self.logged_in: bool = False
@@ -113,7 +104,7 @@ class Connection(Worker):
     def receive_later(self, data: bytes) -> None:
         """Store bytes that were read from the peer until its share of a turn comes."""
         self.last_received = self.broker.now
-        if self.state is not ConnectionState.CLOSED:
+        if not self.is_closed():
             self.engine.defer(data)
 
     def resume_input(self) -> bool:
@@ -212,7 +203,19 @@ class Connection(Worker):
 
     def is_closing(self) -> bool:
         """Tell whether the connection is being closed, or is closed."""
-        return self.state is ConnectionState.CLOSING or self.state is ConnectionState.CLOSED
+        return self.state >= ConnectionState.CLOSE_SENT
+
+    def is_closed(self) -> bool:
+        """Tell whether nothing more is sent or read."""
+        return self.state >= ConnectionState.CLOSED
+
+    def ignores_input(self) -> bool:
+        """Tell whether input is ignored, except what belongs to the close."""
+        return self.state >= ConnectionState.REFUSED
+
+    def is_torn_down(self) -> bool:
+        """Tell whether its sessions are being torn down, or are gone."""
+        return self.teardown is not TeardownState.NONE
 
     def open(self, vhost: VirtualHost) -> None:
         """Open a virtual host: from now on the connection may have sessions."""
@@ -249,28 +252,28 @@ class Connection(Worker):
             self.services.log(line)
         else:
             self.services.log_refusal(HANDSHAKE, line)
-        self._set_closing()
+        self.move(ConnectionState.CLOSE_SENT)
+        self.closed_at = self.broker.now
         return True
 
     def on_client_close(self) -> None:
         """Carry out the client's close; it is answered when the teardown is complete."""
-        if not self.leaving:
+        if self.state is ConnectionState.CLOSE_RECEIVED or self.is_closed():
+            return
+        if not self.is_closing():
             self.services.deliver()
             self.services.dispatch_effects()
-            self._set_closing()
-        self.goodbye = True
+            self.closed_at = self.broker.now
+        self.move(ConnectionState.CLOSE_RECEIVED)
         begin_teardown(self, graceful=True)
         complete_teardown(self)
 
-    def _set_closing(self) -> None:
-        self.move(ConnectionState.CLOSING)
-        self.discarding = True
-        self.closed_at = self.broker.now
-
     def end(self) -> None:
         """Stop sending and reading. The event loop closes the socket when the output is written."""
-        self.move(ConnectionState.CLOSED)
-        self.discarding = True
+        if self.state is ConnectionState.CLOSE_RECEIVED:
+            self.move(ConnectionState.CLOSED_BY_CLIENT)
+        elif not self.is_closed():
+            self.move(ConnectionState.CLOSED)
         self.closed_at = self.broker.now
         self.request_flush()
 
@@ -296,8 +299,8 @@ class Connection(Worker):
 
         `cause` is the reason under which its held publishes are reported as lost, unless one was set already.
         """
-        self.move(ConnectionState.CLOSED)
-        if not self.leaving:
+        self.move(ConnectionState.GONE)
+        if not self.is_torn_down():
             self.losses.cause = cause
         if self.late_refusal is not None:
             self.late_refusal.end()
@@ -307,7 +310,6 @@ class Connection(Worker):
         if self.durable is not None:
             self.durable.replies.end()
             self.durable = None
-        self.gone = True
         begin_teardown(self, graceful=False)
         complete_teardown(self)
         engine.forget_input()

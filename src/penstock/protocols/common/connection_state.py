@@ -1,4 +1,4 @@
-"""States of a connection, from the first octets to the closed socket."""
+"""States of a connection, from the first octets to the closed socket, and of the teardown of its sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from penstock.flow.states import StateTable
 
 
 class ConnectionState(IntEnum):
-    """State of a connection. A protocol without a step passes over its state."""
+    """State of a connection. A protocol without a step passes over its state.
+
+    From `REFUSED` on input is ignored, except what belongs to the close. From `CLOSED` on nothing more is sent or read.
+    """
 
     HEADER = 0
     """The first octets, which choose the protocol, are awaited."""
@@ -20,17 +23,41 @@ class ConnectionState(IntEnum):
     OPEN = 3
     """The client has to open a virtual host."""
     RUNNING = 4
-    CLOSING = 5
-    """Our close was sent, and the answer is awaited; or the client's close is being carried out."""
-    CLOSED = 6
+    REFUSED = 5
+    """The password was wrong; the answer is delayed (login_backoff.py)."""
+    CLOSE_SENT = 6
+    """Our close was sent, and the answer is awaited."""
+    CLOSE_RECEIVED = 7
+    """The client's close is carried out; the answer follows the teardown. Ours may have been sent before."""
+    CLOSED = 8
     """Nothing more is sent or read; the event loop closes the socket."""
+    CLOSED_BY_CLIENT = 9
+    """As `CLOSED`, at the client's request: it gets a moment to close its side of the socket first."""
+    GONE = 10
+    """The socket is closed."""
 
     def word(self) -> str:
-        """Return the state in lower case, for people."""
-        return self.name.lower()
+        """Return the state for people and for the HTTP API; they know one word for each stage of the close."""
+        if self >= ConnectionState.CLOSED:
+            return "closed"
+        if self >= ConnectionState.CLOSE_SENT:
+            return "closing"
+        return "start" if self is ConnectionState.REFUSED else self.name.lower()
+
+
+class TeardownState(IntEnum):
+    """State of the teardown of a connection's sessions and exclusive queues."""
+
+    NONE = 0
+    RUNNING = 1
+    """Further input of the sessions is ignored, and they send nothing more."""
+    DONE = 2
+    """The sessions are gone and the exclusive queues deleted."""
 
 
 _CLOSED_BY_BROKER: Final = "error, or the broker stops"
+_CLOSED_BY_CLIENT: Final = "client's close"
+_ENDED: Final = "end of input, or the broker stops"
 _SOCKET_CLOSED: Final = "socket closed"
 
 CONNECTION_STATES: Final = StateTable(
@@ -39,33 +66,64 @@ CONNECTION_STATES: Final = StateTable(
     {
         ConnectionState.HEADER: {
             ConnectionState.START: "protocol chosen",
-            ConnectionState.CLOSED: "unknown protocol, or socket closed",
+            ConnectionState.CLOSED: "unknown protocol, end of input, or the broker stops",
+            ConnectionState.GONE: _SOCKET_CLOSED,
         },
         ConnectionState.START: {
             ConnectionState.TUNE: "logged in",
             ConnectionState.OPEN: "logged in, nothing to agree",
             ConnectionState.RUNNING: "logged in, virtual host known",
-            ConnectionState.CLOSING: _CLOSED_BY_BROKER,
-            ConnectionState.CLOSED: "login refused, or socket closed",
+            ConnectionState.REFUSED: "wrong password, answered later",
+            ConnectionState.CLOSE_SENT: _CLOSED_BY_BROKER,
+            ConnectionState.CLOSE_RECEIVED: _CLOSED_BY_CLIENT,
+            ConnectionState.CLOSED: "wrong password, end of input, or the broker stops",
+            ConnectionState.GONE: _SOCKET_CLOSED,
         },
         ConnectionState.TUNE: {
             ConnectionState.OPEN: "limits agreed",
-            ConnectionState.CLOSING: _CLOSED_BY_BROKER,
-            ConnectionState.CLOSED: _SOCKET_CLOSED,
+            ConnectionState.CLOSE_SENT: _CLOSED_BY_BROKER,
+            ConnectionState.CLOSE_RECEIVED: _CLOSED_BY_CLIENT,
+            ConnectionState.CLOSED: _ENDED,
+            ConnectionState.GONE: _SOCKET_CLOSED,
         },
         ConnectionState.OPEN: {
             ConnectionState.RUNNING: "virtual host opened",
-            ConnectionState.CLOSING: _CLOSED_BY_BROKER,
-            ConnectionState.CLOSED: _SOCKET_CLOSED,
+            ConnectionState.CLOSE_SENT: _CLOSED_BY_BROKER,
+            ConnectionState.CLOSE_RECEIVED: _CLOSED_BY_CLIENT,
+            ConnectionState.CLOSED: _ENDED,
+            ConnectionState.GONE: _SOCKET_CLOSED,
         },
         ConnectionState.RUNNING: {
-            ConnectionState.CLOSING: "client's close, error, or the broker stops",
-            ConnectionState.CLOSED: _SOCKET_CLOSED,
+            ConnectionState.CLOSE_SENT: _CLOSED_BY_BROKER,
+            ConnectionState.CLOSE_RECEIVED: _CLOSED_BY_CLIENT,
+            ConnectionState.CLOSED: "end of input",
+            ConnectionState.GONE: _SOCKET_CLOSED,
         },
-        ConnectionState.CLOSING: {
-            ConnectionState.CLOSING: "client's close after ours",
-            ConnectionState.CLOSED: "close answered, or socket closed",
+        ConnectionState.REFUSED: {
+            ConnectionState.CLOSE_SENT: "time for the answer, or another error",
+            ConnectionState.CLOSE_RECEIVED: _CLOSED_BY_CLIENT,
+            ConnectionState.CLOSED: "time for the answer, end of input, or the broker stops",
+            ConnectionState.GONE: _SOCKET_CLOSED,
         },
-        ConnectionState.CLOSED: {ConnectionState.CLOSED: _SOCKET_CLOSED},
+        ConnectionState.CLOSE_SENT: {
+            ConnectionState.CLOSE_RECEIVED: "client's close crosses ours",
+            ConnectionState.CLOSED: "close answered, end of input, or the broker stops",
+            ConnectionState.GONE: _SOCKET_CLOSED,
+        },
+        ConnectionState.CLOSE_RECEIVED: {
+            ConnectionState.CLOSED_BY_CLIENT: "either close answered, end of input, or the broker stops",
+            ConnectionState.GONE: _SOCKET_CLOSED,
+        },
+        ConnectionState.CLOSED: {ConnectionState.GONE: _SOCKET_CLOSED},
+        ConnectionState.CLOSED_BY_CLIENT: {ConnectionState.GONE: _SOCKET_CLOSED},
+    },
+)
+
+TEARDOWN_STATES: Final = StateTable(
+    "teardown of a connection",
+    TeardownState.NONE,
+    {
+        TeardownState.NONE: {TeardownState.RUNNING: "close, end of input, or socket closed"},
+        TeardownState.RUNNING: {TeardownState.DONE: "last session and exclusive queue removed"},
     },
 )

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from penstock.core.consume.consumer_lists import WaitList
 from penstock.core.teardown import QUEUE_COST, SessionTeardown, Teardown
-from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.connection_state import TEARDOWN_STATES, ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
 
 if TYPE_CHECKING:
@@ -30,26 +30,26 @@ class ConnectionOutlet(WaitList):
 
 def begin_teardown(connection: Connection, graceful: bool) -> None:
     """Tear down all sessions and the exclusive queues; `graceful` if the client closed the connection."""
-    if not connection.leaving:
+    if connection.teardown is TeardownState.NONE:
         for session in connection.engine.sessions():
             session.delivering = False
         connection.engine.write_last_outcomes()
-        connection.leaving = True
+        connection.teardown = TEARDOWN_STATES.move(connection.teardown, TeardownState.RUNNING)
         connection.broker.endings.begin(ConnectionTeardown(connection, graceful))
 
 
 def complete_teardown(connection: Connection) -> None:
-    """Complete a teardown: the gates drop a closed connection, and the client's close is answered."""
-    if not connection.over:
+    """Complete a teardown: the gates drop a connection that is gone, and the client's close is answered."""
+    if connection.teardown is not TeardownState.DONE:
         return
-    if connection.gone:
+    if connection.state is ConnectionState.GONE:
         connection.engine = CLOSED_ENGINE
         origin = connection.origin
         if origin is not None:
             connection.origin = None
             connection.broker.gates.remove_connection(origin)
             connection.services.schedule_loss_report(connection)
-    elif connection.goodbye and connection.state is not ConnectionState.CLOSED:
+    elif connection.state is ConnectionState.CLOSE_RECEIVED:
         connection.engine.answer_close()
         connection.end()
 
@@ -70,13 +70,13 @@ class ConnectionTeardown(Teardown):
     @override
     def work(self, most: i64, now: float) -> i64:
         done: i64 = 0
-        while done < most and not self.connection.over:
+        while done < most and not self.is_over():
             done += self._go_on(most - done, now)
         return done
 
     @override
     def is_over(self) -> bool:
-        return self.connection.over
+        return self.connection.teardown is TeardownState.DONE
 
     def _go_on(self, most: i64, now: float) -> i64:
         connection = self.connection
@@ -95,6 +95,6 @@ class ConnectionTeardown(Teardown):
             if not queue.deleted:
                 connection.broker.delete_queue(queue)
             return QUEUE_COST
-        connection.over = True
+        connection.teardown = TEARDOWN_STATES.move(connection.teardown, TeardownState.DONE)
         complete_teardown(connection)
         return 1

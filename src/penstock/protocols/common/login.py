@@ -33,7 +33,7 @@ def log_in(connection: Connection, user: str, password: str) -> bool:
         delay_s = backoff.failed(user, address, connection.broker.now)
     services.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
     if delay_s > 0:
-        connection.discarding = True
+        connection.move(ConnectionState.REFUSED)
         connection.late_refusal = LateRefusal(connection, user, delay_s)
     else:
         connection.engine.refuse_login()
@@ -59,6 +59,6 @@ class LateRefusal(TimerHandler):
         connection = self._connection
         connection.services.backoff.answered(self._keys)
         connection.late_refusal = None
-        if connection.state is ConnectionState.START:
+        if connection.state is ConnectionState.REFUSED:
             connection.engine.refuse_login()
         return NEVER

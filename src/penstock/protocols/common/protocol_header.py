@@ -8,7 +8,6 @@ from typing_extensions import override
 
 from penstock.errors import BrokerError
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
 
 HEADER_OCTETS: Final = 8
@@ -28,7 +27,7 @@ class HeaderReader(ProtocolEngine):
     def receive(self, data: bytes) -> None:
         connection = self.connection
         connection.input_paused = False
-        if connection.state is ConnectionState.CLOSED:
+        if connection.is_closed():
             return
         self._start += data
         start = self._start[:HEADER_OCTETS]
