@@ -1,4 +1,4 @@
-"""Transport: who closes the socket first after connection.close-ok, in simulated time; and a reset by the peer."""
+"""Transport: when it reads, and who closes the socket first, in simulated time; and a reset by the peer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import struct
 
 import penstock
 from penstock.config import NO_FLOW_LOG, Settings
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server import transport
+from penstock.server.transport import ReadState, SocketState
 from penstock.wire.amqp091 import spec
 from tests.support.sim_client import Client
 from tests.support.sim_loop import SimLoop, simulate
@@ -104,3 +106,48 @@ async def test_a_broker_stops_although_a_peer_has_reset_its_connection_in_the_sa
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()  # A reset, of which the broker's event loop does not know yet.
     assert broker.driver.connections == {}
+
+
+def test_a_socket_is_read_in_pulses_while_its_hold_budget_is_used_up_and_wholly_again_after_that() -> None:
+    async def be_held(loop: SimLoop) -> None:
+        policy = ConnectionLimits()
+        policy.hold_bytes = 2048
+        world = World(loop, policy)
+        client = await opened(world)
+        await world.declare(client, "orders", capacity_messages=9, stop_messages=1, resume_messages=0, hold_deadline=0)
+        (held,) = world.event_loop.transports.values()
+        client.publish("orders", b"first")
+        await world.settled()
+        for _ in range(12):
+            client.publish("orders", bytes(1000))
+        await world.settled()
+        assert held.connection is not None
+        assert held.connection.may_pause()
+        seen = {held.reads}
+        loop.after_pass = lambda: seen.add(held.reads)
+        client.publish("orders", b"in a pulse")
+        await asyncio.sleep(3 * policy.pulse_s)
+        assert seen == {ReadState.PAUSED, ReadState.PULSE}
+        for _ in range(20):
+            world.queue.purge(world.core.now)
+            world.event_loop.schedule()
+            await world.settled()
+        assert held.reads is ReadState.READING
+
+    simulate(5, be_held)
+
+
+def test_the_socket_of_a_closed_connection_goes_through_its_states_in_order() -> None:
+    async def close(loop: SimLoop) -> None:
+        world = World(loop)
+        client = await opened(world)
+        (socket_of_client,) = world.event_loop.transports.values()
+        assert socket_of_client.state is SocketState.OPEN
+        await client.say_goodbye()
+        assert socket_of_client.state is SocketState.PEER_FIRST
+        await asyncio.sleep(transport.PEER_FIRST_S + 0.1)
+        assert socket_of_client.state is SocketState.HALF_CLOSED
+        await asyncio.sleep(transport.LEAVING_S)
+        assert socket_of_client.state is SocketState.LOST
+
+    simulate(6, close)

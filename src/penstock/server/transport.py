@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
+from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
@@ -30,6 +32,76 @@ SMALL_RECEIVE_BUFFER = 64 * 1024
 """Receive buffer for sockets that fail when not read for a second (py-amqp's): pulses keep them alive."""
 
 
+class ReadState(IntEnum):
+    """State of the reads of one socket."""
+
+    READING = 0
+    DEFERRED = 1
+    """Not read until its earlier input is handled."""
+    PAUSED = 2
+    """Not read until its hold budget has room again, or until the timer of the next pulse."""
+    PULSE = 3
+    """A little is read in a pause, so that heartbeats and closes arrive."""
+
+    def reads(self) -> bool:
+        """Tell whether the socket is read."""
+        return self is ReadState.READING or self is ReadState.PULSE
+
+
+class SocketState(IntEnum):
+    """State of a socket, from the listener to its end."""
+
+    OPEN = 0
+    PEER_FIRST = 1
+    """The peer has requested the close, and gets a moment to close its side first."""
+    HALF_CLOSED = 2
+    """Our side is closed, and the peer's end is awaited; its input is discarded."""
+    LOST = 3
+    """Both sides are closed."""
+
+
+READ_STATES = StateTable(
+    "reads of a socket",
+    ReadState.READING,
+    {
+        ReadState.READING: {
+            ReadState.DEFERRED: "its share of the turn is used up",
+            ReadState.PAUSED: "its hold budget is used up",
+        },
+        ReadState.DEFERRED: {
+            ReadState.READING: "its input is handled",
+            ReadState.PAUSED: "its hold budget is used up",
+        },
+        ReadState.PAUSED: {
+            ReadState.READING: "its hold budget has room, or its connection is closed",
+            ReadState.DEFERRED: "its share of the turn is used up",
+            ReadState.PULSE: "time for a pulse",
+        },
+        ReadState.PULSE: {
+            ReadState.READING: "its hold budget has room, or its connection is closed",
+            ReadState.DEFERRED: "its share of the turn is used up",
+            ReadState.PAUSED: "a little was read",
+        },
+    },
+)
+SOCKET_STATES = StateTable(
+    "socket",
+    SocketState.OPEN,
+    {
+        SocketState.OPEN: {
+            SocketState.PEER_FIRST: "the client's close is answered",
+            SocketState.HALF_CLOSED: "the connection is closed by the broker",
+            SocketState.LOST: "the peer has closed or reset it, or it is aborted",
+        },
+        SocketState.PEER_FIRST: {
+            SocketState.HALF_CLOSED: "the moment is over",
+            SocketState.LOST: "the peer has closed or reset it",
+        },
+        SocketState.HALF_CLOSED: {SocketState.LOST: "the peer has closed or reset it, or time is up"},
+    },
+)
+
+
 class Transport(asyncio.BufferedProtocol):
     """asyncio protocol of one connection.
 
@@ -41,16 +113,17 @@ class Transport(asyncio.BufferedProtocol):
         self.connection: Connection | None = None
         self.full = False
         """True if the socket's buffer is full."""
-        self.reading = True
-        self.pulse: asyncio.TimerHandle | None = None
+        self.reads: ReadState = ReadState.READING
+        self.state: SocketState = SocketState.OPEN
         self._socket: asyncio.Transport | None = None
-        self._leaving: asyncio.TimerHandle | None = None
+        self._pulse_timer: asyncio.TimerHandle | None = None
+        """Timer of the next pulse."""
+        self._close_timer: asyncio.TimerHandle | None = None
         """Timer of a closed connection until its peer closes the socket."""
-        self._later: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         """Timer of output that may be written later."""
-        self._shrunk = False
-        self._pulsing = False
-        """Timer of read pulses while reading is paused, since `ReadPausing.paused_at`."""
+        self._has_small_buffer = False
+        """True if its receive buffer was made small."""
 
     # Calls of the socket
 
@@ -65,29 +138,30 @@ class Transport(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer to read into."""
-        return self.event_loop.pulse_view if self.pulse is not None else self.event_loop.buffer()
+        return self.event_loop.pulse_view if self.reads is ReadState.PULSE else self.event_loop.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle bytes that were read."""
-        if self._leaving is not None:
+        if self.state is not SocketState.OPEN:
             return
         assert self.connection is not None
         self.event_loop.received(self, bytes(self.event_loop.view[:nbytes]))
 
     def eof_received(self) -> None:
         """Handle the end of the peer's input; asyncio closes our side."""
-        if self._leaving is None:
+        if self.state is SocketState.OPEN:
             self.event_loop.ended(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the closed socket."""
-        self._stop_pulsing()
-        if self._later is not None:
-            self._later.cancel()
+        self._cancel_pulse()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
         if isinstance(exc, BrokenPipeError):  # We wrote after the peer had closed its side.
             self.eof_received()
-        if self._leaving is not None:
-            self._leaving.cancel()
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._move(SocketState.LOST)
         self.event_loop.leaving.discard(self)
         self.event_loop.lost(self, ENDED if exc is None else RESET)
         self._socket = None
@@ -110,12 +184,12 @@ class Transport(asyncio.BufferedProtocol):
 
     def writes_later(self, seconds: float) -> bool:
         """Schedule a delayed write; return whether the output is to be delayed."""
-        if seconds > 0 and self._later is None:
-            self._later = self.event_loop.loop.call_later(seconds, self._write_now)
+        if seconds > 0 and self._write_timer is None:
+            self._write_timer = self.event_loop.loop.call_later(seconds, self._write_now)
         return seconds > 0
 
     def _write_now(self) -> None:
-        self._later = None
+        self._write_timer = None
         self.event_loop.flush(self)
 
     def after_reading(self) -> None:
@@ -124,27 +198,22 @@ class Transport(asyncio.BufferedProtocol):
         assert connection is not None
         if connection.is_closed():
             return
-        self._stop_pulsing()
         if connection.input_paused:
-            self._pause()
+            self._read(ReadState.DEFERRED)
         elif connection.may_pause():
-            if not self._pulsing:
-                self._pulsing = True
-                connection.pausing.paused_at = asyncio.get_running_loop().time()
-            self._pause()
-            self._pulse_later()
+            connection.pausing.begin_pause(asyncio.get_running_loop().time())
+            self._read(ReadState.PAUSED)
+            self._schedule_pulse()
         else:
             self.resume()
-            if connection.engine.needs_small_receive_buffer() and not self._shrunk:
-                self._shrink()
+            if connection.engine.needs_small_receive_buffer() and not self._has_small_buffer:
+                self._shrink_buffer()
 
     def resume(self) -> None:
         """Resume reading."""
-        self._stop_pulsing()
-        self._pulsing = False
-        if not self.reading and self._socket is not None and not self._socket.is_closing():
-            self.reading = True
-            self._socket.resume_reading()
+        if self.connection is not None:
+            self.connection.pausing.end_pause()
+        self._read(ReadState.READING)
 
     def close(self) -> None:
         """Close our side when everything is written, and the socket when the peer has closed its own.
@@ -153,15 +222,16 @@ class Transport(asyncio.BufferedProtocol):
         its last acknowledgements after its close and would then wait for ever. A peer that requested the close gets a
         moment to close its side first: amqp091-go reports an error (EOF) if our end follows close-ok at once.
         """
-        self._stop_pulsing()
-        if self._socket is None or self._leaving is not None or self._socket.is_closing():
+        self._cancel_pulse()
+        if self._socket is None or self.state is not SocketState.OPEN or self._socket.is_closing():
             return
         if len(self.event_loop.leaving) >= LEAVING_MAX or not self._socket.can_write_eof():
             self._socket.close()
             return
         self.resume()
         if self.connection is not None and self.connection.state is ConnectionState.CLOSED_BY_CLIENT:
-            self._leaving = self.event_loop.loop.call_later(PEER_FIRST_S, self._close_our_side)
+            self._move(SocketState.PEER_FIRST)
+            self._close_timer = self.event_loop.loop.call_later(PEER_FIRST_S, self._close_our_side)
         else:
             self._close_our_side()
         self.event_loop.leaving.add(self)
@@ -169,16 +239,17 @@ class Transport(asyncio.BufferedProtocol):
 
     def _close_our_side(self) -> None:
         if self._socket is not None and not self._socket.is_closing():
+            self._move(SocketState.HALF_CLOSED)
             try:
                 self._socket.write_eof()
             except OSError:  # The peer has reset the connection, and the event loop has not seen it yet.
                 self.abort()
                 return
-            self._leaving = self.event_loop.loop.call_later(LEAVING_S, self.abort)
+            self._close_timer = self.event_loop.loop.call_later(LEAVING_S, self.abort)
 
     def abort(self) -> None:
         """Abort the connection."""
-        self._stop_pulsing()
+        self._cancel_pulse()
         if self._socket is not None:
             self._socket.abort()
 
@@ -196,35 +267,45 @@ class Transport(asyncio.BufferedProtocol):
         poll.register(sock, PEER_ENDED)
         return bool(poll.poll(0))
 
-    def _pause(self) -> None:
-        if self.reading and self._socket is not None and not self._socket.is_closing():
-            self.reading = False
+    def _move(self, state: SocketState) -> None:
+        self.state = SOCKET_STATES.move(self.state, state)
+
+    def _read(self, state: ReadState) -> None:
+        """Change the state of the reads, and pause or resume them as it says."""
+        self._cancel_pulse()
+        if self._socket is None or self._socket.is_closing() or state is self.reads:
+            return
+        before = self.reads
+        self.reads = READ_STATES.move(before, state)
+        if state.reads() and not before.reads():
+            self._socket.resume_reading()
+        elif before.reads() and not state.reads():
             self._socket.pause_reading()
 
     def _on_pulse(self) -> None:
         """Read a little from a paused connection, so that heartbeats and closes arrive."""
+        self._pulse_timer = None
         connection = self.connection
-        if self._socket is None or self._socket.is_closing() or self.reading or connection is None:
+        if connection is None or self.reads is not ReadState.PAUSED:
             return
         now = asyncio.get_running_loop().time()
         if connection.may_pulse(now):
-            self.reading = True
-            self._socket.resume_reading()
+            self._read(ReadState.PULSE)
         else:
             connection.left_unread(now)
-            self._pulse_later()
+            self._schedule_pulse()
 
-    def _pulse_later(self) -> None:
+    def _schedule_pulse(self) -> None:
         assert self.connection is not None
-        self.pulse = asyncio.get_running_loop().call_later(self.connection.limits.pulse_s, self._on_pulse)
+        self._pulse_timer = asyncio.get_running_loop().call_later(self.connection.limits.pulse_s, self._on_pulse)
 
-    def _stop_pulsing(self) -> None:
-        if self.pulse is not None:
-            self.pulse.cancel()
-            self.pulse = None
+    def _cancel_pulse(self) -> None:
+        if self._pulse_timer is not None:
+            self._pulse_timer.cancel()
+            self._pulse_timer = None
 
-    def _shrink(self) -> None:
-        self._shrunk = True
+    def _shrink_buffer(self) -> None:
+        self._has_small_buffer = True
         sock = None if self._socket is None else self._socket.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.publish.held import HoldBudget
+from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection_limits import ConnectionLimits
 
 
@@ -20,16 +21,25 @@ class ReadPausing:
         self.budget = HoldBudget(self._most())
         self.asked: int = 0
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
-        self.paused_at: float = 0.0
-        """Time at which the present pause began, in monotonic seconds."""
+        self._paused_at: float = NEVER
+        """Time at which the present pause began, in monotonic seconds; NEVER without one."""
 
     def is_used_up(self) -> bool:
         """Tell whether the hold budget is used up: a connection that only publishes is paused then."""
         return self.budget.bytes >= self._bytes()
 
+    def begin_pause(self, now: float) -> None:
+        """Record that the connection is paused; a pause that has begun goes on."""
+        if self._paused_at == NEVER:
+            self._paused_at = now
+
+    def end_pause(self) -> None:
+        """Record that the connection is read again."""
+        self._paused_at = NEVER
+
     def may_pulse(self, now: float) -> bool:
         """Tell whether a paused connection may still be read in small pulses."""
-        return now - self.paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
+        return now - self._paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
 
     def set_bound(self, publishes_only: bool, in_transaction: bool) -> None:
         """Set the bound of the hold budget for what the connection does.
