@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from mypy_extensions import i64
 
-import penstock
 from penstock.flow.gate import NO_GUARANTEE
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.shared_limit import SHARE_BYTES_MAX, LimitMember, SharedLimit
@@ -13,8 +11,6 @@ from penstock.flow.timers import Timers
 from penstock.flow.turns import Turns
 
 MIB = 1024 * 1024
-
-pytestmark = pytest.mark.skipif(penstock.compiled(), reason="an interpreted class cannot inherit from a compiled trait")
 
 
 class Member(LimitMember):

@@ -11,7 +11,9 @@ INTERFACES = {
     "Chore": "background work; has the link of its list",
     "GateOwner": "what a gate asks its owner",
     "GateText": "the texts of a kind of gate",
+    "LimitMember": "what a shared limit asks its members",
     "OverflowPolicy": "what a queue asks at its capacity",
+    "RoomHolder": "what an amount asks those that have reserved room in it",
     "Waiter": "what a gate asks those that wait",
 }
 """Classes that only say what their subclasses answer, with what they are for."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.flow.counted_depth import CountedDepth
@@ -37,9 +37,9 @@ SHARE_BYTES_MAX: Final = 1024 * 1024
 """Largest guaranteed share of one queue."""
 
 
-@trait
-class LimitMember:
-    """A queue or other owner of messages whose depth counts in shared limits."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LimitMember(RoomHolder):
+    """A queue or other owner of messages whose depth and reserved room count in shared limits."""
 
     def reclaim_slack(self) -> None:
         """Give back all slack: be counted with the exact depth in every shared limit."""

@@ -8,14 +8,13 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.flow.level import UNLIMITED
-from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.shared_limit import LimitMember, SharedLimit
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 
-class Membership(RoomHolder, LimitMember):
+class Membership(LimitMember):
     """The counted amount of a queue in its shared limits: its depth, and perhaps slack (see flow/shared_limit.py)."""
 
     def __init__(self, queue: Queue) -> None:
@@ -48,8 +47,9 @@ class Membership(RoomHolder, LimitMember):
         room = self.queue.reserved
         self._count_reserved_as(room.messages, room.bytes, now)
 
+    @override
     def keep_part(self, room: int, reserved: int, now: float) -> None:
-        """See `RoomHolder.keep_part`: each reservation in the queue keeps the same part."""
+        # Each reservation in the queue keeps the same part.
         for holder in list(self.queue.reserved.holders.values()):
             holder.keep_part(room, reserved, now)
 
