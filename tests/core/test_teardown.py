@@ -4,8 +4,7 @@ import pytest
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue_settings import Defaults
-from penstock.core.teardown import BINDING_COST
-from penstock.core.vhost import BINDINGS_AT_ONCE, VirtualHost
+from penstock.core.vhost import BINDING_COST, BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import SHARE

@@ -9,11 +9,15 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 INTERFACES = {
     "Chore": "background work; has the link of its list",
+    "ConsumeContext": "what sessions use of the broker",
     "GateOwner": "what a gate asks its owner",
     "GateText": "the texts of a kind of gate",
     "LimitMember": "what a shared limit asks its members",
     "OverflowPolicy": "what a queue asks at its capacity",
+    "PublishContext": "what publishers use of the broker",
+    "QueueContext": "what queues use of the broker",
     "RoomHolder": "what an amount asks those that have reserved room in it",
+    "Topology": "what gates use of a virtual host",
     "Waiter": "what a gate asks those that wait",
 }
 """Classes that only say what their subclasses answer, with what they are for."""

@@ -13,6 +13,11 @@ EXCEPTIONS = {
 }
 """Names of files that need no tests of their own, with the reason."""
 INTERFACES = {
+    "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",
+    "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
+    "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",
+    "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
+    "core/settings/settings_change.py": "a record; tests/core/settings/test_changes.py tests what makes it",
     "management/node.py": "what the driver provides; tests/driver tests the driver",
     "protocols/common/callbacks.py": "listeners that only call a function",
     "protocols/common/engine.py": "the interface of a protocol; tests/line_protocol fills it in",

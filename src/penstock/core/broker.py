@@ -16,13 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
 from penstock.core.consume.consumer_settings import CANCEL, ConsumerSettings
-from penstock.core.consume.dispatcher import Dispatcher
 from penstock.core.consume.rotation import add, has_exclusive, remove, take_consumers
 from penstock.core.consume.session import Session
+from penstock.core.dispatcher import Dispatcher
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -41,14 +42,14 @@ from penstock.core.effects import (
 )
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.group import DurableChanges
-from penstock.core.journal.journal import Journal
 from penstock.core.message_format import MessageFormats
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.closed_sessions import Lingering
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher, recheck_roads
-from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry
+from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.losses import UnreportedLosses
 from penstock.core.queue.paging_setup import apply_queue_settings
@@ -62,12 +63,11 @@ from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.gate import Gate
-from penstock.flow.timers import NEVER
 from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.core.settings.changes import SettingsChange
+    from penstock.core.settings.settings_change import SettingsChange
 
 CONSUME_WORK: Final = 15
 """Units of work of a new consumer, besides those of any method."""
@@ -99,16 +99,13 @@ class Broker(Dispatcher):
         self.losses = UnreportedLosses()
         self.closed_session_budget = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
-        self.gates = Gates(self)
+        self.gates = Gates(self, self.table, self.vhosts)
         self.unroutable: i64 = 0
         self.dead_letters = PendingDeadLetters(self.turns.chores)
         self.durable_changes = DurableChanges()
         self.formats = MessageFormats()
-        """Formats of the contents of messages; a driver adds those of its protocols."""
-        self.wall_offset: float = 0.0
-        """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
-        self.journal: Journal | None = None
-        """The journal of durable state; None if nothing is durable."""
+        self.wall_offset = 0.0
+        self.journal = None
         self.stopping: bool = False
         """True while the broker stops: auto-delete queues survive the loss of their consumers, which will reconnect."""
         self._ran: float = 0.0
@@ -124,7 +121,7 @@ class Broker(Dispatcher):
         """
         if limits is None:
             limits = self.table.limits("vhost", name)
-        vhost = VirtualHost(name, self.turns, self.table, self.gates)
+        vhost = VirtualHost(name, self, self.table, self.gates)
         self.vhosts[name] = vhost
         self.gates.set_vhost_limit(vhost, limits.thresholds)
         self.gates.set_vhost_quota(vhost, limits.disk)
@@ -216,27 +213,6 @@ class Broker(Dispatcher):
 
     # Queues and consumers
 
-    def touch_queue(self, queue: Queue) -> None:
-        """Record a use of a queue (declare, get, cancel), which postpones its expiry."""
-        lifetime = self.watch_lifetime(queue)
-        if lifetime is not None:
-            lifetime.used = self.now
-            self.watch_expiry(lifetime)
-
-    def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
-        """Return the expiry timer of a queue, created at first need; None while nothing in the queue expires."""
-        lifetime = queue.queue_expiry
-        if isinstance(lifetime, QueueExpiry):
-            self.watch_expiry(lifetime)
-            return lifetime
-        settings = queue.settings
-        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.ready_queue.has_expiring():
-            return None
-        lifetime = QueueExpiry(self, queue)
-        queue.queue_expiry = lifetime
-        self.watch_expiry(lifetime)
-        return lifetime
-
     def consume(self, session: Session, consumer: Consumer, terms: ConsumerSettings | None = None) -> None:
         """Add a consumer. Raises ResourceLocked (405) in cursor mode, AccessRefused (403) against exclusive use."""
         queue = consumer.queue
@@ -264,11 +240,8 @@ class Broker(Dispatcher):
                 self.timers.add(consumer.slow_monitor, self.now + terms.slow_period_s)
         self.schedule_delivery(queue)
 
+    @override
     def cancel(self, session: Session, tag: str) -> None:
-        """Remove a consumer; its unsettled messages stay with its session.
-
-        An unknown tag is no error (as in RabbitMQ).
-        """
         consumer = session.consumers.pop(tag, None)
         if consumer is None or consumer not in consumer.queue.consumers:
             return
@@ -280,8 +253,8 @@ class Broker(Dispatcher):
         else:
             self.touch_queue(queue)
 
+    @override
     def release_consumer(self, consumer: Consumer) -> None:
-        """Remove the bookkeeping of a closed consumer."""
         forget(self, consumer)
         self.gates.metadata.give_back(consumer.queue.vhost, consumer.arguments_charge)
         consumer.arguments_charge = 0
@@ -293,11 +266,8 @@ class Broker(Dispatcher):
         """
         self.endings.begin(SessionTeardown(self, session))
 
+    @override
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; returns the number of ready messages deleted with it (as RabbitMQ).
-
-        Raises PreconditionFailed (406).
-        """
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use")
         if if_empty and queue.waiting():
@@ -317,15 +287,15 @@ class Broker(Dispatcher):
 
     # Events (called by producers and queues)
 
+    @override
     def run_waiting(self) -> None:
-        """Give turns to waiting producers before a new publish is handled."""
         self.apply_gate_transitions()
         if self.turns.pending:
             self.work.done += TURN_WORK * self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now)
             self.apply_gate_transitions()
 
+    @override
     def apply_gate_transitions(self) -> None:
-        """Emit gate transitions, and release the producers of gates that opened."""
         crossings = self.turns.transitions
         while crossings:
             crossing = crossings.pop(0)
@@ -354,25 +324,29 @@ class Broker(Dispatcher):
             if most <= 0:
                 return
 
+    @override
+    def add_producer(self, origin: ConnectionGates, producer: Producer) -> None:
+        self.gates.add_producer(origin, producer)
+
+    @override
     def schedule_confirms(self, producer: Producer) -> None:
-        """Schedule a producer whose confirms can be sent."""
         producer.scheduled = True
         self._confirming.append(producer)
 
+    @override
     def emit_blocked(self, producer: WaitingPublisher, gate: Gate) -> None:
-        """Emit that a producer met a closed gate."""
         self._effects.append(Blocked(producer, gate, self.now))
 
+    @override
     def emit_unblocked(self, producer: WaitingPublisher, gate: Gate) -> None:
-        """Emit that a gate no longer blocks a producer."""
         self._effects.append(Unblocked(producer, gate, self.now))
 
+    @override
     def emit_stopped(self, producer: WaitingPublisher, gate: Gate, patience_s: float) -> None:
-        """Emit that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         self._effects.append(Stopped(producer, gate, patience_s, self.now))
 
+    @override
     def emit_publish_refused(self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str) -> None:
-        """Emit a refused publish; consecutive ones of one producer share an effect."""
         last = self._effects[-1] if self._effects else None
         if not (
             isinstance(last, PublishRefused) and last.producer is producer and last.gate is gate and last.cause == cause
@@ -383,43 +357,43 @@ class Broker(Dispatcher):
         last.messages += 1
         last.bytes += charge
 
+    @override
     def emit_confirmed_late(self, producer: WaitingPublisher, gate: Gate, messages: int) -> None:
-        """Emit confirms that were sent at their deadline."""
         self._effects.append(ConfirmedLate(producer, gate, messages))
 
+    @override
     def emit_close_session(self, producer: Producer, error: BrokerError) -> None:
-        """Emit that a producer's session must be closed."""
         self._effects.append(CloseSession(producer, error))
 
+    @override
     def emit_cancelled(self, consumer: Consumer) -> None:
-        """Emit that the broker has cancelled a consumer."""
         self._effects.append(Cancelled(consumer))
 
+    @override
     def emit_departed(self, producer: Producer) -> None:
-        """Emit the end of a producer that had held publishes when its session closed."""
         self._effects.append(Departed(producer))
 
+    @override
     def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
-        """Emit a slow consumer (messages a second); cancel it if that is the queue's setting."""
         self._effects.append(SlowConsumer(consumer, rate, least, cancels))
         if cancels:
             self.cancel(consumer.session, consumer.tag)
             self.emit_cancelled(consumer)
 
+    @override
     def count_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
-        """Count an unroutable message; a mandatory one is returned."""
         if route.control:
             return
         self.unroutable += 1
         if route.mandatory:
             self._effects.append(Returned(producer, route, content))
 
+    @override
     def emit_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
-        """Emit the return of a mandatory message that a queue refused."""
         self._effects.append(Returned(producer, route, content, refused))
 
+    @override
     def emit_paging(self, queue: Queue, started: bool) -> None:
-        """Emit that a queue begins to page messages to disk, or has none left there."""
         self._effects.append(Paging(queue, started, self.now))
 
 

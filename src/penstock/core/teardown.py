@@ -1,4 +1,4 @@
-"""Teardown of sessions, bindings and consumers in slices, for those with very many members.
+"""Teardown of sessions and consumers in slices, for those with very many members.
 
 A broker turn does a bounded part, so that other clients do not wait. Work is counted in units of about a microsecond:
 requeueing a message is one.
@@ -17,16 +17,13 @@ from penstock.flow.chores import Chore
 from penstock.flow.work import ENDS_A_TURN, SHARE
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
     from penstock.core.consume.consumer import Consumer
+    from penstock.core.consume.context import ConsumeContext
     from penstock.core.consume.session import Session
-    from penstock.core.routing.binding import Binding
-    from penstock.core.vhost import VirtualHost
 
 CONSUMER_COST: Final = 3
 NOTIFY_WORK: Final = 8
 """Units of work to remove a consumer, and to notify a cancelled one."""
-BINDING_COST: Final = 3
 QUEUE_COST: Final = 20
 SESSION_COST: Final = 10
 
@@ -46,7 +43,7 @@ class Teardown(Chore):
 class Teardowns:
     """The teardowns in progress: each begins at once, as far as a turn allows; the rest is a chore."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: ConsumeContext) -> None:
         self.broker = broker
         self._left: i64 = ENDS_A_TURN
         self._under_way: deque[Teardown] = deque()
@@ -81,7 +78,7 @@ class SessionTeardown(Teardown):
     deliver nothing until the messages are back. At the end it calls `Session.on_torn_down`.
     """
 
-    def __init__(self, broker: Broker, session: Session) -> None:
+    def __init__(self, broker: ConsumeContext, session: Session) -> None:
         super().__init__()
         self.broker = broker
         self.session = session
@@ -115,41 +112,10 @@ class SessionTeardown(Teardown):
         return self._over
 
 
-class BindingsTeardown(Teardown):
-    """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone."""
-
-    def __init__(self, vhost: VirtualHost, kind: str, name: str, bindings: list[Binding]) -> None:
-        super().__init__()
-        self.vhost = vhost
-        self.end = (kind, name)
-        self._left = bindings
-        self._left.reverse()
-
-    @override
-    def work(self, most: i64, now: float) -> i64:
-        done: i64 = 0
-        while done < most and self._left:
-            binding = self._left.pop()
-            if binding.source.bindings.get(binding.binding_key) is binding:
-                self.vhost.drop_binding(binding)
-            done += BINDING_COST
-        if not self._left:
-            self.vhost.ending.pop(self.end, None)
-        return done
-
-    def left(self) -> int:
-        """Return the number of bindings left."""
-        return len(self._left)
-
-    @override
-    def is_over(self) -> bool:
-        return not self._left
-
-
 class ConsumersTeardown(Teardown):
     """Cancellation of the consumers of a deleted queue, with a notification to each."""
 
-    def __init__(self, broker: Broker, consumers: dict[Consumer, None]) -> None:
+    def __init__(self, broker: ConsumeContext, consumers: dict[Consumer, None]) -> None:
         super().__init__()
         self.broker = broker
         self._left = list(reversed(consumers))

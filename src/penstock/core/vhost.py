@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.content.names import check_name
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.message import Envelope
+from penstock.core.publish.context import PublishContext
 from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import check, enable_paging
@@ -19,8 +21,9 @@ from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route import Route, RouteTarget, through_exchanges
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
+from penstock.core.routing.topology import Topology
 from penstock.core.settings.table import SettingsTable
-from penstock.core.teardown import BindingsTeardown
+from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
@@ -29,7 +32,6 @@ from penstock.setting_names import Features, check_flags, read_arguments, read_f
 if TYPE_CHECKING:
     from penstock.core.gates.registry import Gates
     from penstock.core.queue.cursor import Cursor
-    from penstock.flow.turns import Turns
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
@@ -61,28 +63,29 @@ DECLARE_WORK: Final = 20
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
+BINDING_COST: Final = 3
+"""Units of work to remove a binding."""
 BINDINGS_AT_ONCE: Final = 500
 """Limits of a virtual host, so that a client that declares in a loop meets a limit before the memory does."""
 
 
-class VirtualHost:
+class VirtualHost(Topology):
     """A name space of exchanges and queues."""
 
-    def __init__(self, name: str, turns: Turns, table: SettingsTable, gates: Gates) -> None:
+    def __init__(self, name: str, broker: PublishContext, table: SettingsTable, gates: Gates) -> None:
         self.name = name
+        self.broker = broker
         self.gates = gates
-        self.turns = turns
         self.table = table
-        self.queues: dict[str, Queue] = {}
+        self.queues = {}
         self.replies: dict[str, Queue] = {}
         """Reply queues by address: one for each channel with direct reply-to, in no listing."""
-        self.exchanges: dict[str, Exchange] = {}
+        self.exchanges = {}
         self.cursors: dict[str, Cursor] = {}
         """The cursors that read its queues, by name."""
         self.deleting: bool = False
         """True while it is being deleted, queue by queue; new connections are refused."""
-        self.epoch: i64 = 0
-        """Counts changes of the topology; a route found in an older epoch is checked again."""
+        self.epoch = 0
         self.era: i64 = 0
         """Counts created and deleted exchanges, a part of those changes."""
         self.bindings = Bindings()
@@ -119,7 +122,7 @@ class VirtualHost:
         ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for invalid
         or inequivalent arguments. Nothing is created then.
         """
-        self.gates.broker.work.done += DECLARE_WORK
+        self.broker.work.done += DECLARE_WORK
         if name in self.queues:
             queue = self.queue(name, asker)
             if (queue.owner is None) != (owner is None):
@@ -136,14 +139,14 @@ class VirtualHost:
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
-        check(name, settings, features, self.gates.broker.journal)
-        check_writable(self.gates.broker.journal, durable and owner is None)
-        queue = Queue(self.name, name, settings, self.turns, self.gates.broker.losses, features)
+        check(name, settings, features, self.broker.journal)
+        check_writable(self.broker.journal, durable and owner is None)
+        queue = Queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
-        persist(self.gates.broker.journal, queue)
+        persist(self.broker.journal, queue)
         self.add_queue(queue)
         return queue
 
@@ -152,10 +155,10 @@ class VirtualHost:
         self.queues[queue.name] = queue
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
-            enable_paging(self.gates.broker, queue)
+            enable_paging(self.broker, queue)
         self.gates.attach_queue(queue)
         self.setup_dead_lettering(queue)
-        limit(self.gates.broker, queue)
+        limit(self.broker, queue)
         self.epoch += 1
 
     def create_reply_queue(self, address: str) -> Queue:
@@ -164,11 +167,11 @@ class VirtualHost:
         A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
         settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}))
-        queue = Queue(self.name, address, settings, self.turns, self.gates.broker.losses, Features())
+        queue = Queue(self.name, address, settings, self.broker.turns, self.broker.losses, Features())
         queue.auto_delete = True
         self.replies[address] = queue
         self.gates.attach_queue(queue)
-        limit(self.gates.broker, queue)
+        limit(self.broker, queue)
         self.epoch += 1
         return queue
 
@@ -196,7 +199,7 @@ class VirtualHost:
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
         self._end_bindings(QUEUE, queue.name, [])
-        unpersist(self.gates.broker.journal, queue)
+        unpersist(self.broker.journal, queue)
         self.gates.metadata.give_back(self.name, queue.arguments_charge)
         queue.arguments_charge = 0
         self.epoch += 1
@@ -213,7 +216,7 @@ class VirtualHost:
         if queue.settings.dead_letter_exchange is None:
             queue.dead_letters = None
         elif queue.dead_letters is None:
-            queue.dead_letters = DeadLetterPublisher(self.gates.broker, queue)
+            queue.dead_letters = DeadLetterPublisher(self.broker, queue, self)
 
     # Exchanges
 
@@ -234,7 +237,7 @@ class VirtualHost:
         check_name("exchange name", name)
         made = make_exchange(kind, self.name, name)
         self.check_not_default(name)
-        self.gates.broker.work.done += DECLARE_WORK
+        self.broker.work.done += DECLARE_WORK
         exchange = self.exchanges.get(name)
         if exchange is not None:
             check_exchange(exchange, self.name, kind, arguments, durable, auto_delete, internal)
@@ -247,13 +250,13 @@ class VirtualHost:
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
         made.alternate = alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # Settings of patterns that match it must not contradict each other.
-        check_writable(self.gates.broker.journal, durable)
+        check_writable(self.broker.journal, durable)
         made.durable = durable
         made.auto_delete = auto_delete
         made.internal = internal
         made.arguments = arguments
         self.add_exchange(made)
-        persist(self.gates.broker.journal, made)
+        persist(self.broker.journal, made)
         return made
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -290,7 +293,7 @@ class VirtualHost:
         self.epoch += 1
         self.gates.forget_address(self, exchange.name)
         exchange.deleted = True
-        unpersist(self.gates.broker.journal, exchange)
+        unpersist(self.broker.journal, exchange)
         self._end_bindings(EXCHANGE, exchange.name, list(exchange.bindings.values()))
 
     # Bindings
@@ -335,11 +338,11 @@ class VirtualHost:
             kind, target = binding.binding_key[0], binding.binding_key[1]
             subject = f"binding from exchange '{source}' to {kind} '{target}' in vhost '{self.name}'"
             self.gates.metadata.admit(subject, self.name, arguments, argument_copies(origin))
-        check_writable(self.gates.broker.journal, is_durable(binding))
+        check_writable(self.broker.journal, is_durable(binding))
         self.bindings.add(binding)
         binding.arguments_charge = self.gates.metadata.add(self.name, arguments, argument_copies(origin))
         self.epoch += 1
-        persist(self.gates.broker.journal, binding)
+        persist(self.broker.journal, binding)
         return binding
 
     def unbind(
@@ -356,7 +359,7 @@ class VirtualHost:
         self.gates.metadata.give_back(self.name, binding.arguments_charge)
         binding.arguments_charge = 0
         self.epoch += 1
-        unpersist(self.gates.broker.journal, binding)
+        unpersist(self.broker.journal, binding)
 
     def _end_bindings(self, kind: str, name: str, bindings: list[Binding]) -> None:
         """Remove all bindings from and to a deleted queue or exchange.
@@ -368,7 +371,7 @@ class VirtualHost:
         if ending.left() <= BINDINGS_AT_ONCE:
             ending.work(UNLIMITED, 0.0)
         else:
-            self.gates.broker.endings.begin(ending)
+            self.broker.endings.begin(ending)
 
     def _check_ended(self, kind: str, name: str) -> None:
         """Raise ResourceLocked (405) for the name of a deleted queue or exchange that still has bindings."""
@@ -388,11 +391,8 @@ class VirtualHost:
 
     # Routing
 
+    @override
     def refresh_route(self, route: Route, from_within: bool = False) -> None:
-        """Bring a cached route up to date with the topology; raises as `resolve` does.
-
-        It is unchanged if nothing that it depends on has changed.
-        """
         if route.epoch != self.epoch and not route.is_current(self.epoch, self.era):
             self.resolve(route, {}, from_within)
 
@@ -402,17 +402,13 @@ class VirtualHost:
         try:
             search.begin(exchange)
         finally:
-            self.gates.broker.work.done += search.work()
+            self.broker.work.done += search.work()
         return search
 
+    @override
     def resolve(self, route: Route, headers: dict[str, object], from_within: bool = False) -> None:
-        """Find the queues of a route in the present topology.
-
-        Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`), and
-        ResourceError (506) if it visits or reaches too much.
-        """
         name = route.envelope.exchange
-        stores = self.gates.broker.journal is not None
+        stores = self.broker.journal is not None
         if name == "":
             route.set_target(RouteTarget(self._named(route)), stores, self.epoch, self.era)
             return
@@ -449,3 +445,34 @@ class VirtualHost:
 def argument_copies(source: Exchange) -> int:
     """Return the number of copies of a binding's arguments that the exchange holds."""
     return COMPARED if source.by_headers else 1
+
+
+class BindingsTeardown(Teardown):
+    """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone."""
+
+    def __init__(self, vhost: VirtualHost, kind: str, name: str, bindings: list[Binding]) -> None:
+        super().__init__()
+        self.vhost = vhost
+        self.end = (kind, name)
+        self._left = bindings
+        self._left.reverse()
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        done: i64 = 0
+        while done < most and self._left:
+            binding = self._left.pop()
+            if binding.source.bindings.get(binding.binding_key) is binding:
+                self.vhost.drop_binding(binding)
+            done += BINDING_COST
+        if not self._left:
+            self.vhost.ending.pop(self.end, None)
+        return done
+
+    def left(self) -> int:
+        """Return the number of bindings left."""
+        return len(self._left)
+
+    @override
+    def is_over(self) -> bool:
+        return not self._left

@@ -19,6 +19,7 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
+from penstock.core.publish.producer import producers_of
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because
@@ -149,7 +150,7 @@ class Notifier:
     def block_reason(self, connection: Connection) -> str:
         """Return why publishes of a connection are blocked (connection.blocked); empty if none is."""
         for session in connection.engine.sessions():
-            for producer in session.producers():
+            for producer in producers_of(session):
                 for gate in producer.gates.values():
                     if not gate.frequent:
                         patience_s = producer.entry(gate).patience_s

@@ -16,7 +16,7 @@ from urllib.parse import quote_plus
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import has_exclusive, single_active
 from penstock.core.consume.session import Session
-from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
@@ -268,7 +268,7 @@ def channel_of(session: Session, node: Node) -> Shape:
     """Return a session as a channel, RabbitMQ's word for it."""
     connection = node.connections.get(session.connection_number)
     vhost = None if connection is None else connection.vhost
-    producers = session.producers()
+    producers = producers_of(session)
     confirming = any(producer.confirming for producer in producers)
     stats: Shape = {"deliver_get": int(session.unsettled.last_number())}
     if confirming:

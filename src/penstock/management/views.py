@@ -8,7 +8,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import waits_behind
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
-from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import WITHHELD
@@ -188,7 +188,7 @@ def obstacles(consumer: Consumer, now: float) -> list[str]:
 def session_view(session: Session, now: float) -> dict[str, object]:
     """Return a session, such as a channel: its producers and its consumers."""
     consumers = list(session.consumers.values())
-    producers = session.producers()
+    producers = producers_of(session)
     view: dict[str, object] = {
         "channel": session.name,
         "publishing": producer_view(producers[0], now) if producers else None,

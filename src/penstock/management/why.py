@@ -16,7 +16,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
-from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
@@ -285,7 +285,7 @@ def _of_channels(channels: list[Session], broker: Broker) -> list[str]:
     idle: list[Producer] = []
     for channel in channels:
         consumers += channel.consumers.values()
-        for producer in channel.producers():
+        for producer in producers_of(channel):
             producers.append(producer)
             if not channel.consumers and not producer.gates:
                 idle.append(producer)

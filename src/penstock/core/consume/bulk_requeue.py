@@ -22,8 +22,8 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
     from penstock.core.consume.session import Session
+    from penstock.core.queue.context import QueueContext
     from penstock.core.queue.queue import Queue
 
 SORTED_A_UNIT: Final = 8
@@ -33,7 +33,7 @@ SORTED_A_UNIT: Final = 8
 class BulkRequeue(Chore):
     """Requeueing of batches of one session."""
 
-    def __init__(self, broker: Broker, batches: list[Batch], outcome: Outcome = Outcome.FAILED) -> None:
+    def __init__(self, broker: QueueContext, batches: list[Batch], outcome: Outcome = Outcome.FAILED) -> None:
         super().__init__()
         self.broker = broker
         self._outcome = outcome
@@ -150,7 +150,7 @@ def finish_requeueing(queue: Queue, now: float) -> None:
             return  # With priorities the next message need not be the oldest, so this might never end.
 
 
-def settle_in_slices(broker: Broker, session: Session, first: i64, last: i64, outcome: Outcome) -> None:
+def settle_in_slices(broker: QueueContext, session: Session, first: i64, last: i64, outcome: Outcome) -> None:
     """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
     unsettled = session.unsettled
     if unsettled.span(first, last) <= AT_ONCE or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):

@@ -12,9 +12,9 @@ from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
     from penstock.core.consume.consumer_lists import ConsumerList
     from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor
+    from penstock.core.consume.context import ConsumeContext
     from penstock.core.consume.session import Session
     from penstock.core.queue.queue import Queue
 
@@ -62,7 +62,7 @@ class Consumer:
         self.delivered: i64 = 0
         self.priority: i64 = priority
         """Consumers with a higher priority are served first while they have credit (RabbitMQ's x-priority)."""
-        self.broker: Broker | None = None
+        self.broker: ConsumeContext | None = None
         """The broker to notify when it may have credit again; None while it is not subscribed."""
         self.state: i64 = GONE
         """State, with the list that it is in: see consumer_lists.py."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
     from penstock.core.consume.consumer import Consumer
+    from penstock.core.consume.context import ConsumeContext
 
 GONE: Final = 0
 """Not subscribed: not yet, or no longer."""
@@ -140,7 +140,7 @@ class WaitList(ConsumerList):
         """Schedule a wake-up by the broker, after the consumers that need not wait."""
         first = self.first
         if first is not None and not self.wake_scheduled:
-            broker: Broker | None = first.broker
+            broker: ConsumeContext | None = first.broker
             assert broker is not None
             self.wake_scheduled = True
             broker.waiting.append(self)

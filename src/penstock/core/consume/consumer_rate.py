@@ -13,7 +13,7 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.consume.context import ConsumeContext
 
 
 class ConsumerRateLimiter(TimerHandler):
@@ -22,7 +22,7 @@ class ConsumerRateLimiter(TimerHandler):
     A hundredth of a second's messages may go at once, so that high rates do not need a timer for each message.
     """
 
-    def __init__(self, broker: Broker, consumer: Consumer, rate: float) -> None:
+    def __init__(self, broker: ConsumeContext, consumer: Consumer, rate: float) -> None:
         super().__init__()
         self.broker = broker
         self.consumer = consumer
@@ -47,7 +47,7 @@ class ConsumerRateLimiter(TimerHandler):
         return True
 
 
-def forget(broker: Broker, consumer: Consumer) -> None:
+def forget(broker: ConsumeContext, consumer: Consumer) -> None:
     """Remove the timers of a closed consumer: at a low rate, or over a long period, they would remain for long."""
     if consumer.rate_limiter is not None:
         broker.timers.drop(consumer.rate_limiter)
@@ -62,7 +62,7 @@ class SlowConsumerMonitor(TimerHandler):
     with a rate limit. Reported once for as long as it lasts (Artemis' slow-consumer-policy).
     """
 
-    def __init__(self, broker: Broker, consumer: Consumer, rate: float, period_s: float, cancels: bool) -> None:
+    def __init__(self, broker: ConsumeContext, consumer: Consumer, rate: float, period_s: float, cancels: bool) -> None:
         super().__init__()
         self.broker = broker
         self.consumer = consumer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
@@ -17,9 +17,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.redelivery_mark import record_delivery
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
-
-if TYPE_CHECKING:
-    from penstock.core.publish.producer import Producer
+from penstock.flow.gate import Waiter
 
 
 class Outlet(WaitList):
@@ -97,8 +95,8 @@ class Session:
         """Return whether publishes or settlements of the session wait for a commit."""
         return False
 
-    def producers(self) -> list[Producer]:
-        """Return the producers of the session: its publishing side."""
+    def producers(self) -> Sequence[Waiter]:
+        """Return the publishing side of the session: its producers (see `producers_of`)."""
         return []
 
     def fail(self, error: BrokerError) -> None:

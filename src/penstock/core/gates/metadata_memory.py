@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.shared_limit import LimitMember, SharedLimit
-
-if TYPE_CHECKING:
-    from penstock.core.gates.registry import Gates
 
 TABLE_OCTETS_MAX: Final = 16 * 1024
 """Octets of the arguments of one declaration: a hundred times what queues have."""
@@ -59,11 +56,22 @@ class OtherMemory(LimitMember):
             pool.count(self, 0, by, False, now)
 
 
+class NodeMemory:
+    """The memory of the node, in which declarations count. `Gates` implements it."""
+
+    memory: SharedLimit | None
+    """The limit of all queues' memory; None for no limit."""
+
+    def count_other_memory(self, by: i64) -> None:
+        """Count memory used besides messages in queues, or (negative) freed."""
+        raise NotImplementedError
+
+
 class Metadata:
     """Charges of the arguments of all queues, exchanges, bindings and consumers."""
 
-    def __init__(self, gates: Gates) -> None:
-        self._gates = gates
+    def __init__(self, node: NodeMemory) -> None:
+        self._node = node
         self.table_octets_max: int = TABLE_OCTETS_MAX
         self.bytes_max: int = ARGUMENTS_BYTES
         self.bytes: i64 = 0
@@ -100,7 +108,7 @@ class Metadata:
 
     def most(self) -> int:
         """Return the memory limit of all arguments."""
-        memory = self._gates.memory
+        memory = self._node.memory
         if memory is None:
             return self.bytes_max
         return min(self.bytes_max, int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY)
@@ -130,7 +138,7 @@ class Metadata:
             self.vhosts[vhost] = held
         else:
             del self.vhosts[vhost]
-        self._gates.count_other_memory(by)
+        self._node.count_other_memory(by)
 
 
 def memory_of(value: object) -> int:

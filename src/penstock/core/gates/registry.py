@@ -8,30 +8,30 @@ iterates over a list.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.gates.disk import Disk
-from penstock.core.gates.metadata_memory import Metadata, OtherMemory
+from penstock.core.gates.metadata_memory import Metadata, NodeMemory, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
 from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.context import PublishContext
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
+from penstock.core.routing.topology import Topology
 from penstock.core.settings.limits import DiskLimits, Limits
+from penstock.core.settings.settings_change import SettingsChange
+from penstock.core.settings.table import SettingsTable
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.work import Steps
-
-if TYPE_CHECKING:
-    from penstock.core.broker import Broker
-    from penstock.core.publish.producer import Producer
-    from penstock.core.settings.changes import SettingsChange
-    from penstock.core.vhost import VirtualHost
-
 
 MEMORY_PERCENT: Final = 40
 """Default share of the host's memory for messages: 40, for long RabbitMQ's default."""
@@ -42,15 +42,17 @@ ATTACH_WORK: Final = 5
 NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
 
-class Gates:
+class Gates(NodeMemory):
     """All gates of one broker besides the queues' own."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: PublishContext, table: SettingsTable, topologies: Mapping[str, Topology]) -> None:
         self.broker = broker
+        self.table = table
+        self._topologies = topologies
+        """The broker's virtual hosts, by name."""
         self.disk = Disk(broker.turns)
         """The disk gates; without a store they stay open."""
-        self.memory: SharedLimit | None = None
-        """The limit of all queues' memory; None for no limit."""
+        self.memory = None
         self.other_memory = OtherMemory()
         """Amounts in `memory` besides messages in queues."""
         self.metadata = Metadata(self)
@@ -96,7 +98,7 @@ class Gates:
     def set_memory_limit(self, limits: Limits) -> None:
         """Limit the memory of all queues: by the settings, or by default a share of the host's memory."""
         thresholds = limits.thresholds
-        machine = self.broker.table.machine_bytes
+        machine = self.table.machine_bytes
         if thresholds is None and machine > 0:
             capacity = machine * MEMORY_PERCENT // 100
             thresholds = Thresholds(
@@ -118,7 +120,7 @@ class Gates:
         """Apply the broker's disk limits."""
         self.disk.limit(limits.disk, self.broker.now)
 
-    def set_vhost_quota(self, vhost: VirtualHost, limits: DiskLimits | None) -> None:
+    def set_vhost_quota(self, vhost: Topology, limits: DiskLimits | None) -> None:
         """Apply a virtual host's disk quota; None if it was deleted."""
         self.disk.limit_vhost(vhost.name, limits, self.broker.now)
 
@@ -151,16 +153,16 @@ class Gates:
             self.memory = SharedLimit("memory", "of the node", thresholds, self.broker.turns)
             self.memory.reserve = reserve
             self.memory.count(self.other_memory, 0, self.other_memory.bytes, False, now)
-        for vhost in self.broker.vhosts.values():
+        for vhost in self._topologies.values():
             self._attach_queues(vhost)
         if gone is not None:
             _open_for_good(gone.gate, self.broker)
 
+    @override
     def count_other_memory(self, by: i64) -> None:
-        """Count memory used besides messages in queues, or (negative) freed."""
         self.other_memory.count(self.memory, by, self.broker.now)
 
-    def set_vhost_limit(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
+    def set_vhost_limit(self, vhost: Topology, thresholds: Thresholds | None) -> None:
         """Limit the contents of a virtual host's queues; None: no limit."""
         pool = self.vhosts.get(vhost.name)
         if thresholds is not None and pool is not None:
@@ -246,7 +248,7 @@ class Gates:
         gates += [pool.gate for pool in pools]
         queue.set_gates(gates, pools, self.broker.now)
 
-    def attach_address(self, vhost: VirtualHost, name: str) -> None:
+    def attach_address(self, vhost: Topology, name: str) -> None:
         """Assign the gates of an address: an exchange of a virtual host."""
         exchange = vhost.exchanges.get(name)
         if exchange is None:
@@ -255,7 +257,7 @@ class Gates:
         held = self.operator_gates.get((ADDRESS, vhost.name, name))
         if held is not None:
             gates.append(held.gate)
-        limits = self.broker.table.limits(ADDRESS, name)
+        limits = self.table.limits(ADDRESS, name)
         key = _address(vhost, name)
         rate = self._rate(self.address_rates.pop(key, None), f"address {name}", limits)
         if rate is not None:
@@ -267,7 +269,7 @@ class Gates:
         exchange.set_gates(gates)
         vhost.epoch += 1
 
-    def forget_address(self, vhost: VirtualHost, name: str) -> None:
+    def forget_address(self, vhost: Topology, name: str) -> None:
         """Open the gates of a deleted exchange: their waiters check the rest of their road."""
         key = _address(vhost, name)
         self._rate(self.address_rates.pop(key, None), "", Limits())
@@ -277,7 +279,7 @@ class Gates:
 
     def attach_connection(self, origin: ConnectionGates) -> None:
         """Assign the gates of a connection and of its producers, and their share of the turns."""
-        table = self.broker.table
+        table = self.table
         gates: list[Gate] = []
         for scope, name in ((CONNECTION, origin.name), (USER, origin.user)):
             held = self.operator_gates.get((scope, "", name))
@@ -302,7 +304,7 @@ class Gates:
         self._attach_producer(origin, producer)
 
     def _attach_producer(self, origin: ConnectionGates, producer: Producer) -> None:
-        limits = self.broker.table.limits("producer", origin.user)
+        limits = self.table.limits("producer", origin.user)
         producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
         producer.weight = origin.weight
         producer.set_gates(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
@@ -352,13 +354,13 @@ class Gates:
             if rate is not None:
                 rate.drop()
 
-    def _attach_queues(self, vhost: VirtualHost) -> None:
+    def _attach_queues(self, vhost: Topology) -> None:
         for queue in vhost.queues.values():
             self.attach_queue(queue)
 
     def _attach(self, gate: OperatorGate) -> None:
         """Assign an operator gate to all roads that it concerns."""
-        vhost = self.broker.vhosts.get(gate.vhost)
+        vhost = self._topologies.get(gate.vhost)
         if gate.scope == VHOST and vhost is not None:
             self._attach_queues(vhost)
         elif gate.scope == QUEUE and vhost is not None and gate.name in vhost.queues:
@@ -371,11 +373,11 @@ class Gates:
                     self.attach_connection(origin)
 
 
-def _address(vhost: VirtualHost, name: str) -> str:
+def _address(vhost: Topology, name: str) -> str:
     return f"{vhost.name}\n{name}"
 
 
-def _open_for_good(gate: Gate, broker: Broker) -> None:
+def _open_for_good(gate: Gate, broker: PublishContext) -> None:
     """Remove a gate from the roads: its waiters check the rest of their road."""
     gate.owner = None
     gate.reopen(0, 0, broker.now)

@@ -31,6 +31,7 @@ from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
+from penstock.core.routing.topology import Topology
 from penstock.errors import NotFound, ResourceError
 from penstock.flow.chores import Chore, Chores
 from penstock.flow.gate import Gate
@@ -39,7 +40,7 @@ from penstock.flow.refusal import DEADLINE
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.publish.context import PublishContext
 
 LETTER_DEADLINE_S: Final = 30.0
 """Longest wait of a dead letter if its targets have no hold deadline."""
@@ -142,9 +143,11 @@ def _lets_pass(gate: Gate, newcomer: bool, has_room: bool, finishing: Gate | Non
 class DeadLetterPublisher(WaitingPublisher):
     """The publisher of one queue's dead letters; created with its first dead-letter exchange."""
 
-    def __init__(self, broker: Broker, queue: Queue) -> None:
+    def __init__(self, broker: PublishContext, queue: Queue, topology: Topology) -> None:
         super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", HoldBudget(UNLIMITED))
         self.queue = queue
+        self.topology = topology
+        """The virtual host of the queue, with the dead-letter exchange."""
         self.loose: i64 = 0
         """Dead letters that count in no queue and are not published yet."""
         self._route: Route | None = None
@@ -230,16 +233,15 @@ class DeadLetterPublisher(WaitingPublisher):
         exchange = settings.dead_letter_exchange
         if exchange is None:
             return None
-        vhost = self.broker.vhosts[self.queue.vhost]
         message_format = self.broker.formats.find(message.content)
         key = settings.dead_letter_routing_key
         route = _with_copies(exchange, message, message_format) if key is None else None
         if route is None:
             route = self._cached_route(exchange, message.envelope.routing_key if key is None else key)
         try:
-            vhost.refresh_route(route, from_within=True)
+            self.topology.refresh_route(route, from_within=True)
             if route.by_headers:
-                vhost.resolve(route, message_format.headers(message.content), from_within=True)
+                self.topology.resolve(route, message_format.headers(message.content), from_within=True)
         except (NotFound, ResourceError):
             return None
         if route.control:

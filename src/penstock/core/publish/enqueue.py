@@ -14,14 +14,14 @@ from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.publish.context import PublishContext
 
 QUEUE_WORK: Final = 1
 """Units of work of each queue of a message."""
 
 
 def enqueue_all(
-    broker: Broker,
+    broker: PublishContext,
     own: list[Gate],
     route: Route,
     queues: list[Queue],

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
+from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
@@ -41,7 +42,7 @@ from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Ref
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.publish.context import PublishContext
     from penstock.core.publish.transaction import Transaction
 
 
@@ -61,7 +62,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def __init__(
         self,
-        broker: Broker,
+        broker: PublishContext,
         name: str,
         holding: HoldBudget,
         origin: ConnectionGates | None = None,
@@ -89,7 +90,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.unflushed: deque[UnflushedConfirm] = deque()
         """Journal groups that its confirms wait for, oldest first; each group once."""
         if origin is not None:
-            broker.gates.add_producer(origin, self)
+            broker.add_producer(origin, self)
 
     def set_gates(self, own: list[Gate]) -> None:
         """Set the gates on the road of all its messages."""
@@ -465,3 +466,8 @@ class Producer(WaitingPublisher, DurabilityListener):
             place.review(now)
         if self.broker.closed_session_budget.producers.pop(id(self), None) is not None or self.loss is not None:
             self.broker.emit_departed(self)
+
+
+def producers_of(session: Session) -> list[Producer]:
+    """Return the producers of a session."""
+    return [each for each in session.producers() if isinstance(each, Producer)]

@@ -22,7 +22,7 @@ from penstock.flow.gate_stats import BlockStats
 from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.publish.context import PublishContext
 
 
 class _Deadline(TimerHandler):
@@ -40,7 +40,9 @@ class _Deadline(TimerHandler):
 class WaitingPublisher(Waiter):
     """Base of publishers with an outbox; subclasses handle passed and expired entries."""
 
-    def __init__(self, broker: Broker, name: str, holding: HoldBudget, listener: ProducerListener = NO_CLIENT) -> None:
+    def __init__(
+        self, broker: PublishContext, name: str, holding: HoldBudget, listener: ProducerListener = NO_CLIENT
+    ) -> None:
         super().__init__()
         self.broker = broker
         self.name = name

@@ -17,7 +17,7 @@ from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate_stats import BlockStats
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.publish.context import PublishContext
 
 
 class WithheldRun:
@@ -33,7 +33,7 @@ class WithheldRun:
         self.now = now
         """The broker's time (monotonic seconds) of the run."""
 
-    def takes(self, queue: Queue | None, charge: i64, broker: Broker) -> bool:
+    def takes(self, queue: Queue | None, charge: i64, broker: PublishContext) -> bool:
         """Return whether one more publish to this queue alone, with this charge in bytes, may join."""
         return (
             queue is self.queue

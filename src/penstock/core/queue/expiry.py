@@ -14,8 +14,7 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
-    from penstock.core.consume.dispatcher import Dispatcher
+    from penstock.core.queue.context import QueueContext
 
 EXPIRED_AT_ONCE: Final = 500
 """Messages of one queue that expire in one step at most; the others follow in the next turn."""
@@ -54,7 +53,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
     return left > 0 or len(queue.cursors) > 0
 
 
-def expire_some(broker: Dispatcher, queue: Queue) -> bool:
+def expire_some(broker: QueueContext, queue: Queue) -> bool:
     """Expire messages of a queue, as many as this turn permits; returns whether none are left."""
     before = queue.counters.expired
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
@@ -64,7 +63,7 @@ def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     return fresh
 
 
-def expire_steps(broker: Dispatcher, queue: Queue) -> Steps[None]:
+def expire_steps(broker: QueueContext, queue: Queue) -> Steps[None]:
     """Expire all due messages before a basic.get; the requesting client pays for the work."""
     fresh = False
     while not fresh and not queue.deleted:
@@ -73,7 +72,7 @@ def expire_steps(broker: Dispatcher, queue: Queue) -> Steps[None]:
             yield
 
 
-def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
+def expire_slice(broker: QueueContext, queue: Queue) -> bool:
     """Expire up to `EXPIRED_AT_ONCE` messages; returns whether none are left."""
     before = queue.counters.expired
     fresh = expire(queue, broker.now, broker.now, EXPIRED_AT_ONCE)
@@ -81,7 +80,7 @@ def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
     return fresh
 
 
-def freshen(broker: Dispatcher, lifetime: QueueExpiry) -> bool:
+def freshen(broker: QueueContext, lifetime: QueueExpiry) -> bool:
     """Expire messages before a delivery; returns whether the queue may deliver: no expired ones are left."""
     fresh = expire_some(broker, lifetime.queue)
     when = lifetime.next_expiry()
@@ -94,7 +93,7 @@ def freshen(broker: Dispatcher, lifetime: QueueExpiry) -> bool:
 class QueueExpiry(TimerHandler):
     """The expiry timer of a queue; only queues with such settings have one."""
 
-    def __init__(self, broker: Broker, queue: Queue) -> None:
+    def __init__(self, broker: QueueContext, queue: Queue) -> None:
         super().__init__()
         self.broker = broker
         self.queue = queue

@@ -19,7 +19,7 @@ from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.queue.context import QueueContext
     from penstock.core.queue.queue import Queue
 
 TRIMMED_AT_ONCE: Final = 500
@@ -33,7 +33,7 @@ class Length:
 
     __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_formats", "_trimming")
 
-    def __init__(self, broker: Broker, queue: Queue) -> None:
+    def __init__(self, broker: QueueContext, queue: Queue) -> None:
         self.queue = queue
         most = queue.settings.length
         formats = broker.formats
@@ -182,7 +182,7 @@ class Trimming(Chore):
         return length is not None and length.drops and length.over()
 
 
-def limit(broker: Broker, queue: Queue) -> None:
+def limit(broker: QueueContext, queue: Queue) -> None:
     """Apply the length limit of a queue's settings; excess messages are dropped in later turns."""
     most = queue.settings.length
     if most.messages == UNLIMITED and most.bytes == UNLIMITED:

@@ -28,8 +28,8 @@ from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
     from penstock.core.journal.journal import Journal
+    from penstock.core.queue.context import QueueContext
     from penstock.core.queue.queue import Queue
 
 PAGE_BYTES: Final = 512 * 1024
@@ -48,7 +48,7 @@ STOPPED_PERCENT: Final = 70
 class QueuePager:
     """The pages of one queue: on disk, being written and being read."""
 
-    def __init__(self, broker: Broker, queue: Queue, journal: Journal, storage: QueueStorage) -> None:
+    def __init__(self, broker: QueueContext, queue: Queue, journal: Journal, storage: QueueStorage) -> None:
         self.broker = broker
         self.queue = queue
         self.journal = journal

@@ -9,8 +9,8 @@ from penstock.core.queue.pager import QueuePager
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
     from penstock.core.journal.journal import Journal
+    from penstock.core.queue.context import QueueContext
     from penstock.core.queue.queue import Queue
     from penstock.core.queue.queue_settings import Settings
     from penstock.flow.gate import Gate
@@ -38,7 +38,7 @@ def without_disk(queue: str) -> PreconditionFailed:
     )
 
 
-def enable_paging(broker: Broker, queue: Queue) -> None:
+def enable_paging(broker: QueueContext, queue: Queue) -> None:
     """Attach a pager to a queue."""
     journal = broker.journal
     if queue.pager is not None or journal is None:
@@ -50,7 +50,7 @@ def enable_paging(broker: Broker, queue: Queue) -> None:
     queue.enable_paging(QueuePager(broker, queue, journal, storage))
 
 
-def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> list[Gate]:
+def apply_queue_settings(broker: QueueContext, queue: Queue, settings: Settings) -> list[Gate]:
     """Apply changed settings to a queue; returns the gates that left its road, for their waiters."""
     if settings.overflow.pages:
         enable_paging(broker, queue)

@@ -13,14 +13,10 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.queue.paging_setup import check, without_disk
-from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Settings
-from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import topic_matches
-from penstock.core.settings.limits import Limits
 from penstock.core.settings.patterns import Patterns
+from penstock.core.settings.settings_change import SettingsChange
 from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
-from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps, finish
 from penstock.setting_names import SCOPES, SettingValue
@@ -34,19 +30,6 @@ COMPARE_WORK: Final = 10
 LOOK_WORK: Final = 2
 RESOLVE_WORK: Final = 15
 """Units of work to match a pattern with an object, and to resolve the object's settings."""
-
-
-class SettingsChange:
-    """The effects of a change, resolved and not yet applied."""
-
-    def __init__(self) -> None:
-        self.queues: list[tuple[Queue, Settings]] = []
-        self.vhosts: list[tuple[VirtualHost, Limits]] = []
-        self.addresses: list[tuple[VirtualHost, Exchange, Limits]] = []
-        self.broker: Limits | None = None
-        """None if the broker's own settings have not changed."""
-        self.scopes: list[str] = []
-        """The scopes with changes; users, connections and producers are known to the broker's gates."""
 
 
 EntryBefore = tuple[str, str, dict[str, SettingValue]]

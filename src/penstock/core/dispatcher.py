@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from collections import deque
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import mypyc_attr
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.consumer_lists import WaitList
 from penstock.core.consume.rotation import next_consumer, wake_first
 from penstock.core.effects import Effect, QueueChanged
+from penstock.core.publish.context import PublishContext
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.queue import Queue
-from penstock.flow.timers import Timers
+from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Dispatcher:
+class Dispatcher(PublishContext):
     """The dispatching part of the broker; queues take turns, batch by batch."""
 
     def __init__(self) -> None:
-        self.now: float = 0.0
+        self.now = 0.0
         self.work = WorkMeter()
-        """Units of work done so far; every expensive operation counts its work here."""
         self.timers = Timers()
-        self.expirable: i64 = EXPIRED_A_TURN
-        """Messages that may still expire in this turn."""
-        self.expiry_cutoff: float = 0.0
-        """Messages that came before this time (monotonic seconds) have been offered to the consumers."""
+        self.expirable = EXPIRED_A_TURN
+        self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()
-        """Wait lists of which some consumers may continue, after all other consumers had their turn."""
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
 
+    @override
     def schedule_delivery(self, queue: Queue) -> None:
-        """Schedule a queue that may have something to deliver."""
         if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
             queue.scheduled = True
             self._dirty.append(queue)
@@ -90,6 +88,27 @@ class Dispatcher:
                 first.wake_scheduled = False
                 waiting.popleft()
         return False
+
+    def touch_queue(self, queue: Queue) -> None:
+        """Record a use of a queue (declare, get, cancel), which postpones its expiry."""
+        lifetime = self.watch_lifetime(queue)
+        if lifetime is not None:
+            lifetime.used = self.now
+            self.watch_expiry(lifetime)
+
+    @override
+    def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
+        lifetime = queue.queue_expiry
+        if isinstance(lifetime, QueueExpiry):
+            self.watch_expiry(lifetime)
+            return lifetime
+        settings = queue.settings
+        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.ready_queue.has_expiring():
+            return None
+        lifetime = QueueExpiry(self, queue)
+        queue.queue_expiry = lifetime
+        self.watch_expiry(lifetime)
+        return lifetime
 
     def watch_expiry(self, lifetime: QueueExpiry) -> None:
         """Watch a queue for the expiry of its messages, or of itself."""

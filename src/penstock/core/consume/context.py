@@ -1,0 +1,42 @@
+"""The part of the broker that sessions and consumers use."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from penstock.core.queue.context import QueueContext
+
+if TYPE_CHECKING:
+    from penstock.core.consume.consumer import Consumer
+    from penstock.core.consume.consumer_lists import WaitList
+    from penstock.core.consume.session import Session
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConsumeContext(QueueContext):
+    """The calls that concern a consumer, besides those for queues. The broker implements it."""
+
+    waiting: deque[WaitList]
+    """Wait lists of which some consumers may continue, after all other consumers had their turn."""
+
+    def cancel(self, session: Session, tag: str) -> None:
+        """Remove a consumer; its unsettled messages stay with its session.
+
+        An unknown tag is no error (as in RabbitMQ).
+        """
+        raise NotImplementedError
+
+    def release_consumer(self, consumer: Consumer) -> None:
+        """Remove the bookkeeping of a closed consumer."""
+        raise NotImplementedError
+
+    def emit_cancelled(self, consumer: Consumer) -> None:
+        """Emit that the broker has cancelled a consumer."""
+        raise NotImplementedError
+
+    def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
+        """Emit a slow consumer (messages a second); cancel it if that is the queue's setting."""
+        raise NotImplementedError
