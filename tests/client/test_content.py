@@ -17,7 +17,7 @@ RETURNED: dict[str, object] = {"reply_code": 312, "reply_text": "NO_ROUTE", "exc
 
 def content(size: int, *parts: bytes) -> Content:
     """Return a delivery with a header that announces this size, and these body frames."""
-    found = Content(Method(spec.BASIC_DELIVER, DELIVERED))
+    found = Content(Method(spec.METHODS[spec.BASIC_DELIVER], DELIVERED))
     found.add_header(size, Properties(message_id="m"))
     for part in parts:
         found.add_body(memoryview(part))
@@ -33,13 +33,13 @@ def test_content_is_complete_when_all_octets_of_its_body_have_come(parts: tuple[
 
 
 def test_content_without_a_body_is_complete_with_its_header() -> None:
-    assert not Content(Method(spec.BASIC_DELIVER, DELIVERED)).complete
+    assert not Content(Method(spec.METHODS[spec.BASIC_DELIVER], DELIVERED)).complete
     assert content(0).complete
     assert content(0).delivery().body == b""
 
 
 def test_returned_content_has_the_reason_of_the_return() -> None:
-    found = Content(Method(spec.BASIC_RETURN, RETURNED))
+    found = Content(Method(spec.METHODS[spec.BASIC_RETURN], RETURNED))
     found.add_header(1, Properties())
     found.add_body(memoryview(b"x"))
     assert found.returned()[:4] == (312, "NO_ROUTE", "e", "k")
@@ -52,7 +52,7 @@ def test_content_with_a_second_header_is_an_unexpected_frame() -> None:
     assert refused.value.code == ReplyCode.UNEXPECTED_FRAME
 
 
-@pytest.mark.parametrize("found", [Content(Method(spec.BASIC_DELIVER, DELIVERED)), content(2, b"xy")])
+@pytest.mark.parametrize("found", [Content(Method(spec.METHODS[spec.BASIC_DELIVER], DELIVERED)), content(2, b"xy")])
 def test_content_with_a_body_frame_out_of_place_is_refused(found: Content) -> None:
     with pytest.raises(CodecError, match="without its header, or beyond its size"):
         found.add_body(memoryview(b"z"))
