@@ -64,7 +64,7 @@ def test_a_slow_consumer_is_logged_by_the_name_of_its_session() -> None:
     for now in (1.0, 21.0):
         driver.begin(now)
         driver.run_turn()
-    assert any(session.name in line.text and "link" in line.text for line in driver.take_log_lines())
+    assert any(session.name in line.text and "link" in line.text for line in driver.log_queue.take())
 
 
 def test_a_session_without_a_client_has_no_name_and_drops_deliveries() -> None:

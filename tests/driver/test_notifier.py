@@ -27,7 +27,7 @@ TO_BOTH = (
 
 
 def texts(driver: BrokerDriver) -> list[str]:
-    return [note.text for note in driver.take_log_lines()]
+    return [note.text for note in driver.log_queue.take()]
 
 
 class Play:

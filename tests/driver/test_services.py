@@ -22,7 +22,7 @@ def test_services_refuse_a_login_for_people_to_read_and_take_a_right_one() -> No
 def test_services_say_once_that_an_argument_has_no_effect() -> None:
     driver = make_driver()
     services = Dialogue(driver).connection.services
-    driver.take_log_lines()
+    driver.log_queue.take()
     for _ in range(3):
         services.log_without_effect("x-queue-mode")
-    assert [line.text.partition(" of a queue")[0] for line in driver.take_log_lines()] == ["argument x-queue-mode"]
+    assert [line.text.partition(" of a queue")[0] for line in driver.log_queue.take()] == ["argument x-queue-mode"]

@@ -130,7 +130,7 @@ class World:
             raise AssertionError(f"there is always more to do after {TURNS} turns")
         self.driver.take_pending_output()
         self.driver.notifier.take_unblocked()
-        self.driver.take_log_lines()
+        self.driver.log_queue.take()
 
     def leave(self, client: Client) -> None:
         """A client goes away, in good order or not."""

@@ -39,7 +39,7 @@ OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from
 
 
 def texts(driver: BrokerDriver) -> list[str]:
-    return [note.text for note in driver.take_log_lines()]
+    return [note.text for note in driver.log_queue.take()]
 
 
 class Play:
@@ -133,7 +133,7 @@ def test_a_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
     notes: list[LogLine] = []
     for _ in range(4):
         play.producers[0].say(publish("orders", b"x"))
-        notes += play.driver.take_log_lines()
+        notes += play.driver.log_queue.take()
     closed, blocked = notes
     gate = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
     assert closed.fields == {"id": "QUE-1003", **gate, "messages": 4, "bytes": 972}

@@ -40,7 +40,7 @@ def stopped(driver: BrokerDriver, product: str = "", **arguments: object) -> Dia
 
 def lines(driver: BrokerDriver, number: str) -> list[str]:
     driver.tick()
-    return [note.text for note in driver.take_log_lines() if number in note.text]
+    return [note.text for note in driver.log_queue.take() if number in note.text]
 
 
 def test_what_an_overflow_policy_refuses_is_only_nacked_as_in_rabbitmq() -> None:

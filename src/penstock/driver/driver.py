@@ -18,6 +18,7 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.queue import Queue
+from penstock.driver.log_queue import LogQueue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
 from penstock.driver.services import DriverServices
@@ -35,10 +36,8 @@ from penstock.protocols.common.engine import Protocol
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.protocol_header import HeaderReader
-from penstock.protocols.common.refusal_log import Refusals
 from penstock.protocols.common.single_publish import SinglePublishes
 from penstock.protocols.common.slowed_connections import SlowedConnections
-from penstock.setting_names.escapes import printable
 
 TURNS: Final = 500
 """Most turns of waiting producers per turn of the driver, so that many released producers do not delay the others."""
@@ -50,11 +49,6 @@ OCTETS_A_UNIT: Final = 2048
 """Work of deliveries: units per batch, messages per unit, and octets (charges) per unit."""
 LOSING_AT_ONCE: Final = 500
 """Most queues whose losses are logged per second; later ones are logged in the next second, with their sums."""
-NOTES_KEPT: Final = 10_000
-"""Most log lines that wait for the event loop; further ones are counted."""
-
-LINE_MOST: Final = 4096
-"""Most letters of a log line: names chosen by clients may have 100 KiB."""
 
 
 class BrokerDriver(Node):
@@ -93,9 +87,7 @@ class BrokerDriver(Node):
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder: Recorder | None = None
         """Recorder of the flow log; None without one."""
-        self._log_lines: list[LogLine] = []
-        self._log_lines_dropped: int = 0
-        self._refusals = Refusals()
+        self.log_queue = LogQueue(broker)
         self.refused = RefusedPublishes()
 
     # Calls of the event loop
@@ -149,21 +141,6 @@ class BrokerDriver(Node):
             self.silent = []
         return silent
 
-    def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
-        """Take log lines, the oldest first, up to a number."""
-        lines = self._log_lines[:most]
-        del self._log_lines[:most]
-        if self._log_lines_dropped and not self._log_lines:
-            dropped = LogLine(f"{self._log_lines_dropped} log lines were dropped: too many at once", {})
-            dropped.now = self.broker.now
-            lines.append(dropped)
-            self._log_lines_dropped = 0
-        return lines
-
-    def has_log_lines(self) -> bool:
-        """Tell whether log lines wait."""
-        return len(self._log_lines) > 0
-
     def take_records(self) -> list[Record]:
         """Take the records of the flow log."""
         return [] if self.recorder is None else self.recorder.take()
@@ -181,8 +158,7 @@ class BrokerDriver(Node):
         for refused in self.refused.take():
             self.log(refused)
         self._log_slowed()
-        for line in self._refusals.take(self.broker.now):
-            self.log(line)
+        self.log_queue.tick()
         if self.recorder is not None:
             self.recorder.tick()
 
@@ -204,18 +180,7 @@ class BrokerDriver(Node):
 
     def log(self, line: LogLine | str) -> None:
         """Write a log line: a template's, or free text."""
-        if len(self._log_lines) < NOTES_KEPT:
-            entry = LogLine(line, {}) if isinstance(line, str) else line
-            entry.text = printable(entry.text[:LINE_MOST])
-            entry.now = self.broker.now
-            self._log_lines.append(entry)
-        else:
-            self._log_lines_dropped += 1
-
-    def log_refusal(self, kind: str, text: str) -> None:
-        """Log a refused client: at most one line a second of each kind (`refusals`); others are counted."""
-        if self._refusals.admit(kind, text, self.broker.now):
-            self.log(text)
+        self.log_queue.add(line)
 
     def record_setting(self, subject: str, change: str) -> None:
         """Log and record a change of settings at run time: its subject, and the change with its author."""

@@ -47,7 +47,7 @@ class DriverServices(Services):
 
     @override
     def log_refusal(self, kind: str, text: str) -> None:
-        self._driver.log_refusal(kind, text)
+        self._driver.log_queue.add_refusal(kind, text)
 
     @override
     def log_without_effect(self, argument: str) -> None:

@@ -236,7 +236,7 @@ class EventLoop:
 
     def _flush_logs(self) -> None:
         """Hand log lines and flow-log records over to their writers."""
-        if self._lines < LINES_AT_ONCE and self.driver.has_log_lines():
+        if self._lines < LINES_AT_ONCE and not self.driver.log_queue.is_empty():
             self._log()
             if self._log_batch_timer is None:
                 self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
@@ -247,7 +247,7 @@ class EventLoop:
 
     def _log(self) -> None:
         enabled = log.isEnabledFor(logging.INFO)
-        for line in self.driver.take_log_lines(LINES_A_TURN):
+        for line in self.driver.log_queue.take(LINES_A_TURN):
             self._lines += 1
             if enabled:  # Like log.info, with the time of the event.
                 record = log.makeRecord(log.name, logging.INFO, __file__, 0, line.text, (), None, extra=line.fields)
@@ -259,7 +259,7 @@ class EventLoop:
         self._lines = 0
         self._log_batch_timer = None
         self._flush_logs()
-        if self.driver.has_log_lines() and self._log_batch_timer is None:
+        if not self.driver.log_queue.is_empty() and self._log_batch_timer is None:
             self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write(self, connection: Connection) -> None:
@@ -336,7 +336,7 @@ class EventLoop:
         transport.abort()
         line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
         if not connection.logged_in:
-            self.driver.log_refusal(HANDSHAKE, line)
+            self.driver.log_queue.add_refusal(HANDSHAKE, line)
         else:
             log.info("%s", line)
 
@@ -369,7 +369,7 @@ class EventLoop:
             transport.abort()
         self.driver.tick()
         self._flush_logs()
-        while self.driver.has_log_lines():
+        while not self.driver.log_queue.is_empty():
             self._log()
         self._ticking.cancel()
         if self._log_batch_timer is not None:

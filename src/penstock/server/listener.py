@@ -122,7 +122,9 @@ class Listener:
 
     def _log(self, why: str, closed: int) -> None:
         self._driver.begin(self._loop.time())
-        self._driver.log_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
+        self._driver.log_queue.add_refusal(
+            SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed"
+        )
 
     def _hang_up(self, listening: socket.socket) -> int:
         count = 0

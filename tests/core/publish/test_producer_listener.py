@@ -93,7 +93,7 @@ class Client:
         return calls
 
     def logged(self, word: str) -> int:
-        self.lines += self.driver.take_log_lines()
+        self.lines += self.driver.log_queue.take()
         return sum(word in line.text for line in self.lines)
 
 
@@ -156,5 +156,5 @@ def test_a_producer_without_a_client_keeps_its_outcomes_and_its_blocks_are_logge
     client.turn(106.0)
     assert producer.listener is NO_CLIENT
     assert [outcome.confirmed for outcome in producer.confirms.take()] == [False]
-    lines = [line.text for line in client.driver.take_log_lines() if line.text.startswith("[other]")]
+    lines = [line.text for line in client.driver.log_queue.take() if line.text.startswith("[other]")]
     assert any("Flow Control Enforced" in line for line in lines), lines

@@ -52,7 +52,7 @@ def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() 
     assert (closed.name, unblocked.name) == ("channel.close", "connection.unblocked")
     assert closed.args["reply_code"] == 506
     assert "channel.flow was requested" in str(closed.args["reply_text"])
-    assert [note.text for note in driver.take_log_lines() if "CHN-1012" in note.text]
+    assert [note.text for note in driver.log_queue.take() if "CHN-1012" in note.text]
     assert driver.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
 
 

@@ -54,7 +54,7 @@ def test_a_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
         driver.broker.vhosts["/"].queues["q"].purge(driver.broker.now)
         driver.run_turn()
     assert (peer.connection.blocking, peer.connection.blocked_count) == (0, 0)
-    lines = [line.text for line in driver.take_log_lines()]
+    lines = [line.text for line in driver.log_queue.take()]
     assert sum("CHN-1005" in line for line in lines) == 1
     assert sum("CHN-1006" in line for line in lines) == 1
 

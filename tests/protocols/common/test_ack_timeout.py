@@ -50,7 +50,7 @@ def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed() ->
     (closed,) = methods(peer.listen(100.0 + HALF_AN_HOUR))
     assert (closed.name, closed.args["reply_code"]) == ("channel.close", 406)
     assert closed.args["reply_text"] == TOLD.format(1_800_000)
-    assert any("delivery acknowledgement on channel 1 timed out" in note.text for note in driver.take_log_lines())
+    assert any("delivery acknowledgement on channel 1 timed out" in note.text for note in driver.log_queue.take())
     peer.say(method_frame(1, spec.CHANNEL_CLOSE_OK))
     peer.names(method_frame(1, spec.CHANNEL_OPEN))
     (got,) = methods(peer.say(method_frame(1, spec.BASIC_GET, queue="q")))

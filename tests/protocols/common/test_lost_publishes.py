@@ -65,7 +65,7 @@ def take_all(driver: BrokerDriver, now: float) -> list[bytes]:
 
 
 def lines(driver: BrokerDriver, number: str) -> list[str]:
-    return [note.text for note in driver.take_log_lines() if number in note.text]
+    return [note.text for note in driver.log_queue.take() if number in note.text]
 
 
 def refusals(driver: BrokerDriver) -> list[tuple[object, object]]:

@@ -32,7 +32,7 @@ def start_ok(password: str, **properties: object) -> bytes:
 
 
 def lines(driver: BrokerDriver) -> list[str]:
-    return [note.text for note in driver.take_log_lines()]
+    return [note.text for note in driver.log_queue.take()]
 
 
 def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_turned_away() -> None:

@@ -39,12 +39,12 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
     hog, quiet = Dialogue(driver), Dialogue(driver)
     driver.begin(1.0)
     driver.tick()
-    driver.take_log_lines()
+    driver.log_queue.take()
     driver.scheduler.receive(hog.connection, declarations(3000, "q"))
     driver.scheduler.receive(quiet.connection, declarations(1, "other"))
     driver.begin(2.0)
     driver.tick()
-    told = [note for note in driver.take_log_lines() if note.fields.get("kind") == "work"]
+    told = [note for note in driver.log_queue.take() if note.fields.get("kind") == "work"]
     assert [note.fields["gate"] for note in told] == [hog.connection.name()]
     assert "PST-1016 : Slowed By Its Own Work" in told[0].text
     said = why(driver, quiet, connection=str(hog.connection.number))
@@ -57,7 +57,7 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
     for now in (3.0, 4.0):
         driver.begin(now)
         driver.tick()
-    assert [note.fields["id"] for note in driver.take_log_lines() if note.fields.get("kind") == "work"] == ["PST-1017"]
+    assert [note.fields["id"] for note in driver.log_queue.take() if note.fields.get("kind") == "work"] == ["PST-1017"]
     events = [(record["event"], record["id"]) for record in driver.take_records() if record.get("kind") == "work"]
     assert events == [("blocked", "PST-1016"), ("unblocked", "PST-1017")]
 

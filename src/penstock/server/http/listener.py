@@ -54,7 +54,7 @@ class BoundedProtocol(H11Protocol):
         if self.admission.arrive(self):
             self.event_loop.driver.begin(self.loop.time())
             line = f"[http {self.host}] too many sockets without a login: the oldest was closed"
-            self.event_loop.driver.log_refusal(HTTP, line)
+            self.event_loop.driver.log_queue.add_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`. A part of a request does not restart the time-out."""

@@ -308,7 +308,7 @@ async def login(http_request: Request, driver: BrokerDriver) -> str:
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
         except ValueError:  # Not ASCII, base64 or UTF-8.
-            driver.log_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
+            driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
         else:
             refusal = await _refusal(driver, user, password, host, local)
             if not refusal:
@@ -327,7 +327,7 @@ async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, lo
             driver.services.backoff.succeeded(user, address)
             return ""
         delay_s = driver.services.backoff.failed(user, address, driver.broker.now)
-    driver.log_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
+    driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     if delay_s > 0:
         waiting = driver.services.backoff.wait(user, address)
         try:
