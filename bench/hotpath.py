@@ -93,8 +93,8 @@ class Bench:
             more = driver.run_turn()
             for connection in driver.take_pending_output():
                 connection.take_output()
-                if not connection.writable:
-                    connection.drained()
+                if not connection.output.writable:
+                    connection.output.drained()
                     more = True
             if self.keeps and self.write():
                 more = True

@@ -118,8 +118,8 @@ class World:
             for client in self.clients:
                 connection = client.connection
                 client.hear(connection.take_output())
-                if not connection.writable:
-                    connection.drained()
+                if not connection.output.writable:
+                    connection.output.drained()
                     more = True
                 if connection.input_paused:
                     connection.resume_input()

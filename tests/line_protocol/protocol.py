@@ -90,7 +90,7 @@ class LineEngine(ProtocolEngine):
         self.connection.input_paused = True
 
     def write(self, line: str) -> None:
-        self.connection.out.write(line.encode() + b"\n")
+        self.connection.output.buffer.write(line.encode() + b"\n")
         self.connection.request_flush()
 
     def sessions(self) -> list[Session]:
@@ -130,13 +130,13 @@ class LineSession(Session):
 
     def __init__(self, engine: LineEngine) -> None:
         connection = engine.connection
-        super().__init__(connection.outlet, f"{connection.name()}/lines", connection.number)
+        super().__init__(connection.output, f"{connection.name()}/lines", connection.number)
         self.number = 1
         self.engine = engine
         self.broker = connection.broker
         self.format = self.broker.formats.by_octet(ord("L"))
         self.producer = Producer(
-            self.broker, self.name, connection.holding, connection.origin, LineListener(self, connection)
+            self.broker, self.name, connection.pausing.budget, connection.origin, LineListener(self, connection)
         )
         self.producer.confirming = True
 
@@ -170,7 +170,7 @@ class LineSession(Session):
         return [self.producer]
 
     def receiving(self) -> bool:
-        return self.delivering and self.engine.connection.writable
+        return self.delivering and self.engine.connection.output.writable
 
     def deliver(self, batch: Batch) -> None:
         for message in batch.messages:
@@ -178,7 +178,7 @@ class LineSession(Session):
                 content = self.broker.formats.convert(message.content, self.format)
                 self.engine.write(f"MESSAGE {message.envelope.routing_key} {self.format.body(content).decode()}")
         if batch.waits_for_disk:
-            self.engine.connection.await_deliveries()
+            self.engine.connection.output.await_deliveries()
 
     def fail(self, error: BrokerError) -> None:
         self.engine.write(f"ERROR {error.condition} {error}")

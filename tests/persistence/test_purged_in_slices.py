@@ -75,7 +75,7 @@ class Kept:
 
     def told(self) -> list[str]:
         """What the client is told now; nothing while its answers wait."""
-        if self.client.connection.waits_for_disk():
+        if self.client.connection.output.waits_for_disk():
             return []
         frames = cut(self.client.connection.take_output())
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
@@ -166,9 +166,9 @@ def test_what_others_change_does_not_wait_for_somebodys_purge() -> None:
     other = Dialogue(kept.driver)
     kept.ask(PURGE)
     other.connection.receive(method_frame(1, spec.QUEUE_DECLARE, queue="r", durable=True))
-    assert other.connection.waits_for_disk()
+    assert other.connection.output.waits_for_disk()
     kept.write()
-    assert not other.connection.waits_for_disk()
+    assert not other.connection.output.waits_for_disk()
     assert kept.journal.removals.pending()
     assert kept.told() == []
 

@@ -25,7 +25,7 @@ TREES = {"PenstockError": "one tree of errors, which `except` follows"}
 """Classes whose subclasses may be deeper, with the reason."""
 DEEP = {
     "TrackedMessage": "each level adds slots that plain messages do not pay for",
-    "ConnectionOutlet": "a list, of those that wait, for the output of one connection",
+    "ConnectionOutput": "a list, of those that wait, for the output of one connection",
     "Outlet": "a list, of those that wait, for output",
     "_Line": "a list, of those that wait, for the credit of one session",
 }

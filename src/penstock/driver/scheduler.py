@@ -56,7 +56,7 @@ class Scheduler:
 
     def go_on(self, connection: Connection) -> None:
         """Resume a connection whose input was deferred, unless it must wait for something else."""
-        waits = connection.input_paused and not connection.busy and not connection.output_is_full()
+        waits = connection.input_paused and not connection.busy and not connection.output.is_left_unread()
         if waits and not connection.in_line:
             self.slowed.enter(connection, self.broker.now)
             self.line.enter(connection)

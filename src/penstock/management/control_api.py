@@ -179,7 +179,7 @@ class ControlApi:
         except BrokerError as error:
             self._fail(request, error)
         if request.connection is not None:
-            request.connection.await_change(declared)
+            request.connection.output.await_change(declared)
 
     def look_again(self, queue: Queue) -> None:
         """Reconsider a waiting plan after a change of one of its queues."""
@@ -203,7 +203,7 @@ class ControlApi:
             self._fail(request, error)
         self._stop_waiting(cursor)
         if request.connection is not None:
-            request.connection.await_change(declared)  # After a crash its positions must stay valid.
+            request.connection.output.await_change(declared)  # After a crash its positions must stay valid.
 
     # Operations
 

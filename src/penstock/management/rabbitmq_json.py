@@ -240,7 +240,7 @@ def connection_of(connection: Connection, node: Node) -> Shape:
         "state": _state(connection),
         "channels": len(connection.engine.sessions()),
         **connection.engine.details(),
-        "connected_at": round((connection.opened_at + node.broker.wall_offset) * 1000),
+        "connected_at": round((connection.times.opened + node.broker.wall_offset) * 1000),
         "peer_host": host,
         "peer_port": port,
         "host": ours,
@@ -252,7 +252,10 @@ def connection_of(connection: Connection, node: Node) -> Shape:
             "number": connection.number,
             "blocked": connection.blocking > 0,
             "paused": connection.may_pause(),
-            "held": {"messages": int(connection.holding.messages), "bytes": int(connection.holding.bytes)},
+            "held": {
+                "messages": int(connection.pausing.budget.messages),
+                "bytes": int(connection.pausing.budget.bytes),
+            },
         },
     }
 

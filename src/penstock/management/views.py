@@ -211,7 +211,7 @@ def connection_summary(connection: Connection) -> dict[str, object]:
         "state": connection.state.word(),
         "blocked": connection.blocking > 0,
         "channels": len(connection.engine.sessions()),
-        "held": {"messages": int(connection.holding.messages), "bytes": int(connection.holding.bytes)},
+        "held": {"messages": int(connection.pausing.budget.messages), "bytes": int(connection.pausing.budget.bytes)},
     }
 
 

@@ -249,8 +249,8 @@ def _refusals(refusals: list[Refusal], now: float) -> list[str]:
 def _of_connections(connections: list[Connection], node: Node) -> list[str]:
     broker = node.broker
     paused = [
-        f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
-        f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
+        f"{connection.name()} is paused: it only publishes, and {connection.pausing.budget.messages:,} publishes "
+        f"({connection.pausing.budget.bytes:,} bytes) are held; it is read in pulses"
         for connection in connections
         if connection.may_pause()
     ]
@@ -269,7 +269,7 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
 
 
 def _waiting_replies(connection: Connection) -> int:
-    return 0 if connection.durable is None else connection.durable.replies.waiting
+    return 0 if connection.output.durable is None else connection.output.durable.replies.waiting
 
 
 def _answers(count: int) -> str:

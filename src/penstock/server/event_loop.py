@@ -270,16 +270,16 @@ class EventLoop:
         if transport.full:
             return  # It stays registered; `drained` comes back to it.
         if transport.writes_later(connection.engine.output_delay(self.loop.time())):
-            connection.touched = False
+            connection.output.touched = False
             return
         transport.write(connection.take_output())
-        if connection.waits_for_disk():
+        if connection.output.waits_for_disk():
             return
         if connection.is_closed():
             transport.close()
         elif not transport.full:
-            if not connection.writable:
-                connection.drained()
+            if not connection.output.writable:
+                connection.output.drained()
                 self.schedule()
             self.driver.scheduler.go_on(connection)
             if connection.in_line:

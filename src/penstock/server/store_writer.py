@@ -357,7 +357,7 @@ class StoreWriter:
         driver.begin(self._event_loop.loop.time())
         driver.broker.gates.disk_fails(reason)
         for connection in driver.connections.values():
-            if connection.durable is not None and connection.durable.deliveries.waiting:
+            if connection.output.durable is not None and connection.output.durable.deliveries.waiting:
                 connection.request_flush()
         self._event_loop.schedule()
 

@@ -292,7 +292,7 @@ class Transport(asyncio.BufferedProtocol):
         if connection.may_pulse(now):
             self._read(ReadState.PULSE)
         else:
-            connection.left_unread(now)
+            connection.times.left_unread(now)
             self._schedule_pulse()
 
     def _schedule_pulse(self) -> None:

@@ -29,7 +29,7 @@ def publisher(driver: BrokerDriver, sent: int = SENT, confirms: bool = False, de
     if confirms:
         client.confirm()
     client.say(b"".join(publish("q", b"%d" % number) for number in range(sent)))
-    assert client.connection.holding.messages == sent - CAPACITY
+    assert client.connection.pausing.budget.messages == sent - CAPACITY
     return client
 
 
@@ -118,7 +118,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
 def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in() -> None:
     driver = recording_hub()
     client = publisher(driver)
-    each = client.connection.holding.bytes // (SENT - CAPACITY)
+    each = client.connection.pausing.budget.bytes // (SENT - CAPACITY)
     driver.broker.closed_session_budget.bound = each * 6
     end(driver, client)
     assert driver.broker.closed_session_budget.messages == 6

@@ -64,7 +64,7 @@ def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
     peer = stopped(driver)
     peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
     peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
-    bound = peer.connection.holding.bound
+    bound = peer.connection.pausing.budget.bound
     peer.say(mandatory(b"x" * 100_000) * (int(bound) // 100_000))
     came = methods(peer.say(mandatory(b"x" * 100_000)))
     assert [method.name for method in came] == ["basic.return", "basic.nack"]

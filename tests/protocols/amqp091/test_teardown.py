@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import SHARE
-from penstock.protocols.common.connection import OUTPUT_FULL
+from penstock.protocols.common.connection_output import OUTPUT_FULL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
@@ -35,8 +35,8 @@ def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, D
     for _ in range(0, count, 1000):
         other.say(publish("q", b"x") * 1000)
     client.say(consume("q"))
-    while not client.connection.writable:
-        client.connection.drained()
+    while not client.connection.output.writable:
+        client.connection.output.drained()
         client.listen()
     queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == count
@@ -117,7 +117,7 @@ def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliv
     body = b"x" * OUTPUT_FULL
     slow.connection.receive(b"")
     client.connection.receive(publish("q", body) + publish("q", b"second") + get("q"))
-    assert not slow.connection.writable
+    assert not slow.connection.output.writable
     assert "basic.get-ok" in heard(client)
 
 
@@ -140,7 +140,7 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
     for _ in range(36):
         driver.run_turn()
         client.connection.take_output()
-        client.connection.drained()
+        client.connection.output.drained()
     for name in counts:
         counts[name] = 30 - int(queues[name].messages)
     assert max(counts.values()) - min(counts.values()) <= 4, counts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConnectionForced
 from penstock.protocols.common.connection import Connection
@@ -41,7 +43,7 @@ def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
     driver.disconnect(connection)
     assert engine.reader.unparsed == b""
     assert connection.engine is CLOSED_ENGINE
-    assert len(connection.out) == 0
+    assert len(connection.output.buffer) == 0
 
 
 def test_a_close_by_the_client_is_answered_after_the_teardown_and_leaves_the_socket_to_it_first() -> None:
@@ -67,3 +69,23 @@ def test_a_close_after_the_answer_to_ours_changes_nothing() -> None:
     client.connection.close(ConnectionForced("enough"))
     assert client.names(method_frame(0, spec.CONNECTION_CLOSE_OK) + CLOSE) == ["connection.close"]
     assert client.connection.state is ConnectionState.CLOSED
+
+
+def test_an_open_connection_without_channels_that_is_lost_is_freed_without_the_collector() -> None:
+    driver = make_driver()
+    gc.collect()
+    gc.disable()
+    try:
+        connection = stranger(driver, "127.0.0.1")
+        connection.receive(GREETING + start_ok("guest"))
+        connection.receive(method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=9, frame_max=131072, heartbeat=0))
+        connection.receive(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
+        assert connection.state is ConnectionState.RUNNING
+        driver.disconnect(connection)
+        while driver.run_turn():
+            pass
+        driver.take_pending_output()
+        del connection
+        assert [each for each in gc.get_objects() if isinstance(each, Connection)] == []
+    finally:
+        gc.enable()

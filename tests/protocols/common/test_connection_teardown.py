@@ -31,8 +31,8 @@ def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, D
     for _ in range(0, count, 1000):
         other.say(publish("q", b"x") * 1000)
     client.say(consume("q"))
-    while not client.connection.writable:
-        client.connection.drained()
+    while not client.connection.output.writable:
+        client.connection.output.drained()
         client.listen()
     queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == count
@@ -119,15 +119,15 @@ def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before
         client.say(consume("q", channel))
     for start in range(0, MANY, 1000):
         other.say(b"".join(publish("q", b"%d" % number) for number in range(start, start + 1000)))
-        client.connection.drained()
+        client.connection.output.drained()
         client.listen()
     queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == MANY
     driver.disconnect(client.connection)
     assert len(queue.returning) >= 2, "every channel's, from the start"
     frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
-    while not other.connection.writable:
-        other.connection.drained()
+    while not other.connection.output.writable:
+        other.connection.output.drained()
         frames += other.listen()
     got = [int(payload) for kind, _, payload in frames if kind == spec.FRAME_BODY]
     assert got == [*range(MANY + 1)]

@@ -67,7 +67,7 @@ class Kept:
 
     def told(self) -> list[str]:
         """What the client is told now; nothing while its answers wait."""
-        if self.client.connection.waits_for_disk():
+        if self.client.connection.output.waits_for_disk():
             return []
         frames = cut(self.client.connection.take_output())
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
@@ -94,7 +94,7 @@ def test_a_purge_longer_than_the_hold_deadline_is_answered_and_one_that_the_disk
     for _ in range(MANY // SLICE):
         kept.driver.begin(kept.broker.now + patience_s + 1)
         kept.driver.run_turn()
-        assert kept.client.connection.waits_for_disk()
+        assert kept.client.connection.output.waits_for_disk()
     while kept.journal.removals.pending():
         kept.turn()
     kept.write()

@@ -31,7 +31,7 @@ def publisher(driver: BrokerDriver, sent: int = SENT, confirms: bool = False, de
     if confirms:
         client.confirm()
     client.say(b"".join(publish("q", b"%d" % number) for number in range(sent)))
-    assert client.connection.holding.messages == sent - CAPACITY
+    assert client.connection.pausing.budget.messages == sent - CAPACITY
     return client
 
 

@@ -80,7 +80,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     counted = channel.broker.formats.with_delivery_count(message) if queue.counts_returns() else message
     channel.send_content(_get_ok(channel, batch), counted.content)
     if batch.waits_for_disk:
-        channel.connection.await_deliveries()
+        channel.connection.output.await_deliveries()
     return True
 
 

@@ -70,7 +70,7 @@ class BlockedNotice:
             return 0.0
         if engine.connection.may_pause() and engine.connection.may_pulse(now):
             return engine.limits.pulse_s
-        return max(min(engine.connection.last_received + QUIET_S, self._since + LATEST_S) - now, 0.0)
+        return max(min(engine.connection.times.received + QUIET_S, self._since + LATEST_S) - now, 0.0)
 
     def _may_have_gone(self) -> bool:
         engine = self.engine

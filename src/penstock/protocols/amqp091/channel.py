@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
@@ -30,6 +29,7 @@ from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_state import TeardownState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
 from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
@@ -51,7 +51,7 @@ class Channel(Session):
 
     def __init__(self, engine: Amqp091Engine, number: i64, vhost: VirtualHost, broker: Broker) -> None:
         connection = engine.connection
-        super().__init__(connection.outlet, f"{connection.name()}/ch:{number}", connection.number)
+        super().__init__(connection.output, f"{connection.name()}/ch:{number}", connection.number)
         self.engine: Amqp091Engine = engine
         self.connection: Connection = connection
         self.number = number
@@ -78,11 +78,13 @@ class Channel(Session):
         self.content = ContentAssembly(self)
         """The publish that arrives in pieces."""
         self._heads: dict[str, DeliveryHead] = {}
-        self.producer = Producer(broker, self.name, connection.holding, connection.origin, ChannelPublisher(self))
+        self.producer = Producer(
+            broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
+        )
 
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""
-        return self.state == CHANNEL_OPEN and not self.connection.is_torn_down()
+        return self.state == CHANNEL_OPEN and self.connection.teardown is TeardownState.NONE
 
     def move(self, state: ChannelState) -> None:
         """Change the state; see channel_state.py for the transitions."""
@@ -116,7 +118,7 @@ class Channel(Session):
 
     @override
     def receiving(self) -> bool:
-        return self.delivering and self.connection.writable
+        return self.delivering and self.connection.output.writable
 
     @override
     def why_not_receiving(self) -> str:
@@ -136,9 +138,9 @@ class Channel(Session):
         if batch.consumer.queue.counts_returns():
             formats = self.broker.formats
             messages = [None if message is None else formats.with_delivery_count(message) for message in messages]
-        write_deliveries(connection.out, head, messages, batch.first, self.engine.frame_max, self.broker.formats)
+        write_deliveries(self.engine.out, head, messages, batch.first, self.engine.frame_max, self.broker.formats)
         if batch.waits_for_disk:
-            connection.await_deliveries()
+            connection.output.await_deliveries()
         if not batch.consumer.no_ack:
             self.await_settlement(batch)
         connection.request_flush()
@@ -237,13 +239,13 @@ class Channel(Session):
 
     def write_confirms(self) -> None:
         """Write the outcomes of the channel's publishes or commits."""
-        if self.connection.is_torn_down():
+        if self.connection.teardown is not TeardownState.NONE:
             self.producer.confirms.take()  # The channel is closed: drop the outcomes.
             return
         if self.transaction is not None:
             self.transaction.on_result(self)
             return
-        out: BytesWriter = self.connection.out
+        out = self.engine.out
         for outcome in self.producer.confirms.take():
             write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
         self.connection.request_flush()
@@ -270,7 +272,7 @@ class Channel(Session):
 
     def send_content(self, method: bytes, content: bytes) -> None:
         """Write a method frame with content (basic.return, basic.get-ok)."""
-        out: BytesWriter = self.connection.out
+        out = self.engine.out
         out.write(method)
         write_content(out, as_frames(content, self.broker.formats), self.number, self.engine.frame_max)
         self.connection.request_flush()

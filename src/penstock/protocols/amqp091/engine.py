@@ -36,7 +36,7 @@ from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.protocols.common.services import Services
 from penstock.wire.amqp091 import spec
@@ -76,7 +76,7 @@ class Amqp091Engine(ProtocolEngine):
         self.broker: Broker = connection.broker
         self.limits: ConnectionLimits = connection.limits
         self.work = connection.work
-        self.out: BytesWriter = connection.out
+        self.out: BytesWriter = connection.output.buffer
         self.frame_max: i64 = self.limits.initial_frame_max
         self.channel_max: int = self.limits.channel_max
         self.heartbeat_s: int = 0
@@ -184,7 +184,7 @@ class Amqp091Engine(ProtocolEngine):
         """Pass a publish to the control exchange on to the control API."""
         declared = self.broker.durable_changes.durable_declarations
         self.services.control_request(channel.vhost, self.connection, route.envelope.routing_key, content)
-        self.connection.await_change(declared)
+        self.connection.output.await_change(declared)
 
     # Methods
 
@@ -200,7 +200,7 @@ class Amqp091Engine(ProtocolEngine):
         except BrokerError as error:
             self.on_error(number, error, int.from_bytes(payload[:4], "big"))
         if len(self.out) > 0:
-            self.connection.await_change(declared)
+            self.connection.output.await_change(declared)
 
     def _decode(self, payload: bytes) -> Method:
         try:
@@ -212,7 +212,7 @@ class Amqp091Engine(ProtocolEngine):
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
-        if self.connection.is_torn_down():
+        if self.connection.teardown is not TeardownState.NONE:
             return  # The channel is being torn down already, whatever the error.
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]

@@ -25,7 +25,7 @@ from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
-from penstock.protocols.common.connection import OUTPUT_LEFT_UNREAD
+from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,

@@ -45,14 +45,14 @@ class Heartbeat(TimerHandler):
         if connection.state is not ConnectionState.RUNNING:
             return NEVER
         if connection.in_line:
-            connection.last_received = now  # The broker does not read it now: silence proves nothing about the peer.
-        silent_at = connection.last_received + 2 * engine.heartbeat_s
+            connection.times.received = now  # The broker does not read it now: silence proves nothing about the peer.
+        silent_at = connection.times.received + 2 * engine.heartbeat_s
         if now >= silent_at:
             engine.services.report_silent(connection)
             return NEVER
-        if now >= connection.last_sent + engine.heartbeat_s / 2 and connection.writable:
+        if now >= connection.times.sent + engine.heartbeat_s / 2 and connection.output.writable:
             self._beat(now)
-        due = connection.last_sent + engine.heartbeat_s / 2
+        due = connection.times.sent + engine.heartbeat_s / 2
         return min(due if due > now else now + engine.heartbeat_s / 2, silent_at)
 
     def take(self) -> bytes:
@@ -62,8 +62,8 @@ class Heartbeat(TimerHandler):
 
     def _beat(self, now: float) -> None:
         engine = self.engine
-        engine.connection.last_sent = now
-        if engine.connection.waits_for_disk():
+        engine.connection.times.sent = now
+        if engine.connection.output.waits_for_disk():
             self._due = True
         else:
             engine.out.write(HEARTBEAT_FRAME)

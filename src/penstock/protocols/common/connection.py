@@ -7,9 +7,6 @@ a teardown in steps (connection_teardown.py).
 
 from __future__ import annotations
 
-from typing import Final
-
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
@@ -21,9 +18,10 @@ from penstock.errors import BrokerError, ConnectionForced
 from penstock.flow.gate import Gate
 from penstock.flow.work import Worker
 from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_output import ConnectionOutput
 from penstock.protocols.common.connection_state import CONNECTION_STATES, ConnectionState, TeardownState
-from penstock.protocols.common.connection_teardown import ConnectionOutlet, begin_teardown, complete_teardown
-from penstock.protocols.common.durable_output import DurableOutput
+from penstock.protocols.common.connection_teardown import begin_teardown, complete_teardown
+from penstock.protocols.common.connection_times import ConnectionTimes
 from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
 from penstock.protocols.common.login import LateRefusal
 from penstock.protocols.common.lost_publishes import Losses
@@ -31,11 +29,6 @@ from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.read_pausing import ReadPausing
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.services import Services
-
-OUTPUT_FULL: Final = 256 * 1024
-"""Bytes of output at which deliveries to the connection wait for the next flush."""
-OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
-"""Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
 
 
 class Connection(Worker):
@@ -45,8 +38,6 @@ class Connection(Worker):
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
     busy: bool = False
     """True while a request is being done step by step; later input waits."""
-    touched: bool = False
-    """True while it is registered for a flush."""
     held_unconfirmed: bool = False
     """True if one of its publishes without confirms was held: the process may exit before the publish is admitted."""
 
@@ -63,7 +54,6 @@ class Connection(Worker):
         """Engine of its protocol; the driver sets it, and `HeaderReader` when the protocol is known."""
         self.state: ConnectionState = ConnectionState.HEADER
         self.teardown: TeardownState = TeardownState.NONE
-        self.out = BytesWriter()
         self.user: str = ""
         self.logged_in: bool = False
         """True if its user gave the right password."""
@@ -73,37 +63,28 @@ class Connection(Worker):
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
         self.pausing = ReadPausing(self.broker, self.limits)
-        self.holding = self.pausing.budget
+        """Pausing of its reads, with its hold budget."""
         self.arriving: i64 = 0
         """Charge of messages that are arriving in pieces; see `PartialMessages`."""
         self.losses = Losses()
         self.exclusive: dict[str, Queue] = {}
-        self.writable: bool = True
-        """True if deliveries may be written; false while the output is full."""
-        self.outlet: ConnectionOutlet | None = None
-        """Consumers that wait until the output has room; None until it is open."""
-        self.durable: DurableOutput | None = None
-        """Output that waits for fsync. None until it is open, and after its end."""
+        self.output = ConnectionOutput()
         self.blocking: int = 0
         """Number of blocked (producer, gate) pairs of this connection."""
         self.blocked_count: int = 0
         """Number of those that the client is told of: all but rate gates, which change with every message."""
-        self.opened_at: float = self.broker.now
-        self.last_received: float = self.broker.now
-        self.last_sent: float = self.broker.now
-        self.closed_at: float = 0.0
-        """Time at which close was sent; bounds the wait for the answer."""
+        self.times = ConnectionTimes(self.broker.now)
 
     # Input
 
     def receive(self, data: bytes) -> None:
         """Handle bytes that were read from the peer."""
-        self.last_received = self.broker.now
+        self.times.received = self.broker.now
         self.engine.receive(data)
 
     def receive_later(self, data: bytes) -> None:
         """Store bytes that were read from the peer until its share of a turn comes."""
-        self.last_received = self.broker.now
+        self.times.received = self.broker.now
         if not self.is_closed():
             self.engine.defer(data)
 
@@ -112,56 +93,25 @@ class Connection(Worker):
         self.engine.receive(b"")
         return not self.input_paused
 
-    def left_unread(self, now: float) -> None:
-        """Record that the broker read nothing, so silence proves nothing about the peer."""
-        self.last_received = now
-
     # Output
 
     def take_output(self) -> bytes:
-        """Take the pending output. The event loop calls `drained` when the peer has taken it."""
-        self.touched = False
-        if self.waits_for_disk():
+        """Take the pending output. The event loop calls `output.drained` when the peer has taken it."""
+        self.output.touched = False
+        if self.output.waits_for_disk():
             return self.engine.take_heartbeat()
-        data = self.out.getvalue()
-        self.out.truncate(0)
+        data = self.output.take()
         self.engine.on_output_taken()
         if data:
-            self.last_sent = self.broker.now
+            self.times.sent = self.broker.now
         return data
-
-    def drained(self) -> None:
-        """Resume deliveries: the peer takes more."""
-        if not self.writable:
-            self.writable = True
-            if self.outlet is not None:
-                self.outlet.schedule_wake()
 
     def request_flush(self) -> None:
         """Register the connection for a flush at the end of the turn."""
-        if not self.touched:
-            self.touched = True
+        if not self.output.touched:
+            self.output.touched = True
             self.services.schedule_flush(self)
-        if len(self.out) >= OUTPUT_FULL:
-            self.writable = False
-
-    def output_is_full(self) -> bool:
-        """Return whether so much output waits that the input is left unread."""
-        return len(self.out) > OUTPUT_LEFT_UNREAD
-
-    def waits_for_disk(self) -> bool:
-        """Tell whether its output waits for fsync."""
-        return self.durable is not None and self.durable.waits()
-
-    def await_change(self, declared: i64) -> None:
-        """Hold the output back if a durable declaration or deletion followed the first `declared` ones."""
-        if self.broker.durable_changes.durable_declarations != declared and self.durable is not None:
-            self.durable.replies.wait(declared)
-
-    def await_deliveries(self) -> None:
-        """Hold the output back until everything so far is durable, because of its deliveries."""
-        if self.durable is not None:
-            self.durable.deliveries.wait()
+        self.output.bound()
 
     # Sessions and pausing
 
@@ -171,10 +121,6 @@ class Connection(Worker):
             if session.consumers or not session.unsettled.is_empty() or session.in_transaction():
                 return False
         return True
-
-    def in_transaction(self) -> bool:
-        """Tell whether any of its sessions is transactional."""
-        return any(session.in_transaction() for session in self.engine.sessions())
 
     def may_pause(self) -> bool:
         """Tell whether reading may be paused: the connection only publishes, and its hold budget is used up."""
@@ -186,7 +132,8 @@ class Connection(Worker):
 
     def review_hold_bound(self) -> None:
         """Apply the hold budget after a change of what the connection does."""
-        self.pausing.set_bound(self.publishes_only(), self.in_transaction())
+        in_transaction = any(session.in_transaction() for session in self.engine.sessions())
+        self.pausing.set_bound(self.publishes_only(), in_transaction)
 
     def count_blocking(self, gate: Gate, by: int) -> None:
         """Count a gate that begins (1) or ceases (-1) to block one of its producers."""
@@ -213,26 +160,21 @@ class Connection(Worker):
         """Tell whether input is ignored, except what belongs to the close."""
         return self.state >= ConnectionState.REFUSED
 
-    def is_torn_down(self) -> bool:
-        """Tell whether its sessions are being torn down, or are gone."""
-        return self.teardown is not TeardownState.NONE
-
     def open(self, vhost: VirtualHost) -> None:
         """Open a virtual host: from now on the connection may have sessions."""
         self.vhost = vhost
         self.move(ConnectionState.RUNNING)
         self.origin = ConnectionGates(self.user, str(self.number))
         self.broker.gates.add_connection(self.origin)
-        self.outlet = ConnectionOutlet(self)
-        self.durable = DurableOutput(self)
+        self.output.open(self)
 
     def tick(self) -> bool:
         """Check time-outs, about once a second. Return False when the connection must be dropped."""
         now = self.broker.now
         if self.is_closing():
-            return now - self.closed_at < self.limits.close_s
+            return now - self.times.closed < self.limits.close_s
         if self.state is not ConnectionState.RUNNING:
-            return now - self.opened_at < self.limits.handshake_s
+            return now - self.times.opened < self.limits.handshake_s
         return True
 
     def close(self, error: BrokerError) -> None:
@@ -253,7 +195,7 @@ class Connection(Worker):
         else:
             self.services.log_refusal(HANDSHAKE, line)
         self.move(ConnectionState.CLOSE_SENT)
-        self.closed_at = self.broker.now
+        self.times.closed = self.broker.now
         return True
 
     def on_client_close(self) -> None:
@@ -263,7 +205,7 @@ class Connection(Worker):
         if not self.is_closing():
             self.services.deliver()
             self.services.dispatch_effects()
-            self.closed_at = self.broker.now
+            self.times.closed = self.broker.now
         self.move(ConnectionState.CLOSE_RECEIVED)
         begin_teardown(self, graceful=True)
         complete_teardown(self)
@@ -274,7 +216,7 @@ class Connection(Worker):
             self.move(ConnectionState.CLOSED_BY_CLIENT)
         elif not self.is_closed():
             self.move(ConnectionState.CLOSED)
-        self.closed_at = self.broker.now
+        self.times.closed = self.broker.now
         self.request_flush()
 
     def shut_down(self) -> None:
@@ -300,21 +242,19 @@ class Connection(Worker):
         `cause` is the reason under which its held publishes are reported as lost, unless one was set already.
         """
         self.move(ConnectionState.GONE)
-        if not self.is_torn_down():
+        if self.teardown is TeardownState.NONE:
             self.losses.cause = cause
         if self.late_refusal is not None:
             self.late_refusal.end()
             self.late_refusal = None
         engine = self.engine
         engine.on_disconnect()
-        if self.durable is not None:
-            self.durable.replies.end()
-            self.durable = None
+        self.output.end()
         begin_teardown(self, graceful=False)
         complete_teardown(self)
         engine.forget_input()
         self.input_paused = False
-        self.out.truncate(0)
+        self.output.buffer.truncate(0)
         self.services.logins.leave(self)
 
     # For people

@@ -7,25 +7,12 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.consumer_lists import WaitList
 from penstock.core.teardown import QUEUE_COST, SessionTeardown, Teardown
 from penstock.protocols.common.connection_state import TEARDOWN_STATES, ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
-
-
-class ConnectionOutlet(WaitList):
-    """Consumers of a connection that wait until its output has room."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__()
-        self.connection = connection
-
-    @override
-    def is_open(self) -> bool:
-        return self.connection.writable
 
 
 def begin_teardown(connection: Connection, graceful: bool) -> None:

@@ -73,7 +73,7 @@ class DurableReplies(TimerHandler, DurabilityListener):
         disk = broker.gates.disk
         why = disk.fault.reason if disk.is_failing() else "the disk has not answered"
         patience = f"{broker.defaults.hold_deadline_s:g} s"
-        self.connection.out.truncate(0)
+        self.connection.output.buffer.truncate(0)
         self.connection.close(
             InternalError(f"the changes are not durable after {patience}, and their outcome is unknown: {why}")
         )
@@ -117,9 +117,15 @@ class DurableOutput:
     """All output of one connection that waits for fsync."""
 
     def __init__(self, connection: Connection) -> None:
+        self._changes = connection.broker.durable_changes
         self.replies = DurableReplies(connection)
         self.deliveries = DurableDeliveries(connection)
 
     def waits(self) -> bool:
         """Tell whether the output must wait."""
         return self.replies.waiting > 0 or self.deliveries.must_wait()
+
+    def await_change(self, declared: i64) -> None:
+        """Make the replies wait if a durable declaration or deletion followed the first `declared` ones."""
+        if self._changes.durable_declarations != declared:
+            self.replies.wait(declared)

@@ -1,7 +1,7 @@
 """Protocol engine: the part of a connection that depends on its protocol, which each protocol fills in.
 
 Theory of operation. A `Connection` holds what belongs to no protocol. It passes input to its engine, which carries it
-out on the core and writes output to `Connection.out`. The first engine of every connection is `HeaderReader`
+out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`
 (protocol_header.py): it reads the first octets and hands over to the engine of the `Protocol` that they name.
 """
 

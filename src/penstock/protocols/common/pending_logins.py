@@ -77,7 +77,7 @@ class PendingLogins:
     def _slowest(self, waiting: dict[int, Connection], newcomer: Connection) -> Connection:
         """Return the oldest of these if it has had more time than a login takes, else the new one."""
         oldest = next(iter(waiting.values()))
-        return oldest if self._services.broker.now - oldest.opened_at >= LOGIN_S else newcomer
+        return oldest if self._services.broker.now - oldest.times.opened >= LOGIN_S else newcomer
 
     def _crowd(self) -> dict[int, Connection]:
         """Return the connections of the network with the most; on a tie, of the one that has had any for longest."""

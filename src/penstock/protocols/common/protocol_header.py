@@ -33,7 +33,7 @@ class HeaderReader(ProtocolEngine):
         start = self._start[:HEADER_OCTETS]
         found = [protocol for protocol in self._protocols if protocol.accepts(start)]
         if not found:
-            connection.out.write(self._protocols[0].header())
+            connection.output.buffer.write(self._protocols[0].header())
             connection.end()
         elif len(start) == HEADER_OCTETS:
             engine = found[0].engine(connection)

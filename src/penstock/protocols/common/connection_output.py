@@ -1,0 +1,86 @@
+"""Output of a connection: the buffer that engines write to, its bounds, and what waits for room in it or for fsync.
+
+It refers to no connection, except while one is open (`DurableOutput`): a connection that is gone is freed at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.consume.consumer_lists import WaitList
+from penstock.protocols.common.durable_output import DurableOutput
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+
+OUTPUT_FULL: Final = 256 * 1024
+"""Bytes of output at which deliveries to the connection wait for the next flush."""
+OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
+"""Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
+
+
+class ConnectionOutput(WaitList):
+    """Output of one connection, and the consumers that wait for room in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer = BytesWriter()
+        self.writable: bool = True
+        """True if deliveries may be written; false while the output is full."""
+        self.touched: bool = False
+        """True while the connection is registered for a flush."""
+        self.durable: DurableOutput | None = None
+        """Output that waits for fsync. None until the connection is open, and after its end."""
+
+    @override
+    def is_open(self) -> bool:
+        return self.writable
+
+    def open(self, connection: Connection) -> None:
+        """Begin to wait for fsync: the connection may change durable objects, and get deliveries, from now on."""
+        self.durable = DurableOutput(connection)
+
+    def end(self) -> None:
+        """Cease to wait for fsync: the socket is closed."""
+        if self.durable is not None:
+            self.durable.replies.end()
+            self.durable = None
+
+    def take(self) -> bytes:
+        """Take the buffered octets."""
+        data = self.buffer.getvalue()
+        self.buffer.truncate(0)
+        return data
+
+    def bound(self) -> None:
+        """Stop deliveries if the output is full."""
+        if len(self.buffer) >= OUTPUT_FULL:
+            self.writable = False
+
+    def drained(self) -> None:
+        """Resume deliveries: the peer takes more."""
+        if not self.writable:
+            self.writable = True
+            self.schedule_wake()
+
+    def is_left_unread(self) -> bool:
+        """Tell whether so much output waits that the input is left unread."""
+        return len(self.buffer) > OUTPUT_LEFT_UNREAD
+
+    def waits_for_disk(self) -> bool:
+        """Tell whether the output waits for fsync."""
+        return self.durable is not None and self.durable.waits()
+
+    def await_deliveries(self) -> None:
+        """Hold the output back until everything so far is durable, because of its deliveries."""
+        if self.durable is not None:
+            self.durable.deliveries.wait()
+
+    def await_change(self, declared: i64) -> None:
+        """Hold the output back if a durable declaration or deletion followed the first `declared` ones."""
+        if self.durable is not None:
+            self.durable.await_change(declared)
