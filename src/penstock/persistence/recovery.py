@@ -77,7 +77,7 @@ class Recovery(RowContext):
         self.account.expect(number, messages)
         queue = self._queues.get(number)
         if queue is not None and queue.storage is not None:
-            queue.tail = tail
+            queue.raise_tail(tail)
             queue.storage.delivered = delivered
             queue.storage.redelivery_mark = delivered
 
@@ -179,7 +179,7 @@ class Recovery(RowContext):
         self.messages += messages
         assert queue.pager is not None
         queue.pager.restore(messages, size, pages[0].first)
-        queue.tail = max(int(queue.tail), pages[-1].first + pages[-1].messages - 1)
+        queue.raise_tail(pages[-1].first + pages[-1].messages - 1)
         queue.apply_settings(queue.settings, self.broker.now)
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.losses import UnreportedLosses
+from tests.support.broker_fixture import House
+
+
+def new_counters() -> QueueCounters:
+    house = House()
+    house.queue("q")
+    return QueueCounters(UnreportedLosses(), house.vhost.queues["q"])
 
 
 def test_counters_have_losses_to_report_until_they_are_reported() -> None:
-    counters = QueueCounters(UnreportedLosses())
+    counters = new_counters()
     assert not counters.has_unreported()
     counters.count_drop()
     counters.count_refusal(True)
@@ -19,14 +26,23 @@ def test_counters_have_losses_to_report_until_they_are_reported() -> None:
 
 
 def test_counters_of_a_refusal_that_only_its_publisher_hears_of_have_nothing_to_report() -> None:
-    counters = QueueCounters(UnreportedLosses())
+    counters = new_counters()
     counters.count_refusal(False)
     assert counters.refused == 1
     assert not counters.has_unreported()
 
 
+def test_counters_list_their_queue_with_the_first_loss_to_report() -> None:
+    counters = new_counters()
+    counters.count_refusal(False)
+    assert counters.losses.take(9) == []
+    counters.count_drop()
+    counters.count_lost_dead_letter()
+    assert counters.losses.take(9) == [counters.queue]
+
+
 def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
-    counters = QueueCounters(UnreportedLosses())
+    counters = new_counters()
     counters.count_expiry()
     counters.count_dead_letter()
     assert (counters.expired, counters.dead_lettered) == (1, 1)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from penstock.core.death_record import REJECTED
+
 if TYPE_CHECKING:
     from penstock.core.consume.consumer import Batch
 
@@ -54,6 +56,6 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float) -> None:
         if message is not None:
             queue.unacked(-1, -message.charge)
             if rejection:
-                queue.reject(message, now)
+                queue.dead_letter(message, REJECTED, now)
             else:
                 queue.requeue(message, now, outcome is Outcome.FAILED)

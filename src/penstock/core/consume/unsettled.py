@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.consumer_lists import READY
 from penstock.core.consume.outcome import Outcome, is_rejection, settle_batch
+from penstock.core.death_record import REJECTED
 from penstock.core.message import Message
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue
@@ -223,7 +224,7 @@ class UnsettledDeliveries:
                 queue.release([message], now)
             queue.settle(1, message.charge, now)
         elif is_rejection(outcome):
-            queue.reject(message, now)
+            queue.dead_letter(message, REJECTED, now)
         else:
             queue.requeue(message, now, outcome is Outcome.FAILED)
             touched.append(queue)

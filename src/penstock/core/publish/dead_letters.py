@@ -206,7 +206,7 @@ class DeadLetterPublisher(WaitingPublisher):
 
     def count_lost(self) -> None:
         """Count a lost dead letter, and schedule the report."""
-        self.queue.count_lost_dead_letter()
+        self.queue.counters.count_lost_dead_letter()
 
     def expire(self, now: float) -> float:
         """Lose dead letters whose deadline has passed. They leave the queue that they died in."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mypy_extensions import i64
 
-from penstock.core.queue.losses import UnreportedLosses
+if TYPE_CHECKING:
+    from penstock.core.queue.losses import UnreportedLosses
+    from penstock.core.queue.queue import Queue
 
 
 class QueueCounters:
@@ -12,6 +16,7 @@ class QueueCounters:
 
     __slots__ = (
         "losses",
+        "queue",
         "dropped",
         "expired",
         "refused",
@@ -25,9 +30,10 @@ class QueueCounters:
         "sampled_open",
     )
 
-    def __init__(self, losses: UnreportedLosses) -> None:
+    def __init__(self, losses: UnreportedLosses, queue: Queue) -> None:
         self.losses = losses
         """The list of queues to report."""
+        self.queue = queue
         self.dropped: i64 = 0
         self.expired: i64 = 0
         self.refused: i64 = 0
@@ -45,6 +51,7 @@ class QueueCounters:
 
     def count_drop(self) -> None:
         """Count a message that the overflow policy dropped."""
+        self._schedule_report()
         self.dropped += 1
         self.unreported_dropped += 1
 
@@ -52,10 +59,12 @@ class QueueCounters:
         """Count a refused message; `reported` is false if only the publisher is notified."""
         self.refused += 1
         if reported:
+            self._schedule_report()
             self.unreported_refused += 1
 
     def count_lost_dead_letter(self) -> None:
         """Count a dead letter that went nowhere."""
+        self._schedule_report()
         self.dead_letters_lost += 1
         self.unreported_dead_letters += 1
 
@@ -66,6 +75,11 @@ class QueueCounters:
     def count_expiry(self) -> None:
         """Count a message that expired."""
         self.expired += 1
+
+    def _schedule_report(self) -> None:
+        """Have the loss that is about to be counted reported, with those that follow until the report."""
+        if not self.has_unreported():
+            self.losses.add(self.queue)
 
     def has_unreported(self) -> bool:
         """Return whether there is a loss to report."""

@@ -248,12 +248,10 @@ class QueuePager:
         """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
         self.persistent_messages -= self.storage.take_in(messages)
-        queue.ready_queue.extend(messages)
         for run in group.runs:
             run.messages = []
         self._begin_at(following)
-        queue.messages += group.live
-        queue.bytes += group.bytes
+        queue.restore(messages, group.bytes)
         self._forget(group.live, group.bytes)
         self.journal.restore(group)
         if queue.length is not None:

@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
+from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.queue import descriptions
@@ -91,7 +91,7 @@ class Queue(GateOwner):
         """Bytes in memory."""
         self.pager: QueuePager | None = None
         """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
-        self.counters = QueueCounters(losses)
+        self.counters = QueueCounters(losses, self)
         self.returning: dict[BulkRequeue, None] = {}
         """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
         self.settling: Chore | None = None
@@ -175,6 +175,19 @@ class Queue(GateOwner):
             self.ready_queue.ready_for(address.priority).append(Message(address, content, charge, self.tail, now))
         self.messages += 1
         self.bytes += charge
+
+    def restore(self, messages: list[StoredMessage], charge: i64) -> None:
+        """Append messages that were read from the store, in order, with the sum of their charges."""
+        self.ready_queue.extend(messages)
+        self.messages += len(messages)
+        self.bytes += charge
+        if messages:
+            self.raise_tail(messages[len(messages) - 1].sequence)
+
+    def raise_tail(self, sequence: i64) -> None:
+        """Give no sequence up to this one to another message."""
+        if sequence > self.tail:
+            self.tail = sequence
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """Return whether a message has room; false only if it must wait for room.
@@ -289,14 +302,8 @@ class Queue(GateOwner):
         """Return whether a message with this charge fits within the capacity, reservations included."""
         return self.covers(1, charge)
 
-    def could_make_room(self, charge: i64) -> bool:
-        """Return whether the message would fit if all ready messages were dropped."""
-        return self.thresholds.capacity.covers(
-            self.unacked_messages + self.reserved.messages + 1, self.unacked_bytes + self.reserved.bytes + charge
-        )
-
-    def could_make_room_beside(self, charge: i64, unacked: Level) -> bool:
-        """Return the same for another amount of unacknowledged messages."""
+    def could_make_room(self, charge: i64, unacked: Level) -> bool:
+        """Return whether a message would fit beside so many unacknowledged ones if all ready ones were dropped."""
         return self.thresholds.capacity.covers(
             unacked.messages + self.reserved.messages + 1, unacked.bytes + self.reserved.bytes + charge
         )
@@ -372,7 +379,7 @@ class Queue(GateOwner):
     def on_paging_finished(self) -> None:
         """Handle the end of paging: no page is left."""
         if self.overflow is not self.settings.overflow:
-            self.choose_overflow()
+            self._choose_overflow()
             self._choose_gates()
 
     def release(self, messages: list[Message | None], now: float) -> None:
@@ -397,12 +404,7 @@ class Queue(GateOwner):
         self.bytes -= message.charge
         if self.dead_letters is not None:
             self.dead_letters.dead_letter(message, MAXLEN, False)
-        self._schedule_loss_report()
         self.counters.count_drop()
-
-    def reject(self, message: Message, now: float) -> None:
-        """Dead-letter a message that its consumer rejected without requeueing."""
-        self.dead_letter(message, REJECTED, now)
 
     def delivery_limit(self) -> i64:
         """Return the delivery limit; UNLIMITED for none."""
@@ -487,19 +489,7 @@ class Queue(GateOwner):
 
     def count_refusal(self) -> None:
         """Count a refused message, to be reported."""
-        if not self.deleted:
-            self._schedule_loss_report()
         self.counters.count_refusal(not self.deleted)
-
-    def count_lost_dead_letter(self) -> None:
-        """Count a dead letter that went nowhere, to be reported."""
-        self._schedule_loss_report()
-        self.counters.count_lost_dead_letter()
-
-    def _schedule_loss_report(self) -> None:
-        """Have the loss that is about to be counted reported, with those that follow until the report."""
-        if not self.counters.has_unreported():
-            self.counters.losses.add(self)
 
     # Thresholds
 
@@ -507,12 +497,12 @@ class Queue(GateOwner):
         """Apply changed settings and update the gate."""
         self.settings = settings
         self.thresholds = settings.thresholds
-        self.choose_overflow()
+        self._choose_overflow()
         self._choose_gates()
         self.update_gate(now)
         self.reserved.review(now)
 
-    def choose_overflow(self) -> None:
+    def _choose_overflow(self) -> None:
         """Choose the overflow policy of the settings; paged messages must be read first, so that none is overtaken."""
         pages = self.pager
         wanted = self.settings.overflow

@@ -81,18 +81,16 @@ def reset_lookahead(queues: list[Queue]) -> None:
 def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
     """Restore messages from the store, in order, without regard to thresholds; the gate is updated afterwards."""
     delivered: i64 = 0 if queue.storage is None else queue.storage.delivered
+    charge: i64 = 0
     for message in messages:
         if isinstance(message, TrackedMessage) and message.share is not None:
             message.share.enter(now)
         if not message.redelivered and message.sequence <= delivered:
             message.count_failure()
-        queue.ready_queue.append(message)
-        queue.messages += 1
-        queue.bytes += message.charge
+        charge += message.charge
         if queue.storage is not None:
             queue.storage.vhost_usage.add(message.charge, now)
-        if message.sequence > queue.tail:
-            queue.tail = message.sequence
+    queue.restore(messages, charge)
     if queue.length is not None:
         queue.length.read_back(messages)
         queue.length.trim_later()

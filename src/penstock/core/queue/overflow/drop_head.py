@@ -26,11 +26,11 @@ class DropHead(OverflowPolicy):
 
     @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        return ACCEPT if queue.could_make_room(charge) else REFUSE
+        return ACCEPT if queue.could_make_room(charge, queue.unacked_level()) else REFUSE
 
     @override
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
-        return ACCEPT if queue.could_make_room_beside(largest, unacked) else REFUSE
+        return ACCEPT if queue.could_make_room(largest, unacked) else REFUSE
 
     @override
     def make_room(self, queue: Queue, charge: i64, now: float) -> None:

@@ -24,7 +24,9 @@ class RingStrict(DropHead):
 
     @override
     def verdict(self, queue: Queue, charge: i64) -> int:
-        return ACCEPT if queue.unacked_messages == 0 and queue.could_make_room(charge) else REFUSE
+        return (
+            ACCEPT if queue.unacked_messages == 0 and queue.could_make_room(charge, queue.unacked_level()) else REFUSE
+        )
 
     @override
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
