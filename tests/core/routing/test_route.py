@@ -15,12 +15,12 @@ def route_to(kept: Kept, key: str, exchange: str = "") -> Route:
     return route
 
 
-def test_a_route_to_one_queue_has_its_lane_and_at_most_one_fast_queue() -> None:
+def test_a_route_to_one_queue_appends_to_its_lane_and_has_at_most_one_fast_queue() -> None:
     kept = Kept()
     stored, passing = route_to(kept, "a").persistent(), route_to(kept, "passing").persistent()
     assert (stored.single_queue, stored.stored_queue) == (None, kept.vhost.queues["a"])
     assert (passing.single_queue, passing.stored_queue) == (kept.vhost.queues["passing"], None)
-    assert stored.lane is kept.vhost.queues["a"].ready_queue.ready_for(0)
+    assert stored.append == kept.vhost.queues["a"].ready_queue.ready_for(0).append
     assert stored.single_queue_for() is kept.vhost.queues["a"]
 
 
@@ -38,7 +38,7 @@ def test_variants_of_a_route_share_its_target_until_it_is_resolved_again() -> No
 def test_a_route_with_a_time_to_live_has_no_fast_queue() -> None:
     route = route_to(Kept(), "passing").variant(0, 1.5)
     assert (route.single_queue, route.stored_queue, len(route.queues)) == (None, None, 1)
-    assert route.lane is NOWHERE
+    assert route.append == NOWHERE.append
 
 
 @pytest.mark.parametrize(

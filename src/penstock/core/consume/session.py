@@ -118,6 +118,7 @@ class Session:
         backlog = queue.ready_queue
         run = backlog.contiguous()
         left: i64 = len(run)
+        popleft = run.popleft  # To look it up for each message would cost as much as the call.
         weighs = consumer.has_byte_limit()
         while room > 0 and charge < BATCH_BYTES:
             if weighs and messages and not self._one_more(consumer, len(messages), charge):
@@ -125,8 +126,9 @@ class Session:
             if left == 0:
                 run = backlog.contiguous()
                 left = len(run)
+                popleft = run.popleft
             if left > 0:
-                message = run.popleft()
+                message = popleft()
                 left -= 1
             else:
                 message = backlog.pull()

@@ -89,6 +89,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Its own rate limit; None for none."""
         self.unflushed: deque[UnflushedConfirm] = deque()
         """Journal groups that its confirms wait for, oldest first; each group once."""
+        self._awaited: JournalGroup | None = None
+        """The newest of those groups, for the fast path."""
         if origin is not None:
             broker.add_producer(origin, self)
 
@@ -116,14 +118,9 @@ class Producer(WaitingPublisher, DurabilityListener):
         queue = route.single_queue
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
-            messages = queue.messages + 1
-            size = queue.bytes + charge
-            if messages <= queue.fast_path_max_messages and size <= queue.fast_path_max_bytes:
-                queue.messages = messages
-                queue.bytes = size
-                sequence = queue.tail + 1
-                queue.tail = sequence
-                route.lane.append(Message(route.envelope, content, charge, sequence, broker.now))
+            sequence = queue.take_place(charge)
+            if sequence > 0:
+                route.append(Message(route.envelope, content, charge, sequence, broker.now))
                 if not queue.scheduled:
                     broker.schedule_delivery(queue)
                 if self.confirming:
@@ -138,28 +135,20 @@ class Producer(WaitingPublisher, DurabilityListener):
         queue = route.stored_queue
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
-            messages = queue.messages + 1
-            size = queue.bytes + charge
-            kept = queue.storage
-            if (
-                messages <= queue.fast_path_max_messages
-                and size <= queue.fast_path_max_bytes
-                and kept is not None
-                and kept.vhost_usage.all_open
-            ):
-                queue.messages = messages
-                queue.bytes = size
-                sequence = queue.tail + 1
-                queue.tail = sequence
-                message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
-                route.lane.append(message)
-                kept.add(message)
-                if not queue.scheduled:
-                    broker.schedule_delivery(queue)
-                if self.confirming:
-                    self.confirms.published += 1
-                    self.await_disk(self.confirms.published)
-                return
+            storage = queue.storage
+            if storage is not None and storage.vhost_usage.all_open:
+                sequence = queue.take_place(charge)
+                if sequence > 0:
+                    message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
+                    route.append(message)
+                    storage.add(message)
+                    if not queue.scheduled:
+                        broker.schedule_delivery(queue)
+                    if self.confirming:
+                        self.confirms.published += 1
+                        if self._awaited is not storage.journal.open:
+                            self.await_disk(self.confirms.published)
+                    return
         self._publish_slow_path(route, content, charge)
 
     def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
@@ -307,12 +296,12 @@ class Producer(WaitingPublisher, DurabilityListener):
     def await_disk(self, number: i64) -> None:
         """Delay the confirms from a publish on until the open journal group is on disk."""
         journal = self.broker.journal
-        unwritten = self.unflushed
-        if journal is None or (unwritten and unwritten[len(unwritten) - 1].group is journal.open):
+        if journal is None or self._awaited is journal.open:
             return
-        if not unwritten:
+        if not self.unflushed:
             self.confirms.durable_upto = number - 1
-        unwritten.append(UnflushedConfirm(number, journal.open))
+        self._awaited = journal.open
+        self.unflushed.append(UnflushedConfirm(number, journal.open))
         journal.wait(self)
 
     @override
@@ -320,6 +309,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         unwritten = self.unflushed
         if unwritten and unwritten[0].group is group:
             unwritten.popleft()
+            if not unwritten:
+                self._awaited = None  # The group may be large.
             self.confirms.durable_upto = unwritten[0].number - 1 if unwritten else UNLIMITED
             self.schedule_confirms()
 

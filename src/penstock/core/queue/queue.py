@@ -164,6 +164,21 @@ class Queue(GateOwner):
             self.length.on_enqueued(content, now)
         self.update_gate(now)
 
+    def take_place(self, charge: i64) -> i64:
+        """Count a message that crosses no limit of the fast path, and return its sequence; 0 if it crosses one.
+
+        The caller appends the message to the ready queue and records it in the journal.
+        """
+        messages = self.messages + 1
+        size = self.bytes + charge
+        if messages > self.fast_path_max_messages or size > self.fast_path_max_bytes:
+            return 0
+        self.messages = messages
+        self.bytes = size
+        sequence = self.tail + 1
+        self.tail = sequence
+        return sequence
+
     def append(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
         """Append a message that crosses no threshold, as decided by `fast_path_max_messages` and the like."""
         self.tail += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -64,7 +65,8 @@ class Route:
 
     - `single_queue` and `stored_queue`: the one queue of the fast path. At most one of them is set. The frame reader
       chooses the fast path by them, with one comparison each.
-    - `lane`: the deque of that queue to which its messages are appended. It depends on the priority.
+    - `append`: the method of a deque of that queue, which takes its messages. It depends on the priority. To look
+      the method up for each message would cost as much as the call.
     - `checks_delivery_mode`: the frame reader does not know the journal.
     """
 
@@ -75,7 +77,7 @@ class Route:
         "target",
         "single_queue",
         "stored_queue",
-        "lane",
+        "append",
         "checks_delivery_mode",
         "epoch",
         "_era",
@@ -95,8 +97,8 @@ class Route:
         """The queue, if it is the only one for all headers and the address has no gates, and stores nothing."""
         self.stored_queue: Queue | None = None
         """As `single_queue`, if that queue stores its messages."""
-        self.lane: deque[Message] = NOWHERE
-        """The deque of the only queue to which its messages are appended."""
+        self.append: Callable[[Message], None] = NOWHERE.append
+        """Append a message to the only queue."""
         self.checks_delivery_mode: bool = False
         """True if a store exists, so that the delivery mode of a message matters."""
         self.epoch: i64 = -1
@@ -141,7 +143,7 @@ class Route:
         self._persistent = None
         self.single_queue = None
         self.stored_queue = None
-        self.lane = NOWHERE
+        self.append = NOWHERE.append
         address = self.envelope
         if len(target.queues) == 1 and not target.by_headers and not target.gates and address.ttl_s == NEVER:
             queue = target.queues[0]
@@ -149,7 +151,7 @@ class Route:
                 self.stored_queue = queue
             else:
                 self.single_queue = queue
-            self.lane = queue.ready_queue.ready_for(address.priority)
+            self.append = queue.ready_queue.ready_for(address.priority).append
 
     def single_queue_for(self) -> Queue | None:
         """Return the only queue of a message, whether it is stored or not; None if there are several or none."""
