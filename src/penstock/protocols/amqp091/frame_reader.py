@@ -36,6 +36,7 @@ from penstock.wire.amqp091.spec import (
     FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
+    FRAME_OVERHEAD,
 )
 
 if TYPE_CHECKING:
@@ -49,10 +50,31 @@ METHOD_WORK: Final = 16
 OCTETS_A_UNIT: Final = 128
 """Octets of input per unit of work: the shortest publish has 52 and takes a third of a microsecond."""
 
+# Layout of frames, in octets from the first one of each (AMQP 0-9-1 sections 2.3.5 and 4.2.6.1):
+#
+#   method  | 0 type | 1 channel | 3 size | 7 class | 9 method | 11 arguments ...                         | 0xCE |
+#   header  | 0 type | 1 channel | 3 size | 7 class | 9 weight | 11 body size | 19 flags | 21 properties  | 0xCE |
+#   body    | 0 type | 1 channel | 3 size | 7 body ...                                                    | 0xCE |
+#
+# The size counts what is between itself and 0xCE. basic.ack has 11 delivery tag | 19 multiple.
+PAYLOAD_AT: Final = 7
+ARGUMENTS_AT: Final = 11
+TAG_OCTETS: Final = 8
+METHOD_FRAME_MIN: Final = ARGUMENTS_AT + 1
+"""Octets of a method frame without arguments."""
+BODY_SIZE_AT: Final = 11
+PROPERTIES_AT: Final = FLAGS_AT + 2
+HEADER_FRAME_MIN: Final = PROPERTIES_AT + 1
+"""Octets of a header frame without properties."""
+CONTENT_MIN: Final = HEADER_FRAME_MIN + FRAME_OVERHEAD
+"""Octets of the shortest header frame and of the shortest body frame."""
+HEADER_PAYLOAD_MIN: Final = HEADER_FRAME_MIN - FRAME_OVERHEAD
+"""Size of a header frame without properties; with the delivery mode alone it is one more."""
+
 DELIVERY_MODE_ALONE: Final = 0x10
 """First octet of the property flags of a message whose only property is the delivery mode."""
 
-_CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
+_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
 class FrameReader:
@@ -90,7 +112,7 @@ class FrameReader:
         n: i64 = len(data)
         last_frame = self._last_frame
         last_size: i64 = len(last_frame)
-        while n - pos >= 8:
+        while n - pos >= FRAME_OVERHEAD:
             if last_size and data[pos : pos + last_size] == last_frame:
                 channel = self._last_channel
                 route = self._last_route
@@ -106,9 +128,11 @@ class FrameReader:
                             return pos
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
-            end = pos + 8 + size
+            end = pos + FRAME_OVERHEAD + size
             if size > engine.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
-                engine.on_error(0, FrameError(f"a frame of {size + 8} octets is larger than {engine.frame_bound()}"))
+                engine.on_error(
+                    0, FrameError(f"a frame of {size + FRAME_OVERHEAD} octets is larger than {engine.frame_bound()}")
+                )
                 return n
             if end > n:
                 return pos
@@ -154,9 +178,9 @@ class FrameReader:
         kind = (start >> 56) & 0xFF
         number = int((start >> 40) & 0xFFFF)
         channel = engine.channels.get(number)
-        if kind == FRAME_METHOD and end - pos >= 12:
+        if kind == FRAME_METHOD and end - pos >= METHOD_FRAME_MIN:
             if channel is not None and channel.state == CHANNEL_OPEN:
-                method = read_i32_be(data, pos + 7)
+                method = read_i32_be(data, pos + PAYLOAD_AT)
                 if channel.content.state != NO_CONTENT:
                     engine.on_error(0, channel.content.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
@@ -165,15 +189,17 @@ class FrameReader:
                     self._acknowledge(engine, channel, number, data, pos)
                 else:
                     engine.work.done += METHOD_WORK
-                    engine.on_method(number, data[pos + 7 : end - 1])
+                    engine.on_method(number, data[pos + PAYLOAD_AT : end - 1])
             else:
                 engine.work.done += METHOD_WORK
-                engine.on_method(number, data[pos + 7 : end - 1])
+                engine.on_method(number, data[pos + PAYLOAD_AT : end - 1])
         elif kind == FRAME_HEARTBEAT:
             if number:
                 engine.on_error(0, UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
-            elif end - pos > 8:
-                engine.on_error(0, FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none"))
+            elif end - pos > FRAME_OVERHEAD:
+                engine.on_error(
+                    0, FrameError(f"a heartbeat has a payload of {end - pos - FRAME_OVERHEAD} octets; it has none")
+                )
         elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not engine.connection.ignores_input():
             if channel is None:
                 engine.on_error(0, UnexpectedFrame("expected method frame, got non method frame instead"))
@@ -181,16 +207,19 @@ class FrameReader:
                 self._piece(engine, channel, number, data, pos, end)
         elif not engine.connection.ignores_input():
             engine.on_error(
-                0, FrameError(f"a frame of type {kind} with {end - pos - 8} octets is not an AMQP 0-9-1 frame")
+                0,
+                FrameError(
+                    f"a frame of type {kind} with {end - pos - FRAME_OVERHEAD} octets is not an AMQP 0-9-1 frame"
+                ),
             )
         return False
 
     def _acknowledge(self, engine: Amqp091Engine, channel: Channel, number: int, data: bytes, pos: i64) -> None:
         try:
-            tag = read_i64_be(data, pos + 11)
+            tag = read_i64_be(data, pos + ARGUMENTS_AT)
             if tag < 0:  # Tags are unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
-            channel.unsettled.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
+            channel.unsettled.acknowledge(tag, data[pos + ARGUMENTS_AT + TAG_OCTETS] & 1 != 0, channel.broker.now)
         except BrokerError as error:
             engine.on_error(number, error, BASIC_ACK)
 
@@ -199,7 +228,7 @@ class FrameReader:
     def _remember_publish(
         self, engine: Amqp091Engine, channel: Channel, number: int, data: bytes, pos: i64, end: i64
     ) -> bool:
-        payload = data[pos + 7 : end - 1]
+        payload = data[pos + PAYLOAD_AT : end - 1]
         try:
             route = self._routes.get(payload)
             if route is None:
@@ -235,26 +264,27 @@ class FrameReader:
         The end is negative if the publish left the fast path, so that the work must be checked. Eight octets are read
         as one number: type, channel and size of a frame, and one octet more.
         """
-        if head + 30 > n or channel.state != CHANNEL_OPEN or channel.content.state != NO_CONTENT:
+        if head + CONTENT_MIN > n or channel.state != CHANNEL_OPEN or channel.content.state != NO_CONTENT:
             return 0
         start = read_i64_be(data, head)
         size = (start >> 8) & 0xFFFFFFFF
-        body_at = head + 8 + size
-        if start >> 40 != channel.header_prefix or size < 14 or body_at + 8 > n:
+        body_at = head + FRAME_OVERHEAD + size
+        if start >> 40 != channel.header_prefix or size < HEADER_PAYLOAD_MIN or body_at + FRAME_OVERHEAD > n:
             return 0
         start = read_i64_be(data, body_at)
         body = (start >> 8) & 0xFFFFFFFF
-        end = body_at + 8 + body
-        if start >> 40 != channel.body_prefix or body == 0 or end > n or body + 8 > channel.engine.frame_max:
+        end = body_at + FRAME_OVERHEAD + body
+        if start >> 40 != channel.body_prefix or body == 0 or end > n or end - body_at > channel.engine.frame_max:
             return 0
-        if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
+        if read_i64_be(data, head + BODY_SIZE_AT) != body or read_i32_be(data, head + PAYLOAD_AT) != _BASIC_WEIGHT_0:
             return 0
         if data[body_at - 1] != FRAME_END or data[end - 1] != FRAME_END:
             return 0
         if route.epoch != channel.vhost.epoch:
             return 0
-        if data[head + 20] != 0 or not (
-            (size == 14 and data[head + 19] == 0) or (size == 15 and data[head + 19] == DELIVERY_MODE_ALONE)
+        if data[head + FLAGS_AT + 1] != 0 or not (
+            (size == HEADER_PAYLOAD_MIN and data[head + FLAGS_AT] == 0)
+            or (size == HEADER_PAYLOAD_MIN + 1 and data[head + FLAGS_AT] == DELIVERY_MODE_ALONE)
         ):
             flags = property_flags(data, head + FLAGS_AT, body_at - 1)
             if flags < 0:
@@ -268,7 +298,7 @@ class FrameReader:
                 except BrokerError as error:
                     channel.engine.on_error(int(channel.number), error, BASIC_PUBLISH)
                     return end
-        elif route.checks_delivery_mode and size == 15 and data[head + 21] == PERSISTENT:
+        elif route.checks_delivery_mode and size > HEADER_PAYLOAD_MIN and data[head + PROPERTIES_AT] == PERSISTENT:
             route = route.persistent()
         content = data[head:end]
         if route.single_queue is not None:
@@ -295,7 +325,7 @@ class FrameReader:
         return end
 
     def _piece(self, engine: Amqp091Engine, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
-        size = end - pos - 8
+        size = end - pos - FRAME_OVERHEAD
         content = channel.content
         method = BASIC_PUBLISH if content.state != NO_CONTENT else 0
         try:
@@ -304,12 +334,12 @@ class FrameReader:
                 return
             if content.state != ContentState.HEADER:
                 raise content.unexpected()
-            if size < 14:
-                raise FrameError(f"a content header has {size} octets; the least is 14")
-            if read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
-                raise content.unexpected(read_i32_be(data, pos + 7) >> 16)
+            if size < HEADER_PAYLOAD_MIN:
+                raise FrameError(f"a content header has {size} octets; the least is {HEADER_PAYLOAD_MIN}")
+            if read_i32_be(data, pos + PAYLOAD_AT) != _BASIC_WEIGHT_0:
+                raise content.unexpected(read_i32_be(data, pos + PAYLOAD_AT) >> 16)
             if property_flags(data, pos + FLAGS_AT, end - 1) < 0:
                 raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
-            content.take_header(data[pos:end], size, read_i64_be(data, pos + 11))
+            content.take_header(data[pos:end], size, read_i64_be(data, pos + BODY_SIZE_AT))
         except BrokerError as error:
             engine.on_error(number, error, method)
