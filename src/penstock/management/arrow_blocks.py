@@ -104,6 +104,10 @@ def _add_values(block: _Block, messages: list[Message], formats: MessageFormats)
 
 def _add_properties(block: _Block, messages: list[Message], formats: MessageFormats) -> None:
     properties = [_properties(message.content, formats) for message in messages]
+    if properties.count(_NONE) == len(properties):  # The usual case: one scan in place of ten.
+        for name in (*_TEXTS, "priority"):
+            block.columns[name] = {"all": None}
+        return
     _add_text(block, "message_id", [each.message_id for each in properties])
     _add_text(block, "correlation_id", [each.correlation_id for each in properties])
     _add_text(block, "reply_to", [each.reply_to for each in properties])
@@ -112,6 +116,7 @@ def _add_properties(block: _Block, messages: list[Message], formats: MessageForm
 
 
 _NONE: Final = Properties()
+_TEXTS: Final = ("message_id", "correlation_id", "reply_to", "content_type")
 
 
 def _properties(content: bytes, formats: MessageFormats) -> Properties:
@@ -125,9 +130,9 @@ def _properties(content: bytes, formats: MessageFormats) -> Properties:
         return _NONE
 
 
-def _add_text(block: _Block, name: str, values: list[str | None] | list[str]) -> None:
+def _add_text(block: _Block, name: str, values: list[str | None]) -> None:
     first = values[0] if values else None
-    if all(value == first for value in values):
+    if values.count(first) == len(values):
         block.columns[name] = {"all": first}
         return
     offsets = BytesWriter()
@@ -147,7 +152,7 @@ def _add_text(block: _Block, name: str, values: list[str | None] | list[str]) ->
 
 def _add_priorities(block: _Block, values: list[int | None]) -> None:
     first = values[0] if values else None
-    if all(value == first for value in values):
+    if values.count(first) == len(values):
         block.columns["priority"] = {"all": first}
         return
     data = BytesWriter()
