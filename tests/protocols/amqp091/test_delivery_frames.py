@@ -48,6 +48,21 @@ def test_a_content_is_cut_anew_for_another_channel_and_frame_size(
     assert b"".join(payload for _, _, payload in frames[1:]) == body
 
 
+def test_a_content_header_above_the_frame_size_is_sent_whole_and_only_the_body_is_split() -> None:
+    properties = Properties()
+    properties.headers = {"long": "x" * 5000}
+    header = encode_header(5000, properties)
+    came = frame(spec.FRAME_HEADER, 1, header) + frame(spec.FRAME_BODY, 1, bytes(5000))
+    out = BytesWriter()
+    write_content(out, came, 1, 4096)
+    frames = cut(out.getvalue())
+    assert [(kind, len(payload)) for kind, _, payload in frames] == [
+        (spec.FRAME_HEADER, len(header)),
+        (spec.FRAME_BODY, 4088),
+        (spec.FRAME_BODY, 912),
+    ]
+
+
 def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_address() -> None:
     first, second = Envelope("", "q"), Envelope("amq.topic", "orders.new")
     failed = Message(first, content(b"three", 3, 4096), 1, 3, 0.0)

@@ -1,6 +1,6 @@
 """connection.blocked and connection.unblocked, for clients that announce the capability.
 
-A notice can wait (`waits`), because a publisher without confirms may have exited. When a process exits, its kernel
+A notice can wait (`delay_s`), because a publisher without confirms may have exited. When a process exits, its kernel
 still sends what we have not read, and resets the connection if the process left input unread: a notice could cause that
 reset and lose publishes. So output that is nothing but a notice waits while reading is paused, and for a moment after
 the last publish. By then the end of the process has been seen.
@@ -59,11 +59,11 @@ class BlockedNotice:
         """Tell whether the output holds nothing but a notice."""
         return self._octets > 0 and self._octets == len(self.engine.out)
 
-    def is_taken(self) -> None:
+    def on_taken(self) -> None:
         """Record that the output was taken, to be written."""
         self._octets = 0
 
-    def waits(self, now: float) -> float:
+    def delay_s(self, now: float) -> float:
         """Return the seconds for which the output must wait because it is only a notice; 0 if it need not."""
         engine = self.engine
         if engine.connection.state is not ConnectionState.RUNNING or not self.is_alone() or not self._may_have_gone():

@@ -270,6 +270,11 @@ class Channel(Session):
         """Write a method frame on this channel."""
         self.engine.send(self.number, method, args)
 
+    def reply(self, args: dict[str, object], method: int, fields: dict[str, object]) -> None:
+        """Answer a method with these arguments, unless its client asked for no answer (no-wait)."""
+        if args.get("no_wait") is not True:
+            self.send(method, fields)
+
     def send_content(self, method: bytes, content: bytes) -> None:
         """Write a method frame with content (basic.return, basic.get-ok)."""
         out = self.engine.out

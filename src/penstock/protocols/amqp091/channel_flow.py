@@ -36,7 +36,7 @@ class ChannelFlow(TimerHandler):
         """
         channel = self.channel
         now = channel.broker.now
-        self._log(True)
+        self._set_stopped(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
         self.forbidden_from = now + channel.connection.limits.flow_enforcement_s
         patience_s = channel.broker.defaults.hold_deadline_s
@@ -48,7 +48,7 @@ class ChannelFlow(TimerHandler):
     def go_on(self) -> None:
         """Send active=true if the client was asked to stop, also when it has since selected confirms."""
         if self.stopped:
-            self._log(False)
+            self._set_stopped(False)
             self.forbidden_from = NEVER
             self.channel.broker.timers.drop(self)
             if self.channel.is_open():
@@ -56,10 +56,11 @@ class ChannelFlow(TimerHandler):
 
     def end(self) -> None:
         """Cancel the timer: the channel is closed."""
-        self._log(False)
+        self._set_stopped(False)
         self.channel.broker.timers.drop(self)
 
-    def _log(self, stopped: bool) -> None:
+    def _set_stopped(self, stopped: bool) -> None:
+        """Record whether the client was asked to stop; its connection may hold more then."""
         if stopped != self.stopped:
             self.stopped = stopped
             self.channel.connection.pausing.asked += 1 if stopped else -1

@@ -97,7 +97,10 @@ def write_deliveries(
 
 
 def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:
-    """Write header and body frames for another channel, or in smaller frames than received."""
+    """Write header and body frames for another channel, or in smaller frames than received.
+
+    A content header cannot be split (section 4.2.6.1): one above `frame_max` is sent whole, as RabbitMQ does.
+    """
     pos: i64 = 0
     n: i64 = len(content)
     most = frame_max - FRAME_OVERHEAD

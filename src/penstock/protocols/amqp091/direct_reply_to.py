@@ -44,8 +44,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     channel.broker.consume(channel, consumer, ConsumerSettings(queue.settings, {}))
     channel.replies = queue
     channel.connection.review_hold_bound()
-    if args.get("no_wait") is not True:
-        channel.send(spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
+    channel.reply(args, spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
 
 
 def declare(channel: Channel, name: str) -> dict[str, object]:

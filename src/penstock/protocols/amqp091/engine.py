@@ -121,11 +121,11 @@ class Amqp091Engine(ProtocolEngine):
     @override
     def on_output_taken(self) -> None:
         if self.notice is not None:
-            self.notice.is_taken()
+            self.notice.on_taken()
 
     def output_delay(self, now: float) -> float:
         """See `ProtocolEngine.output_delay`: a notice that is alone waits."""
-        return 0.0 if self.notice is None else self.notice.waits(now)
+        return 0.0 if self.notice is None else self.notice.delay_s(now)
 
     @override
     def take_heartbeat(self) -> bytes:

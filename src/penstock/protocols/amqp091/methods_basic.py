@@ -65,17 +65,16 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = arg.table(args, "arguments")
-    terms = ConsumerSettings(queue.settings, read_consume_arguments(tag, arguments))
+    settings = ConsumerSettings(queue.settings, read_consume_arguments(tag, arguments))
     no_ack, exclusive = arg.flag(args, "no_ack"), arg.flag(args, "exclusive")
-    window_bytes = terms.narrower_window(channel.prefetch_bytes)
+    window_bytes = settings.narrower_window(channel.prefetch_bytes)
     priority = read_priority(tag, arguments)
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
-    channel.broker.consume(channel, consumer, terms)
+    channel.broker.consume(channel, consumer, settings)
     if len(channel.consumers) == 1:
         channel.connection.review_hold_bound()
-    if args.get("no_wait") is not True:
-        channel.send(spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
+    channel.reply(args, spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
 
 
 def cancel(channel: Channel, args: dict[str, object]) -> None:
@@ -88,8 +87,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
     channel.forget_consumer(tag)
     if not channel.consumers:
         channel.connection.review_hold_bound()
-    if args.get("no_wait") is not True:
-        channel.send(spec.BASIC_CANCEL_OK, {"consumer_tag": tag})
+    channel.reply(args, spec.BASIC_CANCEL_OK, {"consumer_tag": tag})
 
 
 def ack(channel: Channel, args: dict[str, object]) -> None:
@@ -146,5 +144,4 @@ def confirm_select(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     channel.producer.confirming = True
-    if args.get("no_wait") is not True:
-        channel.send(spec.CONFIRM_SELECT_OK, {})
+    channel.reply(args, spec.CONFIRM_SELECT_OK, {})

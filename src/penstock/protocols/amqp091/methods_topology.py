@@ -35,13 +35,13 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
             arg.flag(args, "auto_delete"),
             arg.flag(args, "internal"),
         )
-    _answer(channel, args, spec.EXCHANGE_DECLARE_OK, {})
+    channel.reply(args, spec.EXCHANGE_DECLARE_OK, {})
 
 
 def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete an exchange (section 1.6.2.3)."""
     channel.vhost.delete_exchange(arg.name(args, "exchange"), arg.flag(args, "if_unused"))
-    _answer(channel, args, spec.EXCHANGE_DELETE_OK, {})
+    channel.reply(args, spec.EXCHANGE_DELETE_OK, {})
 
 
 def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
@@ -51,7 +51,7 @@ def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
     vhost.check_not_default(target)
     vhost.source(source)  # If both are missing, RabbitMQ names the source.
     vhost.bind(source, None, vhost.exchange(target), arg.text(args, "routing_key"), arg.table(args, "arguments"))
-    _answer(channel, args, spec.EXCHANGE_BIND_OK, {})
+    channel.reply(args, spec.EXCHANGE_BIND_OK, {})
 
 
 def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
@@ -63,7 +63,7 @@ def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
     if source in vhost.exchanges and target in vhost.exchanges:
         key, arguments = arg.text(args, "routing_key"), arg.table(args, "arguments")
         vhost.unbind(source, None, vhost.exchange(target), key, arguments)
-    _answer(channel, args, spec.EXCHANGE_UNBIND_OK, {})
+    channel.reply(args, spec.EXCHANGE_UNBIND_OK, {})
 
 
 def queue_declare(channel: Channel, args: dict[str, object]) -> None:
@@ -71,7 +71,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     name = arg.name(args, "queue")
     connection = channel.connection
     if name.startswith(REPLY_TO):
-        _answer(channel, args, spec.QUEUE_DECLARE_OK, direct_reply_to.declare(channel, name))
+        channel.reply(args, spec.QUEUE_DECLARE_OK, direct_reply_to.declare(channel, name))
         return
     if arg.flag(args, "passive"):
         queue = channel.vhost.queue(name, connection)
@@ -102,7 +102,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         "message_count": min(int(queue.waiting()), 0xFFFFFFFF),
         "consumer_count": len(queue.consumers),
     }
-    _answer(channel, args, spec.QUEUE_DECLARE_OK, answer)
+    channel.reply(args, spec.QUEUE_DECLARE_OK, answer)
 
 
 def queue_bind(channel: Channel, args: dict[str, object]) -> None:
@@ -112,7 +112,7 @@ def queue_bind(channel: Channel, args: dict[str, object]) -> None:
     source = arg.name(args, "exchange")
     vhost.source(source)  # If both are missing, RabbitMQ names the exchange.
     vhost.bind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
-    _answer(channel, args, spec.QUEUE_BIND_OK, {})
+    channel.reply(args, spec.QUEUE_BIND_OK, {})
 
 
 def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
@@ -134,7 +134,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
     channel.connection.services.deliver_first(queue)
     count = channel.vhost.purge_queue(queue, channel.broker.now)
-    _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
+    channel.reply(args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
@@ -149,7 +149,7 @@ def queue_delete(channel: Channel, args: dict[str, object]) -> None:
         channel.connection.services.deliver_first(queue)
         count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
         channel.connection.exclusive.pop(name, None)
-    _answer(channel, args, spec.QUEUE_DELETE_OK, {"message_count": count})
+    channel.reply(args, spec.QUEUE_DELETE_OK, {"message_count": count})
 
 
 def named_queue(channel: Channel, args: dict[str, object]) -> Queue:
@@ -172,8 +172,3 @@ def _queue_and_key(channel: Channel, args: dict[str, object]) -> tuple[str, str]
     """Return queue and routing key of a binding; both empty: the last declared queue's name (section 1.7.2.3)."""
     name, key = queue_name(channel, args), arg.text(args, "routing_key")
     return name, name if key == "" and arg.name(args, "queue") == "" else key
-
-
-def _answer(channel: Channel, args: dict[str, object], method: int, answer: dict[str, object]) -> None:
-    if args.get("no_wait") is not True:
-        channel.send(method, answer)

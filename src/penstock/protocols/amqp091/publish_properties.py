@@ -13,9 +13,13 @@ from penstock.core.routing.attributes import PERSISTENT, expiration_s
 from penstock.core.routing.route import Route
 from penstock.wire.amqp091.content_header import DELIVERY_MODE, EXPIRATION, FLAGS_AT, PRIORITY, skip_properties
 
-PARTICULARS: Final = 0x0900
-"""Flags of priority and expiration in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
-PARTICULARS_KEPT: Final = 0x1900
+DELIVERY_MODE_FLAG: Final = 0x1000
+PRIORITY_FLAG: Final = 0x0800
+EXPIRATION_FLAG: Final = 0x0100
+"""Flags of these properties in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
+IN_MEMORY_FLAGS: Final = 0x0900
+"""Flags of priority and expiration."""
+STORED_FLAGS: Final = 0x1900
 """The same with the delivery mode, for brokers with a store."""
 BEFORE_DELIVERY_MODE: Final = 0xE000
 """Flags of the properties before the delivery mode."""
@@ -23,7 +27,7 @@ BEFORE_DELIVERY_MODE: Final = 0xE000
 
 def property_mask(route: Route) -> i64:
     """Return the flags of the properties that matter to a message on this route."""
-    return PARTICULARS_KEPT if route.checks_delivery_mode else PARTICULARS
+    return STORED_FLAGS if route.checks_delivery_mode else IN_MEMORY_FLAGS
 
 
 def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
@@ -37,15 +41,15 @@ def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
     pos += 2
     if flags & BEFORE_DELIVERY_MODE:
         pos = skip_properties(data, pos, flags, 0, DELIVERY_MODE)
-    if flags & 0x1000:
+    if flags & DELIVERY_MODE_FLAG:
         if data[pos] == PERSISTENT and route.checks_delivery_mode:
             route = route.persistent()
         pos += 1
     priority: i64 = 0
-    if flags & 0x0800:
+    if flags & PRIORITY_FLAG:
         priority = data[pos]
         pos += 1
-    if not flags & 0x0100:
+    if not flags & EXPIRATION_FLAG:
         return route.with_priority(priority)
     pos = skip_properties(data, pos, flags, PRIORITY + 1, EXPIRATION)
     return route.variant(priority, expiration_s(data[pos + 1 : pos + 1 + data[pos]]))
