@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.brokers import GRACE, BrokerProcess, penstock_command, serving
-from tests.support.commands import run, told
+from tests.support.brokers import BrokerProcess, serving
+from tests.support.commands import refused, run, told
 
 
 def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: BrokerProcess) -> None:
@@ -19,17 +19,6 @@ def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: Bro
     answer = told(own_broker, "status")
     assert [(each["queue"], each["fill_percent"]) for each in answer["queues"]] == [("orders", 49.0), ("free", None)]
     assert (answer["queue_count"], answer["vhost"]) == (2, "/")
-
-
-def refused(*words: str) -> str:
-    """Return the one sentence with which the command ends."""
-    done = penstock_command(*words, timeout=GRACE)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("penstock: ")
-    return lines[0].removeprefix("penstock: ")
 
 
 def test_why_and_status_end_in_one_sentence_when_they_cannot_answer(tmp_path: Path) -> None:

@@ -11,19 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.brokers import GRACE, penstock_command, serving
+from tests.support.commands import refused
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
-
-
-def refused(*words: str) -> str:
-    """Return the one sentence with which the command ends."""
-    done = penstock_command(*words, timeout=GRACE)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("penstock: ")
-    return lines[0].removeprefix("penstock: ")
 
 
 def test_it_listens_on_every_address_and_names_them_in_its_ready_line(tmp_path: Path) -> None:

@@ -9,18 +9,12 @@ import pytest
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
-from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE
 from tests.support.broker_fixture import House
-
-MANY = 20_000
-
-
-CHARGE = 300
+from tests.support.full_queue import MANY, FullQueue
 
 
 def settle_upto(house: House, tag: int, outcome: Outcome) -> None:
@@ -28,47 +22,8 @@ def settle_upto(house: House, tag: int, outcome: Outcome) -> None:
     settle_in_slices(house.broker, house.session, 1, house.session.unsettled.upto(tag), outcome)
 
 
-class Full(House):
-    """A house whose queue `q` has many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        super().__init__()
-        self.queue("q", **arguments)
-        self.q: Queue = self.vhost.queues["q"]
-        self.fill(count)
-
-    def fill(self, count: int, queue: str = "q") -> None:
-        for number in range(count):
-            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
-
-    def deliver_all(self) -> None:
-        """Let one consumer have everything, and be cancelled."""
-        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
-        while self.broker.next_batch() is not None:
-            pass
-        self.broker.cancel(self.session, "c")
-
-    def turns(self) -> int:
-        """Give turns until nothing is pending; returns how many."""
-        count = 0
-        while self.broker.pending():
-            self.broker.run(1000)
-            count += 1
-        return count
-
-    def consumed(self) -> list[int]:
-        """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.unsettled.next_number}"
-        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
-        got: list[int] = []
-        while (batch := self.broker.next_batch()) is not None:
-            got += [int(message.content) for message in batch.messages if message is not None]
-        self.broker.cancel(self.session, tag)
-        return got
-
-
 def test_many_deliveries_come_back_a_slice_a_turn_in_their_order() -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     house.fill(5)
     settle_upto(house, 0, Outcome.FAILED)
@@ -85,7 +40,7 @@ def test_many_deliveries_come_back_a_slice_a_turn_in_their_order() -> None:
 
 
 def test_a_consumer_that_waits_gets_them_when_all_are_back() -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     house.broker.consume(house.session, Consumer("next", house.session, house.q, True, False, 0))
     settle_upto(house, 0, Outcome.FAILED)
@@ -97,7 +52,7 @@ def test_a_consumer_that_waits_gets_them_when_all_are_back() -> None:
 
 
 def test_what_is_on_its_way_back_is_settled_for_its_consumer() -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     settle_upto(house, MANY - 10, Outcome.FAILED)
     with pytest.raises(PreconditionFailed):
@@ -109,7 +64,7 @@ def test_what_is_on_its_way_back_is_settled_for_its_consumer() -> None:
 
 
 def test_an_unknown_tag_gives_nothing_back() -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     with pytest.raises(PreconditionFailed):
         settle_upto(house, MANY + 1, Outcome.FAILED)
@@ -117,7 +72,7 @@ def test_an_unknown_tag_gives_nothing_back() -> None:
 
 
 def test_a_get_has_the_oldest_of_what_is_on_its_way_back() -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     house.fill(1)
     settle_upto(house, 0, Outcome.FAILED)
@@ -131,7 +86,7 @@ def test_a_get_has_the_oldest_of_what_is_on_its_way_back() -> None:
 
 
 def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
-    house = Full()
+    house = FullQueue()
     house.queue("other")
     other = house.vhost.queues["other"]
     house.fill(MANY, "other")
@@ -153,7 +108,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
 def test_what_is_on_its_way_back_goes_with_a_purge(how: str) -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     settle_upto(house, 0, Outcome.FAILED)
     told = house.q.purge(house.broker.now) if how == "purge" else house.broker.delete_queue(house.q)
@@ -163,7 +118,7 @@ def test_what_is_on_its_way_back_goes_with_a_purge(how: str) -> None:
 
 
 def test_many_refused_deliveries_die_a_slice_a_turn() -> None:
-    house = Full(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    house = FullQueue(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     house.queue("dead")
     house.deliver_all()
     settle_upto(house, 0, Outcome.REJECTED)

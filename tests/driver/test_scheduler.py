@@ -1,27 +1,12 @@
 """Connections and their shares of a turn: what one asks for does not keep the others waiting."""
 
-import json
-
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, TURN
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
-
-
-def declarations(count: int, name: str) -> bytes:
-    return b"".join(method_frame(1, spec.QUEUE_DECLARE, queue=f"{name}{n}", no_wait=True) for n in range(count))
-
-
-def turn(driver: BrokerDriver) -> int:
-    """Make a turn as the event loop does; returns the units of work that clients' input took."""
-    before = driver.broker.work.done
-    driver.scheduler.serve()
-    took = driver.broker.work.done - before
-    driver.run_turn()
-    driver.scheduler.begin_turn()
-    return int(took)
+from tests.support.input_shares import declarations, request, turn
 
 
 def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None:
@@ -107,12 +92,6 @@ def queues_of(driver: BrokerDriver, count: int) -> None:
     for number in range(count):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
     driver.scheduler.begin_turn()
-
-
-def request(operation: str, **fields: object) -> bytes:
-    body = json.dumps(fields).encode()
-    out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key=operation)
-    return out + frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties())) + frame(spec.FRAME_BODY, 1, body)
 
 
 def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them() -> None:

@@ -2,50 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from penstock.core.settings import changes
-from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.content_frames import body_of
-from penstock.setting_names import read_settings
-from penstock.wire.amqp091.codec import Properties
-from tests.support.driven_connection import Dialogue, make_driver, publish
-
-MANY = 3_000
-
-
-def with_patterns() -> BrokerDriver:
-    driver = make_driver()
-    said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
-    changes.set_all(driver.broker, said)
-    return driver
-
-
-def request(operation: str, **fields: object) -> bytes:
-    properties = Properties(reply_to="answers")
-    return publish(operation, json.dumps(fields).encode(), properties=properties, exchange="penstock.control")
-
-
-def answers(driver: BrokerDriver) -> list[Any]:
-    """Return the answers so far."""
-    queue = driver.broker.vhosts["/"].queues["answers"]
-    return [json.loads(body_of(message.content)) for message in queue.ready_queue.messages()]
-
-
-def turns_until_answered(driver: BrokerDriver, data: bytes) -> list[int]:
-    """Ask; return the units of work that each turn took which told something."""
-    driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
-    client = Dialogue(driver)
-    driver.scheduler.begin_turn()
-    driver.scheduler.receive(client.connection, data)
-    found: list[int] = []
-    while not answers(driver):
-        assert client.connection.busy
-        before = int(driver.broker.work.done)
-        driver.run_turn()
-        found.append(int(driver.broker.work.done) - before)
-    return found
+from tests.support.control_requests import MANY, answers, request, turns_until_answered, with_patterns
 
 
 def test_settings_of_all_patterns_are_told_whole() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,9 @@ from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
 from penstock.store.store import STALE, Damage
 from tests.profiles import examples, sample
-from tests.support.damaged_store import Life, make
+from tests.support.damaged_store import Change, Life, cut, flip, make
 
 Contents = dict[tuple[str, str], list[bytes]]
-Change = Callable[[bytearray], None]
 
 
 class Patient:
@@ -93,23 +92,9 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Patient:
     return Patient(whole, make(whole))
 
 
-def flip(at: int, bit: int) -> Change:
-    def change(octets: bytearray) -> None:
-        octets[at] ^= 1 << bit
-
-    return change
-
-
 def empty(page: int) -> Change:
     def change(octets: bytearray) -> None:
         octets[page * PAGE_SIZE : (page + 1) * PAGE_SIZE] = bytes(PAGE_SIZE)
-
-    return change
-
-
-def cut(size: int) -> Change:
-    def change(octets: bytearray) -> None:
-        del octets[size:]
 
     return change
 

@@ -4,95 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
-from penstock.core.journal.journal import Journal
-from penstock.core.message import Envelope
-from penstock.core.queue.deferred_free import RELEASED_A_UNIT
-from penstock.core.queue.queue import Queue
-from penstock.driver.driver import BrokerDriver
-from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut
-from tests.support.restored_broker import Declared, journaled
-
-SLICE = UNITS_A_TURN * RELEASED_A_UNIT
-"""Messages that leave the store in one turn, at most."""
-
-
-MANY = 2 * SLICE + SLICE // 2
-
-
-CHARGE = 300
-
-
-PURGE = method_frame(1, spec.QUEUE_PURGE, queue="q")
-
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue
+from tests.support.durable_queue import MANY, PURGE, SLICE, DurableQueue
 
 DELETE = method_frame(1, spec.QUEUE_DELETE, queue="q")
-
-
-class Kept:
-    """A broker with a store, and a client whose durable queue `q` holds many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        self.driver: BrokerDriver = journaled()
-        self.driver.begin(100.0)
-        self.broker: Broker = self.driver.broker
-        assert self.broker.journal is not None
-        self.journal: Journal = self.broker.journal
-        self.declared = Declared(self.driver)
-        self.client = Dialogue(self.driver)
-        table = {name.replace("_", "-"): value for name, value in arguments.items()}
-        self.client.say(method_frame(1, spec.QUEUE_DECLARE, queue="q", durable=True, arguments=table))
-        self.q: Queue = self.broker.vhosts["/"].queues["q"]
-        self.fill(0, count)
-        self.write()
-        self.client.listen()
-
-    def fill(self, first: int, end: int) -> None:
-        for number in range(first, end):
-            address = Envelope("", "q", number % 3, persistent=True)
-            self.q.enqueue(address, b"%d" % number, CHARGE, self.broker.now)
-            if number % 1000 == 0:
-                self.driver.begin(self.broker.now)
-
-    def write(self) -> None:
-        """Write all groups that there are, transaction by transaction."""
-        while not self.journal.is_idle():
-            self.declared.write()
-
-    def ask(self, octets: bytes) -> None:
-        """Send octets; no turn is made but that in which they are read."""
-        self.client.connection.receive(octets)
-
-    def turn(self) -> None:
-        self.driver.begin(self.broker.now)
-        self.driver.run_turn()
-
-    def told(self) -> list[str]:
-        """What the client is told now; nothing while its answers wait."""
-        if self.client.connection.output.waits_for_disk():
-            return []
-        frames = cut(self.client.connection.take_output())
-        return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
-
-    def stored(self) -> int:
-        """How many messages the journal has of the queue."""
-        assert self.q.storage is not None
-        return int(self.q.storage.rows)
-
-    def after_a_kill(self) -> list[int]:
-        """What is in the queue when the broker is killed now and started again; the store says nothing of a loss."""
-        driver, _ = self.declared.restored()
-        journal = driver.broker.journal
-        assert journal is not None
-        self.declared.shelf.recover(driver.broker, journal)
-        queue = driver.broker.vhosts["/"].queues.get("q")
-        return [] if queue is None else sorted(int(message.content) for message in queue.ready_queue.messages())
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
@@ -100,7 +20,7 @@ class Kept:
 def test_many_durable_messages_leave_the_queue_at_once_and_the_store_a_slice_a_turn(
     how: bytes, arguments: dict[str, object]
 ) -> None:
-    kept = Kept(**arguments)
+    kept = DurableQueue(**arguments)
     kept.ask(how)
     assert (kept.q.messages, kept.q.bytes, kept.q.available()) == (0, 0, 0)
     left = kept.stored()
@@ -121,48 +41,48 @@ def test_many_durable_messages_leave_the_queue_at_once_and_the_store_a_slice_a_t
 
 
 def test_few_durable_messages_are_purged_on_the_spot() -> None:
-    kept = Kept(AT_ONCE)
+    kept = DurableQueue(AT_ONCE)
     kept.ask(PURGE)
     assert kept.stored() == 0
     assert not kept.journal.removals.pending()
     kept.write()
-    assert kept.told() == ["queue.purge-ok"]
+    assert kept.replies() == ["queue.purge-ok"]
 
 
 def test_a_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after_it() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     kept.ask(PURGE + method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True) + DELETE)
     kept.write()
     while kept.journal.removals.pending():
-        assert kept.told() == []
+        assert kept.replies() == []
         kept.turn()
         kept.write()
-    assert kept.told() == ["queue.purge-ok", "queue.declare-ok", "queue.delete-ok"]
+    assert kept.replies() == ["queue.purge-ok", "queue.declare-ok", "queue.delete-ok"]
     assert kept.after_a_kill() == []
 
 
 def test_a_purge_that_has_left_the_store_is_not_answered_before_that_is_written() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     kept.ask(PURGE)
     kept.write()
     while kept.journal.removals.pending():
         kept.turn()
-    assert kept.told() == []
+    assert kept.replies() == []
     kept.write()
-    assert kept.told() == ["queue.purge-ok"]
+    assert kept.replies() == ["queue.purge-ok"]
 
 
 def test_a_deletion_waits_only_until_it_is_written() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     kept.ask(DELETE)
-    assert kept.told() == []
+    assert kept.replies() == []
     kept.write()
-    assert kept.told() == ["queue.delete-ok"]
+    assert kept.replies() == ["queue.delete-ok"]
     assert kept.stored() == MANY
 
 
 def test_what_others_change_does_not_wait_for_somebodys_purge() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     other = Dialogue(kept.driver)
     kept.ask(PURGE)
     other.connection.receive(method_frame(1, spec.QUEUE_DECLARE, queue="r", durable=True))
@@ -170,14 +90,14 @@ def test_what_others_change_does_not_wait_for_somebodys_purge() -> None:
     kept.write()
     assert not other.connection.output.waits_for_disk()
     assert kept.journal.removals.pending()
-    assert kept.told() == []
+    assert kept.replies() == []
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
 def test_a_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_missing(
     arguments: dict[str, object],
 ) -> None:
-    kept = Kept(**arguments)
+    kept = DurableQueue(**arguments)
     kept.ask(PURGE)
     kept.fill(MANY, MANY + 10)
     after = list(range(MANY, MANY + 10))
@@ -190,15 +110,15 @@ def test_a_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_miss
         came_back.append(len(found) - 10)
     assert came_back == sorted(came_back, reverse=True)
     assert 0 < came_back[0] < MANY
-    assert kept.told() == ["queue.purge-ok"]
+    assert kept.replies() == ["queue.purge-ok"]
     assert kept.after_a_kill() == after
 
 
 def test_a_kill_during_a_deletion_that_was_answered_brings_nothing_back() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     kept.ask(DELETE + method_frame(1, spec.QUEUE_DECLARE, queue="q", durable=True))
     kept.write()
-    assert kept.told() == ["queue.delete-ok", "queue.declare-ok"]
+    assert kept.replies() == ["queue.delete-ok", "queue.declare-ok"]
     gone, kept.q = kept.q, kept.broker.vhosts["/"].queues["q"]
     kept.fill(MANY, MANY + 10)
     while gone.storage is not None and gone.storage.rows > 0:
@@ -210,7 +130,7 @@ def test_a_kill_during_a_deletion_that_was_answered_brings_nothing_back() -> Non
 
 
 def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     session = Session()
     kept.broker.consume(session, Consumer("c", session, kept.q, False, False, 100))
     while kept.broker.next_batch() is not None:
@@ -225,7 +145,7 @@ def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill() -> None
 
 
 def test_what_comes_back_from_a_consumer_while_it_is_purged_leaves_in_slices_too() -> None:
-    kept = Kept()
+    kept = DurableQueue()
     session = Session()
     kept.broker.consume(session, Consumer("c", session, kept.q, False, False, 0))
     while kept.broker.next_batch() is not None:
@@ -242,5 +162,5 @@ def test_what_comes_back_from_a_consumer_while_it_is_purged_leaves_in_slices_too
         assert left - kept.stored() <= 2 * SLICE
         left = kept.stored()
     kept.write()
-    assert kept.told() == ["queue.purge-ok"]
+    assert kept.replies() == ["queue.purge-ok"]
     assert kept.after_a_kill() == []

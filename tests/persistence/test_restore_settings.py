@@ -12,28 +12,12 @@ from penstock.management import vhost_admin
 from penstock.persistence.metadata_records import QUEUE
 from penstock.persistence.restore_metadata import restore
 from penstock.setting_names import read_settings
-from penstock.store.records import MetadataRecord
-from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.restored_broker import journaled, kept, queue_of, say
 
 
 @pytest.fixture
 def driver() -> BrokerDriver:
     return journaled()
-
-
-def say(driver: BrokerDriver, scope: str, pattern: str, by_file: bool = False, **settings: object) -> None:
-    given = {name.replace("_", "-"): value for name, value in settings.items()}
-    words = read_settings(scope, pattern, given)
-    if by_file:
-        changes.replace_file(driver.broker, [(scope, pattern, words)])
-    else:
-        changes.set_settings(driver.broker, scope, pattern, words)
-
-
-def kept(driver: BrokerDriver) -> list[MetadataRecord]:
-    store = Declared(driver)
-    store.write()
-    return store.things()
 
 
 def of(driver: BrokerDriver, queue: str) -> Settings:

@@ -9,19 +9,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.support.brokers import GRACE, BrokerProcess, in_process, penstock_command, serving
+from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
+from tests.support.commands import refused
 from tests.support.raw_client import Peer, open_peer, publish_frames
-
-
-def refused(*words: str) -> str:
-    """Return the one sentence with which the command ends."""
-    done = penstock_command(*words, timeout=GRACE)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("penstock: ")
-    return lines[0].removeprefix("penstock: ")
 
 
 def test_what_comes_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,8 @@ from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.profiles import examples, sample
+from tests.support.damaged_store import Change, cut, flip
 from tests.support.open_stores import Contents, committing, contents, filled, opened, some_note, some_page, some_row
-
-Change = Callable[[bytearray], None]
 
 
 class Subject:
@@ -90,23 +88,9 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     return Subject(whole, written, written)
 
 
-def flip(at: int, bit: int) -> Change:
-    def change(octets: bytearray) -> None:
-        octets[at] ^= 1 << bit
-
-    return change
-
-
 def overwrite(at: int, size: int, octet: int) -> Change:
     def change(octets: bytearray) -> None:
         octets[at : at + size] = bytes([octet]) * len(octets[at : at + size])
-
-    return change
-
-
-def cut(size: int) -> Change:
-    def change(octets: bytearray) -> None:
-        del octets[size:]
 
     return change
 

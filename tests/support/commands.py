@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.support.brokers import BrokerProcess, penstock_command
+from tests.support.brokers import GRACE, BrokerProcess, penstock_command
 
 
 def run(broker: BrokerProcess, *words: str, code: int = 0, vhost: str = "") -> str:
@@ -38,3 +38,14 @@ def started(broker: BrokerProcess, *words: str) -> subprocess.Popen[str]:
 def _hear_interrupts() -> None:
     """Who runs the tests in the background of a shell has SIGINT ignored, and all that he starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def refused(*words: str) -> str:
+    """Return the one sentence with which the command ends."""
+    done = penstock_command(*words, timeout=GRACE)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("penstock: ")
+    return lines[0].removeprefix("penstock: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.consume.session import Session
@@ -126,3 +127,20 @@ def make(path: Path) -> dict[tuple[str, str], list[bytes]]:
     found = life.drain()
     life.close()
     return found
+
+
+Change = Callable[[bytearray], None]
+
+
+def flip(at: int, bit: int) -> Change:
+    def change(octets: bytearray) -> None:
+        octets[at] ^= 1 << bit
+
+    return change
+
+
+def cut(size: int) -> Change:
+    def change(octets: bytearray) -> None:
+        del octets[size:]
+
+    return change

@@ -9,7 +9,7 @@ from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response
 
 Frame = tuple[int, int, bytes]
@@ -94,3 +94,24 @@ class Dialogue:
     def confirm(self) -> None:
         """Turn confirms on."""
         assert self.names(method_frame(1, spec.CONFIRM_SELECT)) == ["confirm.select-ok"]
+
+
+def refused(client: Dialogue, data: bytes) -> tuple[str, object, object]:
+    """Send octets that are an error; return the method that says so, its code and its text."""
+    (frame,) = client.say(data)
+    method = decode_method(frame[2])
+    return method.name, method.args["reply_code"], method.args["reply_text"]
+
+
+def methods(frames: list[Frame]) -> list[Method]:
+    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+
+
+def mandatory(body: bytes, queue: str = "q", channel: int = 1) -> bytes:
+    out = method_frame(channel, spec.BASIC_PUBLISH, routing_key=queue, mandatory=True)
+    properties = encode_header(len(body), Properties(message_id="m"))
+    return out + frame(spec.FRAME_HEADER, channel, properties) + frame(spec.FRAME_BODY, channel, body)
+
+
+def drain(driver: BrokerDriver, queue: str) -> None:
+    driver.broker.vhosts["/"].queues[queue].purge(driver.broker.now)

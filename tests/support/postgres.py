@@ -10,6 +10,8 @@ import pytest
 
 from bench import postgres
 from bench.postgres import NOT_INSTALLED, PROGRAMS, Cluster
+from penstock.errors import StoreError
+from penstock.store.postgres import postgres_store
 from tests.support import faults
 
 __all__ = ["PROGRAMS", "Cluster", "cluster", "needs_postgres", "small_disk"]
@@ -28,3 +30,10 @@ def small_disk(server: Cluster) -> Iterator[Path]:
     owner = server.folder.stat()
     with faults.small_disk(server.folder / "small", f"8m,uid={owner.st_uid},gid={owner.st_gid},mode=700") as folder:
         yield folder
+
+
+def refusal(url: str) -> str:
+    with pytest.raises(StoreError) as raised:
+        postgres_store(url).open()
+    assert "secret" not in str(raised.value)
+    return str(raised.value)

@@ -7,6 +7,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.durability import is_durable, number_of
 from penstock.core.routing.exchange import Exchange
+from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
@@ -14,6 +15,7 @@ from penstock.management.effective_settings import queue_settings, scope_setting
 from penstock.persistence.metadata_records import NUMBERS, name_of
 from penstock.persistence.restore_metadata import restore
 from penstock.persistence.transaction_encoder import encode
+from penstock.setting_names import read_settings
 from penstock.store.records import MetadataRecord
 from tests.support.driven_connection import make_driver
 from tests.support.memory_store import WALL, Shelf
@@ -182,3 +184,18 @@ def queue_of(vhost: VirtualHost, name: str, **arguments: object) -> Queue:
     """Declare a durable queue; `capacity_messages=5` is the argument capacity-messages."""
     table = {key.replace("_", "-"): value for key, value in arguments.items()}
     return vhost.declare_queue(name, table, True, False, None, None)
+
+
+def say(driver: BrokerDriver, scope: str, pattern: str, by_file: bool = False, **settings: object) -> None:
+    given = {name.replace("_", "-"): value for name, value in settings.items()}
+    words = read_settings(scope, pattern, given)
+    if by_file:
+        changes.replace_file(driver.broker, [(scope, pattern, words)])
+    else:
+        changes.set_settings(driver.broker, scope, pattern, words)
+
+
+def kept(driver: BrokerDriver) -> list[MetadataRecord]:
+    store = Declared(driver)
+    store.write()
+    return store.things()

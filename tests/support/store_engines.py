@@ -163,3 +163,14 @@ def commits(draw: st.DrawFn) -> StoreTransaction:
     commit.settlements_gone = draw(st.lists(NUMBERS, max_size=4))
     commit.positions_gone = draw(st.lists(NUMBERS, max_size=2))
     return commit
+
+
+def schema_of(engine: PostgresEngine) -> str:
+    return postgres_store(engine.url).address.schema
+
+
+def end_session_of(cluster: Cluster, engine: PostgresEngine) -> None:
+    """Have the server end the session of whoever has the lease, as it does when its host has died."""
+    (schema,) = (engine.make().address.schema,)
+    ended = cluster.ask(f'SELECT backend, pg_terminate_backend(backend::int, 10000) FROM "{schema}".lease')
+    assert ended[0][1] is True

@@ -2,78 +2,23 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.queue import Queue
-from penstock.driver.driver import BrokerDriver
-from penstock.management.flow_log_records import Recorder
-from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, make_driver, publish
-
-CAPACITY = 20
-
-
-SENT = 40
-
-
-def recording_hub() -> BrokerDriver:
-    driver = make_driver()
-    driver.recorder = Recorder(driver.broker)
-    driver.begin(100.0)
-    return driver
-
-
-def publisher(driver: BrokerDriver, sent: int = SENT, confirms: bool = False, deadline_s: int = 10) -> Dialogue:
-    """A client that has sent more than its queue takes; the rest is held."""
-    client = Dialogue(driver)
-    client.declare("q", capacity_messages=CAPACITY, hold_deadline=deadline_s)
-    if confirms:
-        client.confirm()
-    client.say(b"".join(publish("q", b"%d" % number) for number in range(sent)))
-    assert client.connection.pausing.budget.messages == sent - CAPACITY
-    return client
-
-
-def queue_of(driver: BrokerDriver) -> Queue:
-    return driver.broker.vhosts["/"].queues["q"]
-
-
-def end(driver: BrokerDriver, client: Dialogue) -> None:
-    """The peer closes its side of the socket, and then the socket is gone."""
-    client.connection.hung_up()
-    assert not driver.run_turn()
-    driver.disconnect(client.connection)
-    assert not driver.run_turn()
-
-
-def take_all(driver: BrokerDriver, now: float) -> list[bytes]:
-    """Consume and acknowledge until nothing comes any more, at this time; returns the bodies."""
-    reader = Dialogue(driver)
-    bodies: list[bytes] = []
-    frames = reader.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c"))
-    while frames:
-        driver.begin(now)
-        bodies += [payload for kind, _, payload in frames if kind == spec.FRAME_BODY]
-        tags = [
-            method.args["delivery_tag"]
-            for method in (decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD)
-            if method.id == spec.BASIC_DELIVER
-        ]
-        frames = reader.say(b"".join(method_frame(1, spec.BASIC_ACK, delivery_tag=tag) for tag in tags))
-    return bodies
-
-
-def lines(driver: BrokerDriver, number: str) -> list[str]:
-    return [note.text for note in driver.log_queue.take() if number in note.text]
-
-
-def refusals(driver: BrokerDriver) -> list[tuple[object, object]]:
-    """Cause and count of each record of the flow log about refused publishes."""
-    driver.tick()
-    return [(record["cause"], record["count"]) for record in driver.take_records() if record["event"] == "refused"]
+from tests.support.closed_publishers import (
+    CAPACITY,
+    SENT,
+    end,
+    lines,
+    notices,
+    publisher,
+    queue_of,
+    recording_driver,
+    refusals,
+    take_all,
+)
+from tests.support.driven_connection import Dialogue, publish
 
 
 def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     end(driver, publisher(driver))
     assert (driver.broker.closed_session_budget.messages, queue_of(driver).messages) == (SENT - CAPACITY, CAPACITY)
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(SENT)]
@@ -87,7 +32,7 @@ def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> No
 
 
 def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publish_it_again() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     end(driver, publisher(driver, confirms=True))
     assert driver.broker.closed_session_budget.messages == 0
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY)]
@@ -98,7 +43,7 @@ def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publis
 
 
 def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_in_the_log() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     end(driver, publisher(driver))
     driver.begin(109.9)
     assert not driver.run_turn()
@@ -116,7 +61,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
 
 
 def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     client = publisher(driver)
     each = client.connection.pausing.budget.bytes // (SENT - CAPACITY)
     driver.broker.closed_session_budget.bound = each * 6
@@ -129,7 +74,7 @@ def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_i
 
 
 def test_no_more_sessions_linger_than_are_allowed() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     first, second = publisher(driver), Dialogue(driver)
     second.say(publish("q", b"second"))
     driver.broker.closed_session_budget.sessions = 1
@@ -141,22 +86,15 @@ def test_no_more_sessions_linger_than_are_allowed() -> None:
 
 
 def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     end(driver, publisher(driver))
     take_all(driver, 105.0)
     gate = queue_of(driver).gate
     assert (len(gate.waiters), len(gate.blocked), gate.stats.blocked()) == (0, 0, {})
 
 
-def notices(client: Dialogue, data: bytes) -> float:
-    """Send octets, and return for how long a notice is to wait of which the output is made."""
-    client.connection.receive(data)
-    assert not client.driver.run_turn()
-    return client.connection.engine.output_delay(client.driver.broker.now)
-
-
 def test_a_block_that_is_over_before_its_notice_went_out_is_not_told() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     client = Dialogue(driver)
     client.declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
@@ -166,7 +104,7 @@ def test_a_block_that_is_over_before_its_notice_went_out_is_not_told() -> None:
 
 
 def test_what_lingers_when_the_broker_stops_is_counted_and_logged() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     end(driver, publisher(driver))
     driver.end_lingering()
     assert not driver.run_turn()

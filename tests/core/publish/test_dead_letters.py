@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.content.properties import Properties
-from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.death_record import DeathRecord
 from penstock.core.message import Envelope
@@ -16,6 +15,7 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
 from tests.support.broker_fixture import House, told
+from tests.support.full_queue import FullQueue
 from tests.support.transaction_client import Client
 
 
@@ -357,53 +357,8 @@ def test_a_rejection_in_a_transaction_happens_at_its_commit() -> None:
     assert house.sums("work") == (1, 100, 1)
 
 
-MANY = 20_000
-
-
-CHARGE = 300
-
-
-class Full(House):
-    """A house whose queue `q` has many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        super().__init__()
-        self.queue("q", **arguments)
-        self.q: Queue = self.vhost.queues["q"]
-        self.fill(count)
-
-    def fill(self, count: int, queue: str = "q") -> None:
-        for number in range(count):
-            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
-
-    def deliver_all(self) -> None:
-        """Let one consumer have everything, and be cancelled."""
-        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
-        while self.broker.next_batch() is not None:
-            pass
-        self.broker.cancel(self.session, "c")
-
-    def turns(self) -> int:
-        """Give turns until nothing is pending; returns how many."""
-        count = 0
-        while self.broker.pending():
-            self.broker.run(1000)
-            count += 1
-        return count
-
-    def consumed(self) -> list[int]:
-        """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.unsettled.next_number}"
-        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
-        got: list[int] = []
-        while (batch := self.broker.next_batch()) is not None:
-            got += [int(message.content) for message in batch.messages if message is not None]
-        self.broker.cancel(self.session, tag)
-        return got
-
-
 def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
-    house = Full(1000, x_dead_letter_exchange="all")
+    house = FullQueue(1000, x_dead_letter_exchange="all")
     house.vhost.declare_exchange("all", "fanout", {}, False, False, False)
     for number in range(99):
         house.queue(f"d{number}", capacity_messages=10_000)

@@ -18,7 +18,7 @@ from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE
 from tests.profiles import examples
-from tests.support.broker_fixture import House
+from tests.support.full_queue import CHARGE, MANY, FullQueue
 
 FOR_EVER = 1 << 62
 
@@ -209,54 +209,9 @@ def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
         assert desk.queue.messages == len([sequence for sequence in left if sequence > min(settled)])
 
 
-MANY = 20_000
-
-
-CHARGE = 300
-
-
-class Full(House):
-    """A house whose queue `q` has many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        super().__init__()
-        self.queue("q", **arguments)
-        self.q: Queue = self.vhost.queues["q"]
-        self.fill(count)
-
-    def fill(self, count: int, queue: str = "q") -> None:
-        for number in range(count):
-            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
-
-    def deliver_all(self) -> None:
-        """Let one consumer have everything, and be cancelled."""
-        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
-        while self.broker.next_batch() is not None:
-            pass
-        self.broker.cancel(self.session, "c")
-
-    def turns(self) -> int:
-        """Give turns until nothing is pending; returns how many."""
-        count = 0
-        while self.broker.pending():
-            self.broker.run(1000)
-            count += 1
-        return count
-
-    def consumed(self) -> list[int]:
-        """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.unsettled.next_number}"
-        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
-        got: list[int] = []
-        while (batch := self.broker.next_batch()) is not None:
-            got += [int(message.content) for message in batch.messages if message is not None]
-        self.broker.cancel(self.session, tag)
-        return got
-
-
 def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:
     count = 2 * UNITS_A_TURN * SETTLED_A_UNIT
-    house = Full(count)
+    house = FullQueue(count)
     cursor = Cursor("/", "c")
     cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
     assert cursor.settle("q", count - 5, house.broker.now) == count - 5
@@ -271,7 +226,7 @@ def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:
 
 
 def test_who_consumes_after_a_cursor_gets_nothing_that_it_has_settled() -> None:
-    house = Full()
+    house = FullQueue()
     cursor = Cursor("/", "c")
     cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
     cursor.settle("q", MANY - 5, house.broker.now)

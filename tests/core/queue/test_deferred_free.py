@@ -5,59 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.consume.consumer import Consumer
 from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Envelope
 from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, DeferredFree
-from penstock.core.queue.queue import Queue
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import AT_ONCE
 from tests.support.broker_fixture import House
-
-MANY = 20_000
-
-
-CHARGE = 300
-
-
-class Full(House):
-    """A house whose queue `q` has many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        super().__init__()
-        self.queue("q", **arguments)
-        self.q: Queue = self.vhost.queues["q"]
-        self.fill(count)
-
-    def fill(self, count: int, queue: str = "q") -> None:
-        for number in range(count):
-            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
-
-    def deliver_all(self) -> None:
-        """Let one consumer have everything, and be cancelled."""
-        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
-        while self.broker.next_batch() is not None:
-            pass
-        self.broker.cancel(self.session, "c")
-
-    def turns(self) -> int:
-        """Give turns until nothing is pending; returns how many."""
-        count = 0
-        while self.broker.pending():
-            self.broker.run(1000)
-            count += 1
-        return count
-
-    def consumed(self) -> list[int]:
-        """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.unsettled.next_number}"
-        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
-        got: list[int] = []
-        while (batch := self.broker.next_batch()) is not None:
-            got += [int(message.content) for message in batch.messages if message is not None]
-        self.broker.cancel(self.session, tag)
-        return got
+from tests.support.full_queue import CHARGE, MANY, FullQueue
 
 
 def leftovers(broker: Broker) -> int:
@@ -73,7 +28,7 @@ def leftovers(broker: Broker) -> int:
 @pytest.mark.parametrize("how", ["purge", "delete"])
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
 def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, arguments: dict[str, object]) -> None:
-    house = Full(2 * UNITS_A_TURN * FREED_A_UNIT, **arguments)
+    house = FullQueue(2 * UNITS_A_TURN * FREED_A_UNIT, **arguments)
     count = house.depth("q")
     gone = house.vhost.purge_queue if how == "purge" else house.vhost.delete_queue
     assert gone(house.q, house.broker.now) == count
@@ -89,7 +44,7 @@ def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, argume
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
 def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
-    house = Full(0)
+    house = FullQueue(0)
     depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
     left = 2 * UNITS_A_TURN * RELEASED_A_UNIT
     for _ in range(left):
@@ -107,7 +62,7 @@ def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
 
 
 def test_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
-    house = Full()
+    house = FullQueue()
     writer = house.producer("p")
     routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]
     for route in routes:
@@ -142,7 +97,7 @@ def test_mortal_messages_that_were_purged_expire_no_more() -> None:
 
 
 def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -> None:
-    house = Full()
+    house = FullQueue()
     house.deliver_all()
     house.session.unsettled.acknowledge(0, True, house.broker.now)
     assert (house.depth("q"), house.q.unacked_messages, not house.session.unsettled.is_empty()) == (0, 0, False)

@@ -9,8 +9,8 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.message import Envelope
 from penstock.core.queue.expiry import EXPIRED_A_TURN
-from penstock.core.queue.queue import Queue
 from tests.support.broker_fixture import House
+from tests.support.full_queue import CHARGE, FullQueue
 from tests.support.settings_bench import Bench
 
 
@@ -27,51 +27,6 @@ def test_what_comes_back_to_a_deleted_queue_leaves_no_deadline(arguments: dict[s
     while broker.next_batch() is not None:
         pass
     assert broker.next_deadline() is None
-
-
-MANY = 20_000
-
-
-CHARGE = 300
-
-
-class Full(House):
-    """A house whose queue `q` has many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        super().__init__()
-        self.queue("q", **arguments)
-        self.q: Queue = self.vhost.queues["q"]
-        self.fill(count)
-
-    def fill(self, count: int, queue: str = "q") -> None:
-        for number in range(count):
-            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
-
-    def deliver_all(self) -> None:
-        """Let one consumer have everything, and be cancelled."""
-        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
-        while self.broker.next_batch() is not None:
-            pass
-        self.broker.cancel(self.session, "c")
-
-    def turns(self) -> int:
-        """Give turns until nothing is pending; returns how many."""
-        count = 0
-        while self.broker.pending():
-            self.broker.run(1000)
-            count += 1
-        return count
-
-    def consumed(self) -> list[int]:
-        """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.unsettled.next_number}"
-        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
-        got: list[int] = []
-        while (batch := self.broker.next_batch()) is not None:
-            got += [int(message.content) for message in batch.messages if message is not None]
-        self.broker.cancel(self.session, tag)
-        return got
 
 
 def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
@@ -95,7 +50,7 @@ def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
 
 
 def test_what_is_not_too_old_does_not_wait_for_what_is_in_other_queues() -> None:
-    house = Full(3 * EXPIRED_A_TURN, message_ttl=1000)
+    house = FullQueue(3 * EXPIRED_A_TURN, message_ttl=1000)
     for number in range(5):
         house.queue(f"old{number}", message_ttl=1000)
         house.fill(1000, f"old{number}")

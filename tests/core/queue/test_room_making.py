@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.core.consume.consumer import Consumer
-from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LOOSE_MAX
-from penstock.core.queue.queue import Queue
 from penstock.core.queue.room_making import DROPPED_A_UNIT
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE
-from tests.support.broker_fixture import House, told
-
-MANY = 20_000
-
-
-CHARGE = 300
-
-
-class Full(House):
-    """A house whose queue `q` has many messages, numbered from 0."""
-
-    def __init__(self, count: int = MANY, **arguments: object) -> None:
-        super().__init__()
-        self.queue("q", **arguments)
-        self.q: Queue = self.vhost.queues["q"]
-        self.fill(count)
-
-    def fill(self, count: int, queue: str = "q") -> None:
-        for number in range(count):
-            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
-
-    def deliver_all(self) -> None:
-        """Let one consumer have everything, and be cancelled."""
-        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
-        while self.broker.next_batch() is not None:
-            pass
-        self.broker.cancel(self.session, "c")
-
-    def turns(self) -> int:
-        """Give turns until nothing is pending; returns how many."""
-        count = 0
-        while self.broker.pending():
-            self.broker.run(1000)
-            count += 1
-        return count
-
-    def consumed(self) -> list[int]:
-        """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.unsettled.next_number}"
-        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
-        got: list[int] = []
-        while (batch := self.broker.next_batch()) is not None:
-            got += [int(message.content) for message in batch.messages if message is not None]
-        self.broker.cancel(self.session, tag)
-        return got
+from tests.support.broker_fixture import told
+from tests.support.full_queue import CHARGE, MANY, FullQueue
 
 
 def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
-    house = Full(10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d")
+    house = FullQueue(
+        10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d"
+    )
     house.queue("d")
     writer = house.producer("p")
     for _ in range(LOOSE_MAX + 50):
@@ -72,7 +28,9 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
 
 
 def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
-    house = Full(1, x_max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="d")
+    house = FullQueue(
+        1, x_max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="d"
+    )
     house.queue("d")
     writer = house.producer("p")
     for _ in range(LOOSE_MAX + 50):
@@ -84,7 +42,9 @@ def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
 
 
 def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> None:
-    house = Full(10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d")
+    house = FullQueue(
+        10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d"
+    )
     house.queue("d")
     writer = house.producer("p")
     for _ in range(LOOSE_MAX + 5):
@@ -97,7 +57,7 @@ def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> No
 
 def test_large_message_displaces_many_a_slice_a_turn() -> None:
     count = 3 * UNITS_A_TURN * DROPPED_A_UNIT
-    house = Full(count, capacity_bytes=count * CHARGE, overflow="drop-head")
+    house = FullQueue(count, capacity_bytes=count * CHARGE, overflow="drop-head")
     writer, small = house.producer("p"), house.producer("s")
     house.publish(writer, "q", count * CHARGE - CHARGE)
     house.publish(small, "q", CHARGE)
@@ -112,7 +72,7 @@ def test_large_message_displaces_many_a_slice_a_turn() -> None:
 
 
 def test_who_gives_up_waiting_for_room_leaves_the_others_free() -> None:
-    house = Full(MANY, capacity_bytes=MANY * CHARGE, overflow="drop-head")
+    house = FullQueue(MANY, capacity_bytes=MANY * CHARGE, overflow="drop-head")
     writer, small = house.producer("p"), house.producer("s")
     house.publish(writer, "q", MANY * CHARGE)
     house.publish(small, "q", CHARGE)

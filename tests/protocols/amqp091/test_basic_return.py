@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue, make_driver, mandatory, methods, publish
 
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
-
-
-def methods(frames: list[Frame]) -> list[Method]:
-    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
-
-
-def mandatory(body: bytes, queue: str = "q", channel: int = 1) -> bytes:
-    out = method_frame(channel, spec.BASIC_PUBLISH, routing_key=queue, mandatory=True)
-    properties = encode_header(len(body), Properties(message_id="m"))
-    return out + frame(spec.FRAME_HEADER, channel, properties) + frame(spec.FRAME_BODY, channel, body)
 
 
 def stopped(driver: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:

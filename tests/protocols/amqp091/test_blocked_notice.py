@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
-from penstock.management.flow_log_records import Recorder
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
+from penstock.wire.amqp091.codec import decode_method, method_frame
+from tests.support.closed_publishers import notices, recording_driver
+from tests.support.driven_connection import Dialogue, make_driver, methods, publish
 
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
-
-
-def methods(frames: list[Frame]) -> list[Method]:
-    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 
 def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
@@ -29,22 +24,8 @@ def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     )
 
 
-def recording_hub() -> BrokerDriver:
-    driver = make_driver()
-    driver.recorder = Recorder(driver.broker)
-    driver.begin(100.0)
-    return driver
-
-
-def notices(client: Dialogue, data: bytes) -> float:
-    """Send octets, and return for how long a notice is to wait of which the output is made."""
-    client.connection.receive(data)
-    assert not client.driver.run_turn()
-    return client.connection.engine.output_delay(client.driver.broker.now)
-
-
 def test_a_notice_to_a_publisher_without_confirms_waits_for_a_moment_after_its_last_publish() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     client = Dialogue(driver)
     client.declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) == pytest.approx(0.5)
@@ -58,7 +39,7 @@ def test_a_notice_to_a_publisher_without_confirms_waits_for_a_moment_after_its_l
 
 
 def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms_or_consumers_are() -> None:
-    driver = recording_hub()
+    driver = recording_driver()
     client = Dialogue(driver)
     client.declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0

@@ -5,11 +5,7 @@ from __future__ import annotations
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
-
-
-def methods(frames: list[Frame]) -> list[Method]:
-    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+from tests.support.driven_connection import Dialogue, make_driver, methods, publish
 
 
 def full_queue() -> tuple[BrokerDriver, Dialogue]:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, make_driver
-
-
-def refused(client: Dialogue, data: bytes) -> tuple[str, object, object]:
-    """Send octets that are an error; return the method that says so, its code and its text."""
-    (frame,) = client.say(data)
-    method = decode_method(frame[2])
-    return method.name, method.args["reply_code"], method.args["reply_text"]
+from tests.support.driven_connection import Dialogue, make_driver, refused
 
 
 def test_dispatch_opens_a_channel_and_closes_it() -> None:

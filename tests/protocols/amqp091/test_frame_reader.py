@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
+from tests.support.logging_in import GREETING, start_ok, stranger
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
@@ -29,26 +27,6 @@ def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
         (m.content, m.charge) for m in expected.ready_queue.ready
     ]
     assert queue.messages == 3
-
-
-GREETING = b"AMQP\x00\x00\x09\x01"
-
-
-CLOSES = {"authentication_failure_close": True}
-
-
-def stranger(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
-    return driver.connect(Peer(f"{address}:1", address.startswith("127.")))
-
-
-def start_ok(password: str, **properties: object) -> bytes:
-    return method_frame(
-        0,
-        spec.CONNECTION_START_OK,
-        client_properties={"capabilities": CLOSES, **properties},
-        mechanism="PLAIN",
-        response=plain_response("guest", password),
-    )
 
 
 def closed_with(connection: Connection) -> tuple[int, str]:

@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import gc
 
-from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
-from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame
-from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import make_driver
-
-GREETING = b"AMQP\x00\x00\x09\x01"
-
-
-CLOSES = {"authentication_failure_close": True}
-
-
-def stranger(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
-    return driver.connect(Peer(f"{address}:1", address.startswith("127.")))
-
-
-def start_ok(password: str, **properties: object) -> bytes:
-    return method_frame(
-        0,
-        spec.CONNECTION_START_OK,
-        client_properties={"capabilities": CLOSES, **properties},
-        mechanism="PLAIN",
-        response=plain_response("guest", password),
-    )
+from tests.support.logging_in import GREETING, start_ok, stranger
 
 
 def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:

@@ -8,61 +8,18 @@ from penstock.flow.work import SHARE
 from penstock.protocols.common.connection_output import OUTPUT_FULL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut, make_driver, publish
-
-MANY = 6 * SHARE
-
+from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.long_teardown import CONNECTION_CLOSE, MANY, consume, heard, turns_until_over, with_many_unsettled
 
 CHANNEL_CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
-
-
-CONNECTION_CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
-
-
-def consume(queue: str, channel: int = 1, tag: str = "c", **how: object) -> bytes:
-    return method_frame(channel, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag, **how)
 
 
 def get(queue: str, no_ack: bool = True) -> bytes:
     return method_frame(1, spec.BASIC_GET, queue=queue, no_ack=no_ack)
 
 
-def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, Dialogue]:
-    """A client that has very many messages and has settled none of them, and another client."""
-    driver = make_driver()
-    client, other = Dialogue(driver), Dialogue(driver)
-    other.declare("q", **arguments)
-    for _ in range(0, count, 1000):
-        other.say(publish("q", b"x") * 1000)
-    client.say(consume("q"))
-    while not client.connection.output.writable:
-        client.connection.output.drained()
-        client.listen()
-    queue = driver.broker.vhosts["/"].queues["q"]
-    assert queue.unacked_messages == count
-    return client, other
-
-
-def heard(client: Dialogue) -> list[str]:
-    """What a client is told, without any turn being made."""
-    frames = cut(client.connection.take_output())
-    return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
-
-
-def turns_until_over(client: Dialogue) -> int:
-    """Make turns until nothing is under way; how many."""
-    turns = 0
-    broker = client.driver.broker
-    while broker.turns.chores.pending():
-        before = broker.work.done
-        client.driver.run_turn()
-        turns += 1
-        assert broker.work.done - before <= UNITS_A_TURN + 400
-    return turns
-
-
 def test_a_channel_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
-    client, other = with_everything()
+    client, other = with_many_unsettled()
     queue = client.driver.broker.vhosts["/"].queues["q"]
     client.connection.receive(CHANNEL_CLOSE + get("q"))
     assert heard(client) == []
@@ -76,12 +33,12 @@ def test_a_channel_with_very_many_messages_is_answered_when_they_are_back_in_the
 
 
 def test_a_channel_that_is_being_closed_cannot_be_opened_again_yet() -> None:
-    client, _ = with_everything()
+    client, _ = with_many_unsettled()
     assert client.names(CHANNEL_CLOSE + method_frame(1, spec.CHANNEL_OPEN))[-1] == "connection.close"
 
 
 def test_a_connection_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
-    client, _ = with_everything()
+    client, _ = with_many_unsettled()
     queue = client.driver.broker.vhosts["/"].queues["q"]
     client.connection.receive(CONNECTION_CLOSE + CONNECTION_CLOSE)
     assert heard(client) == []
@@ -91,7 +48,7 @@ def test_a_connection_with_very_many_messages_is_answered_when_they_are_back_in_
 
 
 def test_a_channel_that_the_broker_closes_hears_of_it_at_once_and_gets_nothing_more() -> None:
-    client, other = with_everything()
+    client, other = with_many_unsettled()
     wrong = method_frame(1, spec.BASIC_ACK, delivery_tag=MANY + 9)
     client.connection.receive(wrong)
     assert heard(client) == ["channel.close"]

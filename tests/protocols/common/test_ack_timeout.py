@@ -8,18 +8,14 @@ from penstock.core.settings.changes import set_settings
 from penstock.driver.driver import BrokerDriver
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue, Frame, make_driver, methods, publish
 
 HALF_AN_HOUR = 1800.0
 TOLD = (
     "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: {} ms. "
     "This timeout value can be configured, see consumers doc guide to learn more"
 )
-
-
-def methods(frames: list[Frame]) -> list[Method]:
-    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 
 def names(frames: list[Frame]) -> list[str]:

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import gc
 
-from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConnectionForced
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.logging_in import GREETING, start_ok, stranger
 
-GREETING = b"AMQP\x00\x00\x09\x01"
 CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
-CLOSES = {"authentication_failure_close": True}
-
-
-def stranger(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
-    return driver.connect(Peer(f"{address}:1", address.startswith("127.")))
-
-
-def start_ok(password: str, **properties: object) -> bytes:
-    return method_frame(
-        0,
-        spec.CONNECTION_START_OK,
-        client_properties={"capabilities": CLOSES, **properties},
-        mechanism="PLAIN",
-        response=plain_response("guest", password),
-    )
 
 
 def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:

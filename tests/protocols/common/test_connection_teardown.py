@@ -6,43 +6,12 @@ from itertools import pairwise
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import SHARE
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import Dialogue, cut, make_driver, publish
-
-MANY = 6 * SHARE
-
-
-CONNECTION_CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
-
-
-def consume(queue: str, channel: int = 1, tag: str = "c", **how: object) -> bytes:
-    return method_frame(channel, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag, **how)
-
-
-def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, Dialogue]:
-    """A client that has very many messages and has settled none of them, and another client."""
-    driver = make_driver()
-    client, other = Dialogue(driver), Dialogue(driver)
-    other.declare("q", **arguments)
-    for _ in range(0, count, 1000):
-        other.say(publish("q", b"x") * 1000)
-    client.say(consume("q"))
-    while not client.connection.output.writable:
-        client.connection.output.drained()
-        client.listen()
-    queue = driver.broker.vhosts["/"].queues["q"]
-    assert queue.unacked_messages == count
-    return client, other
-
-
-def heard(client: Dialogue) -> list[str]:
-    """What a client is told, without any turn being made."""
-    frames = cut(client.connection.take_output())
-    return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.long_teardown import CONNECTION_CLOSE, MANY, consume, heard, turns_until_over, with_many_unsettled
 
 
 def logs_in(driver: BrokerDriver) -> bool:
@@ -61,20 +30,8 @@ def logs_in(driver: BrokerDriver) -> bool:
     return told.endswith(method_frame(0, spec.CONNECTION_OPEN_OK))
 
 
-def turns_until_over(client: Dialogue) -> int:
-    """Make turns until nothing is under way; how many."""
-    turns = 0
-    broker = client.driver.broker
-    while broker.turns.chores.pending():
-        before = broker.work.done
-        client.driver.run_turn()
-        turns += 1
-        assert broker.work.done - before <= UNITS_A_TURN + 400
-    return turns
-
-
 def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it() -> None:
-    client, _ = with_everything()
+    client, _ = with_many_unsettled()
     client.connection.receive(CONNECTION_CLOSE)
     client.driver.disconnect(client.connection)
     turns_until_over(client)
@@ -134,7 +91,7 @@ def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before
 
 
 def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> None:
-    client, other = with_everything()
+    client, other = with_many_unsettled()
     for each in (client, other):
         each.connection.shut_down()
         assert heard(each) == ["connection.close"]

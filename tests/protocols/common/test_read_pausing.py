@@ -6,16 +6,8 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
-
-
-def methods(frames: list[Frame]) -> list[Method]:
-    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
-
-
-def drain(driver: BrokerDriver, queue: str) -> None:
-    driver.broker.vhosts["/"].queues[queue].purge(driver.broker.now)
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue, Frame, drain, make_driver, methods, publish
 
 
 def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:

@@ -10,17 +10,10 @@ from penstock.store.records import QueuePosition
 from tests.support.brokers import some_name
 from tests.support.faults import mount
 from tests.support.open_stores import committing, contents, some_note, some_row
-from tests.support.postgres import Cluster, needs_postgres, small_disk
-from tests.support.store_engines import PostgresEngine
+from tests.support.postgres import Cluster, needs_postgres, refusal, small_disk
+from tests.support.store_engines import PostgresEngine, schema_of
 
 pytestmark = needs_postgres
-
-
-def refusal(url: str) -> str:
-    with pytest.raises(StoreError) as raised:
-        postgres_store(url).open()
-    assert "secret" not in str(raised.value)
-    return str(raised.value)
 
 
 def test_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
@@ -75,10 +68,6 @@ def engine(mortal: Cluster) -> PostgresEngine:
     if not mortal.is_running():
         mortal.start()
     return PostgresEngine(mortal)
-
-
-def schema_of(engine: PostgresEngine) -> str:
-    return postgres_store(engine.url).address.schema
 
 
 def test_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(

@@ -13,7 +13,7 @@ from penstock.store.records import StoreTransaction
 from tests.support.brokers import eventually, in_background
 from tests.support.open_stores import committing, contents, some_row
 from tests.support.postgres import Cluster, needs_postgres
-from tests.support.store_engines import PostgresEngine
+from tests.support.store_engines import PostgresEngine, end_session_of
 from tests.support.store_writer_process import LOST
 from tests.support.store_writers import Writer, assert_state_of, writing
 
@@ -27,13 +27,6 @@ ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 @pytest.fixture
 def engine(cluster: Cluster) -> PostgresEngine:
     return PostgresEngine(cluster)
-
-
-def end_session_of(cluster: Cluster, engine: PostgresEngine) -> None:
-    """Have the server end the session of whoever has the lease, as it does when its host has died."""
-    (schema,) = (engine.make().address.schema,)
-    ended = cluster.ask(f'SELECT backend, pg_terminate_backend(backend::int, 10000) FROM "{schema}".lease')
-    assert ended[0][1] is True
 
 
 def test_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngine) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.records import MetadataRecord, QueuePosition
 from tests.support.open_stores import committing, some_note, some_octets, some_page, some_row
 from tests.support.postgres import Cluster, needs_postgres
-from tests.support.store_engines import PostgresEngine
+from tests.support.store_engines import PostgresEngine, end_session_of, schema_of
 
 pytestmark = needs_postgres
 
@@ -19,10 +18,6 @@ def engine(mortal: Cluster) -> PostgresEngine:
     if not mortal.is_running():
         mortal.start()
     return PostgresEngine(mortal)
-
-
-def schema_of(engine: PostgresEngine) -> str:
-    return postgres_store(engine.url).address.schema
 
 
 def filled(store: PostgresStore) -> None:
@@ -85,13 +80,6 @@ def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_oth
         assert all(row == some_row(row.number, 5000) for row in rows)
         assert all("invalid page in block 1" in damage.why for damage in store.damaged)
         assert {damage.what for damage in store.check()} == lost
-
-
-def end_session_of(cluster: Cluster, engine: PostgresEngine) -> None:
-    """Have the server end the session of whoever has the lease, as it does when its host has died."""
-    (schema,) = (engine.make().address.schema,)
-    ended = cluster.ask(f'SELECT backend, pg_terminate_backend(backend::int, 10000) FROM "{schema}".lease')
-    assert ended[0][1] is True
 
 
 def test_rows_are_read_on_in_a_new_session(mortal: Cluster, engine: PostgresEngine) -> None:

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from penstock import __version__
-from penstock.errors import StoreError
 from penstock.store.postgres import postgres_store, schema
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.session_sockets import SessionSockets
@@ -17,15 +16,8 @@ from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.tables import checksum_position
 from tests.support.brokers import some_name
 from tests.support.open_stores import committing, some_row
-from tests.support.postgres import Cluster, needs_postgres
+from tests.support.postgres import Cluster, needs_postgres, refusal
 from tests.support.store_engines import PostgresEngine
-
-
-def refusal(url: str) -> str:
-    with pytest.raises(StoreError) as raised:
-        postgres_store(url).open()
-    assert "secret" not in str(raised.value)
-    return str(raised.value)
 
 
 def set_form(cluster: Cluster, name: str, form: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from penstock.store.postgres import postgres_store
 from tests.support.brokers import eventually, some_name
 from tests.support.postgres import Cluster, needs_postgres
-from tests.support.store_engines import PostgresEngine
+from tests.support.store_engines import PostgresEngine, schema_of
 from tests.support.store_writers import assert_state_of, writing
 
 pytestmark = needs_postgres
@@ -40,10 +40,6 @@ def engine(mortal: Cluster) -> PostgresEngine:
     if not mortal.is_running():
         mortal.start()
     return PostgresEngine(mortal)
-
-
-def schema_of(engine: PostgresEngine) -> str:
-    return postgres_store(engine.url).address.schema
 
 
 def backend_of(mortal: Cluster, engine: PostgresEngine) -> int | None:

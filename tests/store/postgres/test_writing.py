@@ -11,7 +11,7 @@ from penstock.store.records import MetadataRecord
 from tests.support.brokers import some_name
 from tests.support.open_stores import committing, some_row
 from tests.support.postgres import Cluster, needs_postgres
-from tests.support.store_engines import PostgresEngine
+from tests.support.store_engines import PostgresEngine, schema_of
 from tests.support.tcp_proxy import proxied
 
 pytestmark = needs_postgres
@@ -22,10 +22,6 @@ def engine(mortal: Cluster) -> PostgresEngine:
     if not mortal.is_running():
         mortal.start()
     return PostgresEngine(mortal)
-
-
-def schema_of(engine: PostgresEngine) -> str:
-    return postgres_store(engine.url).address.schema
 
 
 def test_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
