@@ -116,7 +116,7 @@ class LineEngine(ProtocolEngine):
         self.write("BYE")
 
     def update_blocked(self) -> None:
-        if self.blocked != (self.connection.blocked_count > 0):
+        if self.blocked != (self.connection.reported_blocks > 0):
             self.blocked = not self.blocked
             reason = self.connection.services.block_reason(self.connection)
             self.write(f"BLOCKED {reason}" if self.blocked else "FREE")
@@ -206,9 +206,9 @@ class LineListener(ProducerListener):
         self.session.fail(error)
 
     def on_blocked(self, gate: Gate) -> bool:
-        self.connection.count_blocking(gate, 1)
+        self.connection.count_block(gate, 1)
         return True
 
     def on_unblocked(self, gate: Gate) -> bool:
-        self.connection.count_blocking(gate, -1)
+        self.connection.count_block(gate, -1)
         return True

@@ -38,7 +38,7 @@ def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int
     for told in channels.values():
         assert told == ["CHN-1005", "CHN-1006"] * (len(told) // 2) + ["CHN-1005"] * (len(told) % 2)
     blocked = [name for name, told in channels.items() if len(told) % 2]
-    now_blocked = [peer for peer in play.producers if peer.connection.blocked_count]
+    now_blocked = [peer for peer in play.producers if peer.connection.reported_blocks]
     assert len(blocked) == len(now_blocked)
 
 

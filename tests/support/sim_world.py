@@ -79,7 +79,7 @@ class World:
         assert self.core.closed_session_budget.messages == self.core.closed_session_budget.bytes == 0
         for connection in self.driver.connections.values():
             assert connection.pausing.budget.messages == connection.pausing.budget.bytes == 0
-            assert connection.blocking == 0
+            assert connection.blocks == 0
         live = {id(each.producer) for con in self.driver.connections.values() for each in con.engine.sessions()}
         assert set(queue.gate.stats.blocks) <= live
 

@@ -74,7 +74,7 @@ class Notifier:
             self._blocking = {}
             for connection in blocking.values():
                 connection.engine.update_blocked()
-                if connection.blocking == 0:
+                if connection.blocks == 0:
                     self._unblocked.append(connection)
         losing = self._losing
         if losing:

@@ -250,7 +250,7 @@ def connection_of(connection: Connection, node: Node) -> Shape:
         "user_provided_name": plain(connection.peer.properties.get("connection_name")),
         "penstock": {
             "number": connection.number,
-            "blocked": connection.blocking > 0,
+            "blocked": connection.blocks > 0,
             "paused": connection.may_pause(),
             "held": {
                 "messages": int(connection.pausing.budget.messages),
@@ -262,7 +262,7 @@ def connection_of(connection: Connection, node: Node) -> Shape:
 
 def _state(connection: Connection) -> str:
     """Return RabbitMQ's state: `blocked` for a connection blocked by any gate."""
-    if connection.state is ConnectionState.RUNNING and connection.blocking > 0:
+    if connection.state is ConnectionState.RUNNING and connection.blocks > 0:
         return "blocked"
     return connection.state.word()
 

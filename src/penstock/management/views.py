@@ -209,7 +209,7 @@ def connection_summary(connection: Connection) -> dict[str, object]:
         "name": connection.name(),
         "product": str(connection.peer.properties.get("product", "")),
         "state": connection.state.word(),
-        "blocked": connection.blocking > 0,
+        "blocked": connection.blocks > 0,
         "channels": len(connection.engine.sessions()),
         "held": {"messages": int(connection.pausing.budget.messages), "bytes": int(connection.pausing.budget.bytes)},
     }

@@ -45,11 +45,11 @@ def test_a_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
     driver, peer = full_queue()
     for body in (b"2", b"3"):
         peer.say(publish("q", body))
-    assert (peer.connection.blocking, peer.connection.blocked_count) == (1, 1)
+    assert (peer.connection.blocks, peer.connection.reported_blocks) == (1, 1)
     for _ in range(3):
         driver.broker.vhosts["/"].queues["q"].purge(driver.broker.now)
         driver.run_turn()
-    assert (peer.connection.blocking, peer.connection.blocked_count) == (0, 0)
+    assert (peer.connection.blocks, peer.connection.reported_blocks) == (0, 0)
     lines = [line.text for line in driver.log_queue.take()]
     assert sum("CHN-1005" in line for line in lines) == 1
     assert sum("CHN-1006" in line for line in lines) == 1

@@ -37,7 +37,7 @@ class BlockedNotice:
     def update(self) -> None:
         """Send a notice if the blocked state has changed since the last one."""
         engine, connection = self.engine, self.engine.connection
-        if connection.state is not ConnectionState.RUNNING or (connection.blocked_count > 0) == self._blocked:
+        if connection.state is not ConnectionState.RUNNING or (connection.reported_blocks > 0) == self._blocked:
             return
         self._blocked = not self._blocked
         if engine.capabilities.get("connection.blocked") is not True:

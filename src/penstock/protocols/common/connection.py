@@ -32,7 +32,10 @@ from penstock.protocols.common.services import Services
 
 
 class Connection(Worker):
-    """Connection of one client."""
+    """Connection of one client.
+
+    Its parts are the engine of its protocol, its output, its times, its hold budget and its lost publishes.
+    """
 
     input_paused: bool = False
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
@@ -69,9 +72,9 @@ class Connection(Worker):
         self.losses = Losses()
         self.exclusive: dict[str, Queue] = {}
         self.output = ConnectionOutput()
-        self.blocking: int = 0
+        self.blocks: int = 0
         """Number of blocked (producer, gate) pairs of this connection."""
-        self.blocked_count: int = 0
+        self.reported_blocks: int = 0
         """Number of those that the client is told of: all but rate gates, which change with every message."""
         self.times = ConnectionTimes(self.broker.now)
 
@@ -135,11 +138,11 @@ class Connection(Worker):
         in_transaction = any(session.in_transaction() for session in self.engine.sessions())
         self.pausing.set_bound(self.publishes_only(), in_transaction)
 
-    def count_blocking(self, gate: Gate, by: int) -> None:
+    def count_block(self, gate: Gate, by: int) -> None:
         """Count a gate that begins (1) or ceases (-1) to block one of its producers."""
-        self.blocking += by
+        self.blocks += by
         if not gate.frequent:
-            self.blocked_count += by
+            self.reported_blocks += by
         self.services.schedule_blocked_notice(self)
 
     # Begin and end
