@@ -241,7 +241,7 @@ class Reservations(RuleBasedStateMachine):
         reserved = queue.reserved
         assert int(reserved.messages) == sum(int(each.messages) for each in there)
         assert int(reserved.bytes) == sum(int(each.messages * each.charge) for each in there)
-        assert len(reserved.holders) == sum(each.messages > 0 for each in there)
+        assert len(reserved.holders()) == sum(each.messages > 0 for each in there)
         room = queue.thresholds.capacity
         self.within(f"queue {queue.name}", room, queue.messages, queue.bytes, reserved.messages, reserved.bytes)
         for most in (queue.fast_path_max_messages, queue.withheld_max_messages):
@@ -293,7 +293,7 @@ class Reservations(RuleBasedStateMachine):
         assert not any(producer.outbox or producer.gate is not None for producer in producers)
         for queue in self.house.vhost.queues.values():
             assert (int(queue.messages), int(queue.bytes), int(queue.reserved.messages)) == (0, 0, 0)
-            assert not queue.reserved.holders
+            assert not queue.reserved.holders()
 
 
 TestReservations = Reservations.TestCase

@@ -25,9 +25,9 @@ class Holder(RoomHolder):
 def test_sum_counts_all_holders_and_knows_those_with_room() -> None:
     room = ReservedRoom()
     first, second = Holder(room, 3, 10), Holder(room, 5, 1)
-    assert (int(room.messages), int(room.bytes), len(room.holders)) == (8, 35, 2)
+    assert (int(room.messages), int(room.bytes), len(room.holders())) == (8, 35, 2)
     first.change(-3)
-    assert list(room.holders.values()) == [second]
+    assert room.holders() == [second]
 
 
 def test_holders_keep_the_same_part_of_what_fits() -> None:
@@ -46,4 +46,4 @@ def test_nothing_is_kept_where_the_depth_is_above_the_capacity() -> None:
     holders = [Holder(room, 10, 1), Holder(room, 1, 1)]
     room.fit(-5, -5, 0.0)
     assert [each.messages for each in holders] == [0, 0]
-    assert (int(room.messages), int(room.bytes), room.holders) == (0, 0, {})
+    assert (int(room.messages), int(room.bytes), room.holders()) == (0, 0, [])

@@ -20,17 +20,23 @@ class ReservedRoom:
     def __init__(self) -> None:
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        self.holders: dict[int, RoomHolder] = {}
-        """Those with unused room, by identity."""
+        self._holders: dict[int, RoomHolder] | None = None
+        """Those with unused room by identity; None before the first one, as in almost all queues."""
+
+    def holders(self) -> list[RoomHolder]:
+        """Return those with unused room."""
+        return [] if self._holders is None else list(self._holders.values())
 
     def count(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool) -> None:
         """Count more reserved room, or (negative) less; `still`: the holder has some afterwards."""
         self.messages += messages
         self.bytes += bytes
+        if self._holders is None:
+            self._holders = {}
         if still:
-            self.holders[id(holder)] = holder
+            self._holders[id(holder)] = holder
         else:
-            self.holders.pop(id(holder), None)
+            self._holders.pop(id(holder), None)
 
     def fit(self, messages: i64, bytes: i64, now: float) -> None:
         """Take room back, from each holder the same part, until no more is reserved than this."""
@@ -42,5 +48,5 @@ class ReservedRoom:
     def _keep(self, room: i64, reserved: i64, now: float) -> None:
         if room < 0:
             room = 0
-        for holder in list(self.holders.values()):
+        for holder in self.holders():
             holder.keep_part(int(room), int(reserved), now)

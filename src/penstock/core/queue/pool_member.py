@@ -50,7 +50,7 @@ class Membership(LimitMember):
     @override
     def keep_part(self, room: int, reserved: int, now: float) -> None:
         # Each reservation in the queue keeps the same part.
-        for holder in list(self.queue.reserved.holders.values()):
+        for holder in self.queue.reserved.holders():
             holder.keep_part(room, reserved, now)
 
     def review(self, now: float) -> None:
