@@ -17,7 +17,7 @@ import pika
 from pika.exceptions import AMQPError
 
 import penstock
-from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, serving, some_name
 
 MIB = 1024 * 1024
 
@@ -31,6 +31,8 @@ class Seen:
     messages: int = 0
     rss: list[int] = field(default_factory=list)
     """Resident memory of the broker in bytes, before the first publish and after every step."""
+    full_at: int = 0
+    """Index in `rss` of the first step at which the queue grew no more; 0 if it never stopped."""
 
 
 def publish_for_ever(url: str, queue: str, body: int, confirming: bool) -> None:
@@ -53,7 +55,10 @@ def overrun(
     step: float,
     tell: bool = False,
 ) -> Seen:
-    """Let a producer try for so many seconds; look at the broker every `step` seconds."""
+    """Let a producer try until the queue grows no more, and for so many seconds more; look every `step` seconds.
+
+    A queue that still grows after `PATIENCE` seconds is left alone.
+    """
     seen = Seen()
     queue = some_name("overrun")
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
@@ -64,18 +69,24 @@ def overrun(
     producer = context.Process(target=publish_for_ever, args=(broker.url, queue, body, confirming), daemon=True)
     producer.start()
     start = time.monotonic()
+    end = start + PATIENCE
+    depth = 0
     try:
-        while time.monotonic() < start + seconds:
+        while time.monotonic() < end:
             connection.process_data_events(step)
             view = broker.queue(queue)
             seen.capacity = view["capacity"]["bytes"]
             seen.highest = max(seen.highest, view["highest"]["bytes"])
             seen.messages = view["depth"]["messages"]
             seen.rss.append(broker.rss())
+            grown, depth = view["depth"]["bytes"] != depth, view["depth"]["bytes"]
+            if not seen.full_at and not grown and not view["gate"]["open"]:
+                seen.full_at = len(seen.rss) - 1
+                end = time.monotonic() + seconds
             if tell:
-                depth = f"depth {view['depth']['bytes']:,} of {seen.capacity:,} bytes, {seen.messages:,} messages"
+                shown = f"depth {view['depth']['bytes']:,} of {seen.capacity:,} bytes, {seen.messages:,} messages"
                 memory = f"highest {seen.highest:,}; memory {seen.rss[-1] / MIB:.1f} MiB"
-                print(f"{time.monotonic() - start:5.0f} s  {depth}, {memory}", flush=True)
+                print(f"{time.monotonic() - start:5.0f} s  {shown}, {memory}", flush=True)
     finally:
         producer.kill()
         producer.join()
