@@ -115,7 +115,7 @@ class SessionTeardown(Teardown):
 class ConsumersTeardown(Teardown):
     """Cancellation of the consumers of a deleted queue, with a notification to each."""
 
-    def __init__(self, broker: ConsumeContext, consumers: dict[Consumer, None]) -> None:
+    def __init__(self, broker: ConsumeContext, consumers: list[Consumer]) -> None:
         super().__init__()
         self.broker = broker
         self._left = list(reversed(consumers))

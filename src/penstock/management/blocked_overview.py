@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.flow.gate import Gate
@@ -99,8 +100,9 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
         queues = list(vhost.queues.values())
         for first in range(0, len(queues), SENDERS_A_UNIT):
             for queue in queues[first : first + SENDERS_A_UNIT]:
-                if queue.dead_letters is not None:
-                    _look_at(queue.dead_letters, found)
+                letters = publisher_of(queue)
+                if letters is not None:
+                    _look_at(letters, found)
             work.done += 1
             if work.used_up():
                 yield

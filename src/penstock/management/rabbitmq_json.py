@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.rotation import has_exclusive, single_active
+from penstock.core.consume.rotation import consumers_of, has_exclusive, single_active
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.queue.cursor import Cursor
@@ -85,7 +85,7 @@ def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
 def queue_of(queue: Queue, node: Node) -> Shape:
     """Return a queue, as in lists."""
     consumers = queue.consumers
-    exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
+    exclusive = consumers_of(queue, 1)[0].tag if has_exclusive(queue) else None
     active = single_active(queue)
     kind = queue.arguments.get("x-queue-type")
     view = views.queue_view(queue, node.broker.now)
@@ -123,9 +123,7 @@ def queue_of(queue: Queue, node: Node) -> Shape:
 def queue_in_full(queue: Queue, node: Node) -> Shape:
     """Return a queue with its consumers, as for a request about this one."""
     found = queue_of(queue, node)
-    found["consumer_details"] = [
-        consumer_of(consumer, node) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)
-    ]
+    found["consumer_details"] = [consumer_of(consumer, node) for consumer in consumers_of(queue, CONSUMERS_DETAILED)]
     return found
 
 

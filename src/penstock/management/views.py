@@ -50,7 +50,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "refused": int(queue.counters.refused),
         "dead_lettered": int(queue.counters.dead_lettered),
         "letters_lost": int(queue.counters.dead_letters_lost),
-        "letters_waiting": 0 if queue.dead_letters is None else len(queue.dead_letters.outbox),
+        "letters_waiting": 0 if queue.dead_letters is None else int(queue.dead_letters.waiting().messages),
         "consumers": len(queue.consumers),
         "cursors": [cursor.name for cursor in queue.cursors],
         "gate": gate_state(queue.gate, now),

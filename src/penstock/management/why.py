@@ -8,11 +8,11 @@ come first; an answer has at most `SAID_MOST` sentences of a kind, and the numbe
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import consumers_of
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
@@ -175,7 +175,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
             }
         )
     if not found:
-        found = [views.consumer_view(consumer, now) for consumer in islice(queue.consumers, views.CONSUMERS_SHOWN)]
+        found = [views.consumer_view(consumer, now) for consumer in consumers_of(queue, views.CONSUMERS_SHOWN)]
     return found
 
 
@@ -382,7 +382,7 @@ def _readers(queue: Queue, now: float) -> str:
         )
     if not queue.consumers:
         return f"queue {queue.name} has no consumer"
-    phrases = [f"consumer {consumer.tag} ({_state(consumer, now)})" for consumer in islice(queue.consumers, SAID_MOST)]
+    phrases = [f"consumer {consumer.tag} ({_state(consumer, now)})" for consumer in consumers_of(queue, SAID_MOST)]
     more = len(queue.consumers) - len(phrases)
     return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 

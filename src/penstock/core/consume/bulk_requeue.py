@@ -17,6 +17,8 @@ from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import Outcome, settle_batch
+from penstock.core.message import Message
+from penstock.core.queue.outlets import Requeueing
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
@@ -30,7 +32,7 @@ SORTED_A_UNIT: Final = 8
 """Batches sorted by queue with one unit of work; all batches of a session are sorted at once."""
 
 
-class BulkRequeue(Chore):
+class BulkRequeue(Requeueing):
     """Requeueing of batches of one session."""
 
     def __init__(self, broker: QueueContext, batches: list[Batch], outcome: Outcome = Outcome.FAILED) -> None:
@@ -74,8 +76,8 @@ class BulkRequeue(Chore):
                 self._queues.pop()
         return spent
 
+    @override
     def put_back(self, queue: Queue, now: float) -> i64:
-        """Requeue the oldest batch of one queue; returns the work."""
         batches = self._batches[queue]
         batch = batches.pop()
         queue.coming_back -= batch.left
@@ -86,22 +88,22 @@ class BulkRequeue(Chore):
                 self.broker.schedule_delivery(queue)
         return len(batch.messages)
 
+    @override
     def oldest(self, queue: Queue) -> i64:
-        """Return the sequence of the next message for a queue."""
         batches = self._batches[queue]
         for message in batches[len(batches) - 1].messages:
             if message is not None:
                 return message.sequence
         return 0
 
-    def take(self, queue: Queue) -> list[Batch]:
-        """Remove and return the batches of a queue that is purged."""
+    @override
+    def take(self, queue: Queue) -> list[list[Message | None]]:
         batches = self._batches[queue]
         self._release(queue)
         for batch in batches:
             queue.coming_back -= batch.left
             queue.unacked(-batch.left, -batch.charge)
-        return batches
+        return [batch.messages for batch in batches]
 
     def _release(self, queue: Queue) -> None:
         """Resume deliveries of a queue that has all its messages back."""
@@ -136,7 +138,7 @@ class BulkSettlement(Chore):
 def finish_requeueing(queue: Queue, now: float) -> None:
     """Finish the requeueing of a queue's oldest messages before a basic.get."""
     while queue.returning:
-        first: BulkRequeue | None = None
+        first: Requeueing | None = None
         oldest: i64 = UNLIMITED
         for returning in queue.returning:
             sequence = returning.oldest(queue)

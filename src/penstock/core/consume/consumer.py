@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer_lists import GONE, LISTED, UNFIT
 from penstock.core.message import Message
+from penstock.core.queue.outlets import Subscriber
 from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
 
@@ -24,7 +26,7 @@ BATCH_BYTES: Final = 256 * 1024
 """Bytes after which a batch ends: they bound the output written at once to a connection."""
 
 
-class Consumer:
+class Consumer(Subscriber):
     """A subscription of a session to a queue."""
 
     def __init__(
@@ -73,8 +75,8 @@ class Consumer:
         self.woken: bool = False
         """True if it has waited and passes waiting consumers until its next turn."""
 
+    @override
     def credit_left(self, now: float) -> i64:
-        """Return how many messages it may get now."""
         if not self.session.receiving():
             return 0
         room = self.shared.left()

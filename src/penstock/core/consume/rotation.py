@@ -12,9 +12,11 @@ consumer is checked twice in vain to find the next one, however many there are.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_lists import (
@@ -28,9 +30,14 @@ from penstock.core.consume.consumer_lists import (
     RoundRobin,
     WaitList,
 )
+from penstock.core.queue.outlets import Subscriptions
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
+
+
+CONSUMERS_ASKED: Final = 64
+"""Consumers asked for their credit for one message at most."""
 
 
 class ConsumerSlot:
@@ -43,7 +50,7 @@ class ConsumerSlot:
         self.room: i64 = room
 
 
-class Rotation:
+class Rotation(Subscriptions):
     """The consumers of one queue that may have credit, by priority."""
 
     def __init__(self, single: bool) -> None:
@@ -63,6 +70,21 @@ class Rotation:
         """Consumers whose byte window is too small for the next message, and the largest charge that did not fit."""
         self.counts: dict[int, int] = {}
         """Number of consumers of each priority, with credit or without."""
+
+    @override
+    def want(self, messages: i64, now: float) -> bool:
+        room: i64 = 0
+        left = CONSUMERS_ASKED
+        for rank in self.ranks:
+            consumer = rank.next
+            for _ in range(min(int(rank.size), left)):
+                assert consumer is not None
+                room += consumer.credit_left(now)
+                if room >= messages:
+                    return True
+                consumer = consumer.after
+                left -= 1
+        return False
 
     def enter(self, consumer: Consumer) -> None:
         """Add a subscribed consumer."""
@@ -131,28 +153,42 @@ class Rotation:
             self.make_ready(consumer)
 
 
+def rotation_of(queue: Queue) -> Rotation | None:
+    """Return the rotation of a queue; None while it has no consumers."""
+    rotation = queue.rotation
+    return rotation if isinstance(rotation, Rotation) else None
+
+
+def consumers_of(queue: Queue, most: int | None = None) -> list[Consumer]:
+    """Return the consumers of a queue, or the first ones, in the order of their subscription."""
+    return [each for each in islice(queue.consumers, most) if isinstance(each, Consumer)]
+
+
 def add(queue: Queue, consumer: Consumer) -> None:
     """Add a consumer to a queue."""
-    if queue.rotation is None:
-        queue.rotation = Rotation(queue.features.single_active)
+    rotation = rotation_of(queue)
+    if rotation is None:
+        rotation = Rotation(queue.features.single_active)
+        queue.rotation = rotation
     queue.consumers[consumer] = None
-    queue.rotation.enter(consumer)
+    rotation.enter(consumer)
     queue.used = True
 
 
 def remove(queue: Queue, consumer: Consumer) -> None:
     """Remove a consumer from a queue; the order of the others does not change."""
-    assert queue.rotation is not None
+    rotation = rotation_of(queue)
+    assert rotation is not None
     del queue.consumers[consumer]
-    queue.rotation.leave(consumer)
+    rotation.leave(consumer)
     if not queue.consumers:
         queue.consumers = {}  # A dict that has been large keeps its memory.
         queue.rotation = None
 
 
-def take_consumers(queue: Queue) -> dict[Consumer, None]:
+def take_consumers(queue: Queue) -> list[Consumer]:
     """Remove all consumers from a deleted queue."""
-    consumers = queue.consumers
+    consumers = consumers_of(queue)
     queue.consumers = {}
     queue.rotation = None
     return consumers
@@ -160,12 +196,13 @@ def take_consumers(queue: Queue) -> dict[Consumer, None]:
 
 def has_exclusive(queue: Queue) -> bool:
     """Return whether a queue has an exclusive consumer."""
-    return queue.rotation is not None and queue.rotation.exclusive
+    rotation = rotation_of(queue)
+    return rotation is not None and rotation.exclusive
 
 
 def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | None:
     """Return the next consumer with its share of the available messages; None if none has credit."""
-    rotation = queue.rotation
+    rotation = rotation_of(queue)
     if rotation is None:
         return None
     if rotation.unfit.size > 0:
@@ -191,7 +228,7 @@ def wake(consumer: Consumer) -> None:
     if state == GONE or state == READY or state == STANDBY:
         return
     queue = consumer.queue
-    rotation = queue.rotation
+    rotation = rotation_of(queue)
     if rotation is None:
         consumer.detach()  # Its queue was deleted.
         return
@@ -211,13 +248,13 @@ def wake_first(waiting: WaitList) -> None:
 
 def single_active(queue: Queue) -> Consumer | None:
     """Return the single active consumer; None for a queue that may have many."""
-    rotation = queue.rotation
+    rotation = rotation_of(queue)
     return rotation.active if rotation is not None and rotation.single else None
 
 
 def waits_behind(consumer: Consumer) -> str:
     """Return the reason why other consumers come first, whatever its credit; empty if none do."""
-    rotation = consumer.queue.rotation
+    rotation = rotation_of(consumer.queue)
     if rotation is None:
         return ""
     if rotation.single:

@@ -29,13 +29,14 @@ from penstock.core.publish import admission
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.outlets import DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology
 from penstock.errors import NotFound, ResourceError
 from penstock.flow.chores import Chore, Chores
 from penstock.flow.gate import Gate
-from penstock.flow.level import UNLIMITED
+from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.refusal import DEADLINE
 from penstock.flow.timers import NEVER
 
@@ -140,7 +141,7 @@ def _lets_pass(gate: Gate, newcomer: bool, has_room: bool, finishing: Gate | Non
     return has_room and (not gate.waiters if newcomer else gate.takes_turn(finishing))
 
 
-class DeadLetterPublisher(WaitingPublisher):
+class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
     """The publisher of one queue's dead letters; created with its first dead-letter exchange."""
 
     def __init__(self, broker: PublishContext, queue: Queue, topology: Topology) -> None:
@@ -153,13 +154,17 @@ class DeadLetterPublisher(WaitingPublisher):
         self._route: Route | None = None
         """The last route used."""
 
+    @override
     def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
-        """Record a death; `placed`: the message still counts in the queue, as unacknowledged."""
         self.broker.dead_letters.add(self, message, reason, placed)
 
+    @override
     def crowded(self) -> bool:
-        """Return whether so many uncounted dead letters wait that no message may displace another."""
         return self.loose >= LOOSE_MAX
+
+    @override
+    def waiting(self) -> Level:
+        return Level(self.hold_budget.messages, self.hold_budget.bytes)
 
     def on_published(self, now: float) -> None:
         """Handle that an uncounted one was published; waiters for that may continue."""
@@ -269,6 +274,12 @@ class DeadLetterPublisher(WaitingPublisher):
             return list(route.queues)
         deaths = self.broker.formats.find(content).deaths(content)
         return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
+
+
+def publisher_of(queue: Queue) -> DeadLetterPublisher | None:
+    """Return the publisher of a queue's dead letters; None if they are dropped."""
+    letters = queue.dead_letters
+    return letters if isinstance(letters, DeadLetterPublisher) else None
 
 
 class PendingDeadLetters(Chore):

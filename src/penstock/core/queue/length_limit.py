@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 TRIMMED_AT_ONCE: Final = 500
 """Messages dropped from the head in one step at most; the others follow in later turns."""
-CONSUMERS_ASKED: Final = 64
-"""Consumers asked for their credit for one message at most."""
 
 
 class Length:
@@ -92,20 +90,7 @@ class Length:
     def wanted(self, messages: i64, now: float) -> bool:
         """Return whether the consumers have credit for so many messages now."""
         rotation = self.queue.rotation
-        if rotation is None:
-            return False
-        room: i64 = 0
-        left = CONSUMERS_ASKED
-        for rank in rotation.ranks:
-            consumer = rank.next
-            for _ in range(min(int(rank.size), left)):
-                assert consumer is not None
-                room += consumer.credit_left(now)
-                if room >= messages:
-                    return True
-                consumer = consumer.after
-                left -= 1
-        return False
+        return rotation is not None and rotation.want(messages, now)
 
     def on_enqueued(self, content: bytes, now: float) -> None:
         """Count a new message; the oldest are dropped at once unless a consumer is about to take some."""

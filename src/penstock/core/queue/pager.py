@@ -240,8 +240,9 @@ class QueuePager:
         queue = self.queue
         ready = Level(queue.messages - queue.unacked_messages, queue.bytes - queue.unacked_bytes)
         if queue.dead_letters is not None:
-            ready.messages += queue.dead_letters.hold_budget.messages
-            ready.bytes += queue.dead_letters.hold_budget.bytes
+            letters = queue.dead_letters.waiting()
+            ready.messages += letters.messages
+            ready.bytes += letters.bytes
         return ready
 
     def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:

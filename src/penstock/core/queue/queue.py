@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.consumer import Consumer
 from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.outlets import DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.pool_member import Membership
 from penstock.core.queue.priority_queue import Priorities
@@ -40,10 +40,7 @@ from penstock.flow.work import AT_ONCE
 from penstock.setting_names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:
-    from penstock.core.consume.bulk_requeue import BulkRequeue
-    from penstock.core.consume.rotation import Rotation
     from penstock.core.journal.group import QueueStorage
-    from penstock.core.publish.dead_letters import DeadLetterPublisher
     from penstock.core.queue.cursor import Cursor
     from penstock.core.queue.length_limit import Length
     from penstock.core.queue.losses import UnreportedLosses
@@ -92,7 +89,7 @@ class Queue(GateOwner):
         self.pager: QueuePager | None = None
         """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
         self.counters = QueueCounters(losses, self)
-        self.returning: dict[BulkRequeue, None] = {}
+        self.returning: dict[Requeueing, None] = {}
         """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
         self.settling: Chore | None = None
         """Removal of very many messages that all cursors have settled."""
@@ -119,15 +116,15 @@ class Queue(GateOwner):
         self.storage: QueueStorage | None = None
         """The stored queue; None if it is not durable."""
         self.ready_queue = Priorities(features.max_priority) if features.max_priority else ReadyQueue()
-        self.consumers: dict[Consumer, None] = {}
+        self.consumers: dict[Subscriber, None] = {}
         """Consumers in the order of their subscription."""
-        self.rotation: Rotation | None = None
+        self.rotation: Subscriptions | None = None
         """Round-robin rotation of the consumers; None while there are none."""
         self.cursors: list[Cursor] = []
         """Cursors that read this queue; empty in ordinary use."""
         self.queue_expiry: TimerHandler | None = None
         """Timer of its expiry; None while nothing expires."""
-        self.dead_letters: DeadLetterPublisher | None = None
+        self.dead_letters: DeadLetterSink | None = None
         """Publisher of its dead letters; None if they are dropped."""
         self.length: Length | None = None
         """Length limit of ready messages, besides the capacity; None if there is none."""
@@ -456,8 +453,7 @@ class Queue(GateOwner):
         """
         leftovers = DeferredFree(self if self.tracks_removals else None)
         for returning in list(self.returning):
-            for batch in returning.take(self):
-                leftovers.batches.append(batch.messages)
+            leftovers.batches.extend(returning.take(self))
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
         if self.ready_queue.available() > at_once:
