@@ -16,6 +16,8 @@ INTERFACES = {
     "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
     "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",
+    "core/queue/outlets.py": "what a queue uses of consumers and dead letters; tests/core/consume tests them",
+    "core/queue/storage.py": "the records of one queue; tests/core/journal tests them with the journal",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "core/settings/settings_change.py": "a record; tests/core/settings/test_changes.py tests what makes it",
     "management/node.py": "what the driver provides; tests/driver tests the driver",

@@ -95,7 +95,7 @@ class Life:
                 if content is not None:
                     contents.append(content)
                 self.driver.broker.run(1000)
-                for read in self.journal.take_reads():
+                for read in self.driver.broker.take_page_reads():
                     pages = self.store.pages(read.number, read.first, read.most)
                     assert loader.load(read, pages, WallTimes(WALL)) == []
             found[name] = contents

@@ -108,7 +108,7 @@ class PagedHouse:
 
     def ask(self) -> None:
         """Take what is wanted from the disk."""
-        self.reads += self.journal.take_reads()
+        self.reads += self.broker.take_page_reads()
 
     def load(self) -> None:
         """Answer the first that was asked for."""

@@ -13,6 +13,7 @@ from penstock.core.consume.rotation import next_consumer, wake_first
 from penstock.core.effects import Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
+from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
@@ -26,6 +27,7 @@ class Dispatcher(PublishContext):
         self.now = 0.0
         self.work = WorkMeter()
         self.timers = Timers()
+        self.page_reads: list[PageRead] = []
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()
@@ -66,6 +68,13 @@ class Dispatcher(PublishContext):
         if batch is None and queue.length is not None:
             queue.length.trim_some(self.now)
         return batch
+
+    def take_page_reads(self) -> list[PageRead]:
+        """Take the requested page reads."""
+        reads = self.page_reads
+        if reads:
+            self.page_reads = []
+        return reads
 
     def has_dirty(self) -> bool:
         """Return whether queues may have something to deliver, or waiting consumers may continue."""

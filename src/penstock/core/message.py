@@ -6,15 +6,12 @@ message leaves, whatever protocol delivers it. It is the sum of the encoded prop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i16, i64, mypyc_attr
 
+from penstock.core.gates.address_depth import AddressShare
 from penstock.flow.timers import NEVER
-
-if TYPE_CHECKING:
-    from penstock.core.gates.address_depth import AddressShare
-    from penstock.core.journal.group import JournalGroup
 
 OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body.
@@ -163,6 +160,28 @@ class Message:
             self.past = NEVER_FAILED
 
 
+class StoredRow:
+    """Messages that are stored together, and deleted from the store when none is left. A journal group is one."""
+
+    __slots__ = ("number", "messages", "live", "bytes", "size", "state", "compact_at")
+
+    def __init__(self, number: i64, state: i64) -> None:
+        self.number: i64 = number
+        """Number of its row and of its settlement record."""
+        self.messages: list[StoredMessage | None] = []
+        """By index; None for settled ones."""
+        self.live: i64 = 0
+        """Number of unsettled messages."""
+        self.bytes: i64 = 0
+        """Charges of the unsettled messages."""
+        self.size: i64 = 0
+        """Charges of all its messages when it was sealed."""
+        self.state: i64 = state
+        """The `GroupState`, as a number: each settlement reads it."""
+        self.compact_at: i64 = 0
+        """Number of the group with which its remaining messages move, if it is sparse; otherwise 0."""
+
+
 @mypyc_attr(acyclic=True)
 class StoredMessage(Message):
     """A durable message: stored, or about to be (see journal.py)."""
@@ -176,7 +195,7 @@ class StoredMessage(Message):
         self.sequence = sequence
         self.arrived = arrived
         self.past = NEVER_DELIVERED
-        self.group: JournalGroup | None = None
+        self.group: StoredRow | None = None
         """The journal group that writes it.
 
         The group holds the message, so this is None again once the message leaves.

@@ -234,6 +234,6 @@ def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
         "used": int(disk.used),
         "free": None if disk.free == UNLIMITED else int(disk.free),
         "stored": 0 if stock is None else int(stock.bytes()),
-        "unwritten": 0 if disk.journal is None else int(disk.journal.unwritten()),
+        "unwritten": 0 if disk.backlog is None else int(disk.backlog.unwritten()),
         "gates": [gate_view(gate, now) for gate in disk.gates()],
     }

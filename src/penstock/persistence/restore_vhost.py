@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.journal.group import QueueStorage
 from penstock.core.journal.journal import numbers_end
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults, resolve
+from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.vhost import VirtualHost

@@ -8,9 +8,10 @@ from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import AddressShare
-from penstock.core.journal.group import JournalGroup, MessageRun, QueueStorage
+from penstock.core.journal.group import JournalGroup, MessageRun
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.storage import QueueStorage
 from penstock.errors import StoreError
 from penstock.flow.timers import NEVER
 from penstock.persistence.row_encoder import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL, PASSING, QUEUE, TIME

@@ -5,10 +5,11 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
-from penstock.core.journal.group import JournalGroup, QueueStorage
+from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults, resolve
+from penstock.core.queue.storage import QueueStorage
 from penstock.errors import StoreError
 from penstock.persistence.message_audit import MessageAudit
 from penstock.persistence.metadata_codec import Fields, pack, unpack

@@ -56,7 +56,7 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             MessageRow(
                 int(page.group.number),
                 encode_row(page.group, wall_offset),
-                int(page.pages.storage.number),
+                int(page.storage.number),
                 int(page.first),
                 int(page.persistent_messages),
                 int(page.persistent_bytes),
@@ -75,9 +75,7 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
     commit.settlements_gone += group.stale
     for progress in group.progressed:
         storage = progress.storage
-        if not storage.queue.deleted:
+        if not storage.is_deleted():
             commit.positions.append(
-                QueuePosition(
-                    int(storage.number), int(storage.queue.tail), int(storage.announce()), int(progress.messages)
-                )
+                QueuePosition(int(storage.number), int(storage.tail()), int(storage.announce()), int(progress.messages))
             )

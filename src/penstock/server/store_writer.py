@@ -261,7 +261,8 @@ class StoreWriter:
 
     def _request_pages(self) -> None:
         """Request the pages that queues want."""
-        for read in self.journal.take_reads():
+        assert self._event_loop is not None
+        for read in self._event_loop.driver.broker.take_page_reads():
             self._jobs.put(read)
 
     def tick(self) -> None:

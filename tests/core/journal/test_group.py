@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from penstock.core.consume.outcome import Outcome
+from penstock.core.journal.group import PageWrite
 from penstock.core.journal.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
 from penstock.core.queue.queue import Queue
 from penstock.persistence.transaction_encoder import encode
 from tests.persistence.test_recovery import House
 from tests.support.memory_store import WALL, Shelf
+from tests.support.paging_broker import house_with
 
 
 class Written:
@@ -93,3 +95,13 @@ def test_a_message_that_comes_back_again_and_again_does_not_pile_up_notes() -> N
         broker.write()
         assert len(broker.shelf.notes) <= SETTLEMENT_RECORDS_MAX + PATIENCE + 2
     assert sorted(broker.recovered()) == [b"other", b"poison"]
+
+
+def test_page_write_ends_behind_its_last_message() -> None:
+    house = house_with()
+    pages = house.pages("q")
+    write = PageWrite(pages, pages.storage, 7, 5)
+    assert write.end() == 5
+    write.group.messages = [None, None]
+    assert write.end() == 7
+    assert (write.persistent_messages, write.purged) == (0, False)

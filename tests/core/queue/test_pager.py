@@ -82,7 +82,7 @@ def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
         house.get("q")
     house.write()
     assert house.memory("q") == numbered(5, 6)
-    assert house.journal.take_reads() == []
+    assert house.broker.take_page_reads() == []
 
 
 def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:

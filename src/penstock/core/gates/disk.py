@@ -26,8 +26,15 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
-    from penstock.core.journal.journal import Journal
     from penstock.core.settings.limits import DiskLimits
+
+
+class Backlog:
+    """Messages that are to be written; the journal implements it."""
+
+    def unwritten(self) -> i64:
+        """Return the bytes (charges) of unwritten messages."""
+        raise NotImplementedError
 
 
 class VhostDiskUsage:
@@ -74,8 +81,8 @@ class Disk:
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
-        self.journal: Journal | None = None
-        """The journal with the unwritten messages; None without a store."""
+        self.backlog: Backlog | None = None
+        """The unwritten messages; None without a store."""
         self.vhosts: dict[str, VhostDiskUsage] = {}
         """By virtual host."""
         self.used: i64 = 0
@@ -205,7 +212,7 @@ class Disk:
 
     def left(self) -> i64:
         """Return the bytes left until a gate of the broker closes; UNLIMITED if none would."""
-        unwritten: i64 = 0 if self.journal is None else self.journal.unwritten()
+        unwritten: i64 = 0 if self.backlog is None else self.backlog.unwritten()
         left: i64 = UNLIMITED
         if self.quota is not None:
             left = self.quota.overfull - self.used - unwritten
@@ -219,7 +226,7 @@ class Disk:
 
     def judge(self, now: float) -> None:
         """Check all gates with the present amounts, and set the amounts of the next check."""
-        unwritten: i64 = 0 if self.journal is None else self.journal.unwritten()
+        unwritten: i64 = 0 if self.backlog is None else self.backlog.unwritten()
         if self.quota is not None:
             self.quota.judge(self.used + unwritten, now)
         if self.room is not None and self.free != UNLIMITED:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
-from penstock.core.message import Message, StoredMessage
+from penstock.core.message import StoredMessage, StoredRow
 from penstock.flow.states import StateTable
-
-if TYPE_CHECKING:
-    from penstock.core.journal.journal import Journal
-    from penstock.core.queue.page_io import PageWrite
-    from penstock.core.queue.queue import Queue
-
 
 GROUP_OPEN: Final = 0
 """The number of `GroupState.OPEN`, for the hot path."""
@@ -74,32 +68,24 @@ class SettlementRecord:
         """Approximate number of those rows left."""
 
 
-class QueueStorage:
-    """A queue in the store."""
+class JournaledQueue:
+    """A queue in the store, as the journal sees it; `QueueStorage` implements it."""
 
     __slots__ = (
-        "journal",
-        "queue",
         "number",
-        "vhost_usage",
         "delivered",
         "announcing",
         "redelivery_mark",
         "lookahead",
-        "waited",
-        "waits",
         "progress_marked",
         "durable",
         "rows",
+        "paged",
     )
 
-    def __init__(self, journal: Journal, queue: Queue, number: i64) -> None:
-        self.journal = journal
-        self.queue = queue
+    def __init__(self, number: i64) -> None:
         self.number: i64 = number
         """Number of the queue, never reused, not even for a queue of the same name."""
-        self.vhost_usage = journal.disk.vhost_usage(queue.vhost)
-        """Storage use of its virtual host."""
         self.delivered: i64 = 0
         """Highest delivered sequence."""
         self.announcing: i64 = 0
@@ -107,51 +93,18 @@ class QueueStorage:
         """The redelivery mark in the store, or in the group being written (see redelivery_mark.py)."""
         self.lookahead: i64 = 0
         """Distance of the mark ahead of the deliveries, so that consumption need not wait."""
-        self.waited: i64 = 0
-        """Number of the last group for which a delivery had to wait."""
-        self.waits: i64 = 0
-        """Consecutive deliveries that had to wait."""
         self.progress_marked: JournalGroup | None = None
         """The last group with its progress."""
         self.durable: bool = True
         """True if the queue is durable; otherwise only its pages are stored, until a restart."""
         self.rows: i64 = 0
         """Its unsettled persistent messages in rows, without the open group."""
+        self.paged: i64 = 0
+        """Its persistent messages in pages, without those of the open group."""
 
     def has_stored(self) -> i64:
         """Return the number of its messages in the store once everything settled now is written."""
-        pages = self.queue.pager
-        return self.rows if pages is None else self.rows + pages.persistent_messages
-
-    def take_in(self, messages: list[StoredMessage]) -> i64:
-        """Take a loaded page as a row; returns the number of its persistent messages."""
-        lasting: i64 = 0
-        for message in messages:
-            if not message.redelivered and message.sequence <= self.delivered:
-                message.count_failure()
-            if message.envelope.persistent:
-                lasting += 1
-        self.rows += lasting
-        return lasting
-
-    def add(self, message: StoredMessage) -> None:
-        """Add a new message to the open group."""
-        self.journal.add(self, message)
-        stock = self.vhost_usage
-        stock.bytes_in += message.charge
-        if stock.bytes_in > stock.recheck_at:
-            stock.disk.judge(message.arrived)
-
-    def forget(self, messages: list[Message | None], now: float) -> None:
-        """Remove messages that have left the queue for good."""
-        journal = self.journal
-        gone: i64 = 0
-        for message in messages:
-            if isinstance(message, StoredMessage) and message.group is not None:
-                journal.drop(self, message)
-                gone += message.charge
-        if gone > 0:
-            self.vhost_usage.take(gone, now)
+        return self.rows + self.paged
 
     def announce(self) -> i64:
         """Return the redelivery mark to store now."""
@@ -162,13 +115,21 @@ class QueueStorage:
             self.redelivery_mark = self.announcing
         return self.announcing
 
+    def is_deleted(self) -> bool:
+        """Return whether the queue is deleted."""
+        raise NotImplementedError
+
+    def tail(self) -> i64:
+        """Return the sequence of its newest message."""
+        raise NotImplementedError
+
 
 class MessageRun:
     """Consecutive messages of one queue."""
 
     __slots__ = ("storage", "start", "messages", "persistent_messages")
 
-    def __init__(self, storage: QueueStorage, start: i64) -> None:
+    def __init__(self, storage: JournaledQueue, start: i64) -> None:
         self.storage = storage
         self.start: i64 = start
         """Index of the first one."""
@@ -195,7 +156,7 @@ class QueueProgress:
 
     __slots__ = ("storage", "messages")
 
-    def __init__(self, storage: QueueStorage) -> None:
+    def __init__(self, storage: JournaledQueue) -> None:
         self.storage = storage
         self.messages: i64 = 0
         """Number of its stored messages with this group; counted when the group is sealed."""
@@ -211,16 +172,19 @@ class MetadataChange:
         self.deleted = gone
 
 
-class JournalGroup:
+class PageOwner:
+    """The pages of one queue, as the journal sees them; `QueuePager` implements it."""
+
+    def written(self, page: PageWrite) -> None:
+        """Handle a written page: its content leaves the memory, unless consumers need it at once."""
+        raise NotImplementedError
+
+
+class JournalGroup(StoredRow):
     """The unit of a store transaction; after that, the row of its messages while any is left."""
 
     __slots__ = (
-        "number",
-        "messages",
         "runs",
-        "live",
-        "bytes",
-        "size",
         "pages",
         "paged",
         "purged_pages",
@@ -231,24 +195,13 @@ class JournalGroup:
         "changes",
         "listeners",
         "urgent",
-        "state",
         "settlement_records",
         "stale",
-        "compact_at",
     )
 
     def __init__(self, number: i64) -> None:
-        self.number: i64 = number
-        """Number of its row and of its settlement record."""
-        self.messages: list[StoredMessage | None] = []
-        """By index; None for settled ones."""
+        super().__init__(number, GROUP_OPEN)
         self.runs: list[MessageRun] = []
-        self.live: i64 = 0
-        """Number of unsettled messages."""
-        self.bytes: i64 = 0
-        """Charges of the unsettled messages."""
-        self.size: i64 = 0
-        """Charges of all its messages when it was sealed."""
         self.pages: list[PageWrite] = []
         """Paged messages: each page becomes a row of its own."""
         self.paged: i64 = 0
@@ -266,14 +219,10 @@ class JournalGroup:
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""
-        self.state: i64 = GROUP_OPEN
-        """The `GroupState`, as a number: each settlement reads it."""
         self.settlement_records: list[SettlementRecord] = []
         """Stored settlement records about it."""
         self.stale: list[int] = []
         """Numbers of settlement records whose rows are all deleted."""
-        self.compact_at: i64 = 0
-        """Number of the group with which its remaining messages move, if it is sparse; otherwise 0."""
 
     def pending_records(self) -> i64:
         """Return the number of settlements, requeues, changes and indexes of removed messages."""
@@ -325,7 +274,7 @@ class JournalGroup:
             run.storage.rows += run.persistent_messages
         for page in self.pages:
             page.group.assign_indexes()
-            page.pages.persistent_messages += page.persistent_messages
+            page.storage.paged += page.persistent_messages
         for progress in self.progressed:
             progress.messages = progress.storage.has_stored()
 
@@ -383,3 +332,25 @@ class JournalGroup:
         """Clear the group when no message is left."""
         self.messages = []
         self.runs = []
+
+
+class PageWrite:
+    """A page being written to disk."""
+
+    __slots__ = ("pages", "storage", "group", "first", "persistent_messages", "persistent_bytes", "purged")
+
+    def __init__(self, pages: PageOwner, storage: JournaledQueue, number: i64, first: i64) -> None:
+        self.pages = pages
+        self.storage = storage
+        self.group = JournalGroup(number)
+        self.group.runs.append(MessageRun(storage, 0))
+        self.first: i64 = first
+        self.persistent_messages: i64 = 0
+        self.persistent_bytes: i64 = 0
+        """Messages in it that survive a restart: persistent ones of a durable queue."""
+        self.purged: bool = False
+        """True if it was purged."""
+
+    def end(self) -> i64:
+        """Return the sequence after its last message."""
+        return self.first + len(self.group.messages)

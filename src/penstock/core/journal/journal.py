@@ -19,18 +19,19 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
-from penstock.core.gates.disk import Disk
+from penstock.core.gates.disk import Backlog, Disk
 from penstock.core.journal.group import (
     GROUP_OPEN,
     DurabilityListener,
     DurableChanges,
     GroupState,
+    JournaledQueue,
     JournalGroup,
     MessageRun,
     MetadataChange,
     QueueProgress,
-    QueueStorage,
     SettlementRecord,
 )
 from penstock.core.journal.removals import Removals
@@ -38,7 +39,6 @@ from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
-    from penstock.core.queue.page_io import PageRead
 
 GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is closed: about the size of a row in the store."""
@@ -66,13 +66,13 @@ MOVED_BYTES: Final = 256 * 1024
 """Bytes moved out of sparse groups for one transaction at most."""
 
 
-class Journal:
+class Journal(Backlog):
     """The journal groups of one broker."""
 
     def __init__(self, promises: DurableChanges, disk: Disk) -> None:
         self.open = JournalGroup(1)
         self.disk = disk
-        disk.journal = self
+        disk.backlog = self
         self.durable_changes = promises
         self.recovering: bool = False
         """True during recovery: operations come from the store and are not recorded."""
@@ -80,8 +80,6 @@ class Journal:
         """Number of the next stored queue; never reused."""
         self.rows: dict[int, JournalGroup] = {}
         """Sealed groups with messages left, and empty ones until their deletion is being written."""
-        self.reads: list[PageRead] = []
-        """Page reads requested."""
         self.removals = Removals(self)
         self.since: i64 = 1
         """First row number since the last start: transient messages of earlier rows are gone."""
@@ -103,13 +101,6 @@ class Journal:
         self._last += 1
         return self._last
 
-    def take_reads(self) -> list[PageRead]:
-        """Take the requested page reads."""
-        reads = self.reads
-        if reads:
-            self.reads = []
-        return reads
-
     def restore(self, group: JournalGroup) -> None:
         """Restore a row from the store, with its remaining messages."""
         group.restore()
@@ -121,7 +112,7 @@ class Journal:
 
     # Operations
 
-    def add(self, storage: QueueStorage, message: StoredMessage) -> None:
+    def add(self, storage: JournaledQueue, message: StoredMessage) -> None:
         """Record a new message of a queue."""
         group = self.open
         message.group = group
@@ -136,10 +127,10 @@ class Journal:
             runs.append(MessageRun(storage, message.index))
             self.mark_progress(storage)
 
-    def drop(self, storage: QueueStorage, message: StoredMessage) -> None:
+    def drop(self, storage: JournaledQueue, message: StoredMessage) -> None:
         """Record that a message has left its queue for good."""
         group = message.group
-        if group is None:
+        if not isinstance(group, JournalGroup):
             return
         message.group = None
         group.messages[message.index] = None
@@ -164,7 +155,7 @@ class Journal:
         if group is not None and group.state != GROUP_OPEN:
             self.open.returned.add(int(group.number) << INDEX_BITS | int(message.index))
 
-    def mark_progress(self, storage: QueueStorage) -> None:
+    def mark_progress(self, storage: JournaledQueue) -> None:
         """Record a queue's progress: last sequence, last delivered sequence, number of messages left."""
         if storage.progress_marked is not self.open and storage.durable:
             storage.progress_marked = self.open
@@ -238,8 +229,8 @@ class Journal:
         """Return whether a group should be written at once."""
         return self.open.urgent or len(self._closed) > 0
 
+    @override
     def unwritten(self) -> i64:
-        """Return the bytes (charges) of unwritten messages."""
         total = self.open.bytes + self.open.paged
         for group in self._closed:
             total += group.bytes + group.paged

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.core.message_format import MessageFormats
     from penstock.core.queue.expiry import QueueExpiry
     from penstock.core.queue.losses import UnreportedLosses
+    from penstock.core.queue.page_io import PageRead
     from penstock.core.queue.queue import Queue
     from penstock.flow.timers import Timers
     from penstock.flow.turns import Turns
@@ -32,6 +33,8 @@ class QueueContext:
     """Formats of the contents of messages; a driver adds those of its protocols."""
     journal: Journal | None
     """The journal of durable state; None if nothing is durable."""
+    page_reads: list[PageRead]
+    """Page reads that pagers have requested."""
     expirable: i64
     """Messages that may still expire in this turn."""
     expiry_cutoff: float

@@ -19,11 +19,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+from typing_extensions import override
 
-from penstock.core.journal.group import GROUP_OPEN, JournalGroup, QueueStorage
+from penstock.core.journal.group import GROUP_OPEN, JournalGroup, PageOwner, PageWrite
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.cursor import trim_settled
-from penstock.core.queue.page_io import PageLoadListener, PageRead, PageWrite
+from penstock.core.queue.page_io import PageLoadListener, PageRead
+from penstock.core.queue.storage import QueueStorage
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 
@@ -45,7 +47,7 @@ STOPPED_PERCENT: Final = 70
 """Paging counts as stopped when no page is left and memory is filled no further than this."""
 
 
-class QueuePager:
+class QueuePager(PageOwner):
     """The pages of one queue: on disk, being written and being read."""
 
     def __init__(self, broker: QueueContext, queue: Queue, journal: Journal, storage: QueueStorage) -> None:
@@ -57,8 +59,6 @@ class QueuePager:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Bytes on disk or being written."""
-        self.persistent_messages: i64 = 0
-        """Messages on disk that survive a restart, without those of the open group."""
         self.unwritten_messages: i64 = 0
         self.unwritten_bytes: i64 = 0
         """Bytes being written."""
@@ -166,7 +166,7 @@ class QueuePager:
             group = page.group
             if group.state == GROUP_OPEN and self._is_page(group.live + 1, group.bytes + charge):
                 return page
-        page = PageWrite(self, self.journal.take_row(), sequence)
+        page = PageWrite(self, self.storage, self.journal.take_row(), sequence)
         self._unwritten.append(page)
         self.journal.open.pages.append(page)
         return page
@@ -177,8 +177,8 @@ class QueuePager:
             return False
         return messages * 2 <= capacity.messages and bytes * 2 <= capacity.bytes
 
+    @override
     def written(self, page: PageWrite) -> None:
-        """Handle a written page: its content leaves the memory, unless consumers need it at once."""
         if page.purged:
             return
         self._unwritten.popleft()
@@ -212,7 +212,7 @@ class QueuePager:
                 most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
                 most = _less(most * self._data // self._charges, READ_BYTES)
                 self.reading = PageRead(self, int(self.storage.number), int(self.next), int(most) if most > 0 else 1)
-                self.journal.reads.append(self.reading)
+                self.broker.page_reads.append(self.reading)
 
     def _charge_of(self, messages: i64) -> i64:
         """Estimate the charge of so many paged messages by the average of all."""
@@ -248,7 +248,7 @@ class QueuePager:
     def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:
         """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
-        self.persistent_messages -= self.storage.take_in(messages)
+        self.storage.take_in(messages)
         for run in group.runs:
             run.messages = []
         self._begin_at(following)
@@ -276,7 +276,7 @@ class QueuePager:
         lost = self.messages - self.unwritten_messages
         self.storage.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
-        self.persistent_messages = sum(
+        self.storage.paged = sum(
             [page.persistent_messages for page in self._unwritten if page.group.state != GROUP_OPEN]
         )
         self.journal.mark_progress(self.storage)
@@ -316,7 +316,7 @@ class QueuePager:
             group.pages = [page for page in group.pages if not page.purged]
             group.purged_pages.append((int(self.storage.number), int(self.next), int(self.queue.tail)))
             self._unwritten.clear()
-            self.persistent_messages = 0
+            self.storage.paged = 0
             self.journal.mark_progress(self.storage)
             self.unwritten_messages = 0
             self.unwritten_bytes = 0
@@ -329,7 +329,7 @@ class QueuePager:
         """Restore the counts of pages written before a restart."""
         self.messages = messages
         self.bytes = bytes
-        self.persistent_messages = messages
+        self.storage.paged = messages
         self.next = first
         self.finish_reported = True
         self.storage.vhost_usage.add(bytes, self.broker.now)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.journal.group import QueueStorage
 from penstock.core.queue.pager import QueuePager
+from penstock.core.queue.storage import QueueStorage
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:

@@ -40,11 +40,11 @@ from penstock.flow.work import AT_ONCE
 from penstock.setting_names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:
-    from penstock.core.journal.group import QueueStorage
     from penstock.core.queue.cursor import Cursor
     from penstock.core.queue.length_limit import Length
     from penstock.core.queue.losses import UnreportedLosses
     from penstock.core.queue.pager import QueuePager
+    from penstock.core.queue.storage import QueueStorage
     from penstock.flow.chores import Chore
 
 NO_FAST_PATH: Final = -1

@@ -19,9 +19,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.journal.group import GROUP_OPEN, QueueStorage
+from penstock.core.journal.group import GROUP_OPEN
 from penstock.core.message import Message, StoredMessage, TrackedMessage
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.storage import QueueStorage
 
 LOOKAHEAD_MAX: Final = 65_536
 """Largest distance of the mark ahead of the deliveries."""

@@ -6,9 +6,9 @@ bindings whose source and destination are both durable. The last is RabbitMQ's r
 
 from __future__ import annotations
 
-from penstock.core.journal.group import QueueStorage
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 
