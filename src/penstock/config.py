@@ -239,7 +239,7 @@ class _Source:
                 at = (*keys, name)
                 if isinstance(value, dict):
                     raise ConfigError(
-                        f"[{'.'.join(at)}] is a table inside of a table; a pattern with dots stands in quotes: "
+                        f"[{'.'.join(at)}] is a table inside a table; a pattern with dots needs quotes: "
                         f'[{scope}."{".".join(at[1:])}"]'
                     )
                 so_far[name] = value

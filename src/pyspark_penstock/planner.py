@@ -233,7 +233,7 @@ def refused(refusal: ControlError, options: SourceOptions, server: Address) -> C
         case "fenced":
             text = f"{cursor} was attached by another query, which reads on; this one ends"
         case "not-found":
-            text = f"{cursor} does not stand: a queue does not exist, or was deleted while the query ran"
+            text = f"{cursor} cannot go on: a queue does not exist, or was deleted while the query ran"
         case _:
             text = f"{cursor} was refused"
     return CursorError(f"{text}: {refusal.text}")

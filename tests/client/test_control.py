@@ -185,7 +185,7 @@ def test_reply_queue_that_is_gone_is_told_at_once() -> None:
         peer.say(spec.BASIC_CANCEL, consumer_tag="c")
 
     def use(control: ControlClient) -> None:
-        with pytest.raises(ChannelClosed, match="the reply queue replies is gone"):
+        with pytest.raises(ChannelClosed, match="the reply queue replies was deleted"):
             control.status()
 
     asking(script, use)

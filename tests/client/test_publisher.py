@@ -299,5 +299,5 @@ def test_broker_that_asks_for_silence_gets_it() -> None:
 
 
 def test_window_of_nothing_is_a_mistake(connection: Connection) -> None:
-    with pytest.raises(ValueError, match="window of 0"):
+    with pytest.raises(ValueError, match="the window must be at least 1 message, not 0"):
         Publisher(connection, window=0)

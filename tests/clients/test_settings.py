@@ -231,7 +231,7 @@ def test_show_tells_every_setting_of_a_scope_though_nobody_said_anything(tuned: 
 
 def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tuned: BrokerProcess) -> None:
     broker = shown(tuned, "broker")
-    assert broker["capacity-bytes"] == (DEFAULT_CAPACITY_BYTES, "default, of a queue that says none")
+    assert broker["capacity-bytes"] == (DEFAULT_CAPACITY_BYTES, "default of a queue without a setting")
     assert broker["stop-percent"] == (80, "default")
     assert broker["hold-deadline"] == (30, "default")
     assert broker["consumer-timeout"] == (1_800_000, "default")
@@ -268,11 +268,11 @@ def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProces
     [
         (
             ("set", "user", "alice", "rate-messages=0"),
-            "a rate of 0 would stop it for ever; use block, or unset the rate",
+            "would stop it for ever; use `penstock block`, or unset the rate",
         ),
         (("set", "user", "alice", "weight=-1"), "user 'alice': weight=-1 is negative; the least is 1"),
         (("set", "queue", "q", "capacity-byte=1"), "unknown setting capacity-byte for scope queue; did you mean"),
-        (("set", "queue", "q*", "capacity-bytes=1"), "* in 'q*' does not stand alone"),
+        (("set", "queue", "q*", "capacity-bytes=1"), "* in 'q*' must be a whole word"),
         (("set", "queue", "q", "capacity-bytes"), "'capacity-bytes' is not NAME=VALUE: give a setting such as"),
         (
             ("set", "queue", "q", "stop-messages=1", "stop-messages=2"),
@@ -361,10 +361,10 @@ def test_reload_is_in_effect_at_once_while_a_producer_is_blocked(
             "line 4: unknown setting stop-mesages for scope queue",
         ),
         ('[broker]\n[queue]\n[queue."q"]\nstop-messages = -4\n', "line 4: queue 'q': stop-messages=-4 is negative"),
-        ("[queue.a.b]\nstop-messages = 4\n", 'a pattern with dots stands in quotes: [queue."a.b"]'),
+        ("[queue.a.b]\nstop-messages = 4\n", 'a pattern with dots needs quotes: [queue."a.b"]'),
         ("[queue]\nstop-messages = 4\n", 'line 2: [queue] needs a pattern: [queue."..."] before stop-messages'),
-        ('[queue."a*"]\nstop-messages = 4\n', "line 1: queue pattern 'a*': * in 'a*' does not stand alone"),
-        ("[user.alice]\nrate-messages = 0\n", "line 2: user 'alice': rate-messages=0: a rate of 0 would stop it"),
+        ('[queue."a*"]\nstop-messages = 4\n', "line 1: queue pattern 'a*': * in 'a*' must be a whole word"),
+        ("[user.alice]\nrate-messages = 0\n", "line 2: user 'alice': rate-messages=0 would stop it"),
         ("[usr.alice]\nrate-messages = 1\n", "unknown table [usr]; known are [users], "),
         ('[queue."q"]\nstop-messages = 400\n', "stop-messages=400 (pattern 'q', set by file line 2) is above"),
         ("[broker]\nheartbeat-s = -1\n", "line 2: heartbeat-s must be a number from 0, not -1"),
@@ -395,7 +395,7 @@ def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
     assert control.why("q")["capacity"]["messages"] == 10
     assert control.set("queue", "q", {"capacity-messages": 11})["sentences"] == [
         "queue 'q' matches q",
-        "capacity-messages beats what the settings file says for queue 'q', until it is unset",
+        "capacity-messages takes precedence over the settings file for queue 'q', until it is unset",
     ]
     assert "is in effect again" in control.unset("queue", "q")["sentences"][1]
     assert control.why("q")["capacity"]["messages"] == 99
@@ -408,9 +408,9 @@ def test_what_only_counts_at_the_start_is_named_at_a_reload(tuned: BrokerProcess
         tuned,
         tmp_path / "penstock.toml",
         '[broker]\nheartbeat-s = 5\nhold-deadline-s = 3\n[users]\nada = "1815"\n',
-        "users only counts at the start",
+        "users takes effect only at the start",
     )
-    assert "heartbeat-s only counts at the start; restart the broker for it" in logged
+    assert "heartbeat-s takes effect only at the start; restart the broker" in logged
     assert "listen" not in logged
     assert tuned.alive()
 

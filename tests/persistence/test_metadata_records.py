@@ -153,7 +153,7 @@ def test_an_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
       "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
-    with pytest.raises(BrokerError, match="is not said for '/'"):
+    with pytest.raises(BrokerError, match="there is no such policy for '/'"):
         imported(driver, text)
     assert kinds(store) == []
 

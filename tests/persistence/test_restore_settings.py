@@ -45,7 +45,7 @@ def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_
     queue_of(driver.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
     (told,) = restore(again.broker, [thing for thing in kept(driver) if thing.kind == QUEUE])
-    assert "needs a dead-letter-exchange, and there is none" in told
+    assert "needs dead-letter-exchange, which is not set" in told
     assert told.endswith("queue 'q' came back with the broker's own values")
     assert of(again, "q").dead_letter_routing_key is None
     assert again.broker.vhosts["/"].queues["q"].arguments == {"dead-letter-routing-key": "k"}

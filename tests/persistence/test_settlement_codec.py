@@ -59,9 +59,9 @@ def test_settlement_that_is_cut_short_or_of_another_format_is_refused_by_its_num
     shelf, _ = settled(2)
     (data,) = shelf.notes.values()
     for end in range(5, len(data)):
-        with pytest.raises(StoreError, match="note 9 of the store cannot be read: it is cut short"):
+        with pytest.raises(StoreError, match="settlement record 9 of the store cannot be read: it is cut short"):
             decode_settlement(9, data[:end], {})
-    with pytest.raises(StoreError, match="note 9 of the store has format 77"):
+    with pytest.raises(StoreError, match="settlement record 9 of the store has format 77"):
         decode_settlement(9, b"\x4d" + data[1:], {})
 
 

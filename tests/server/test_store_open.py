@@ -113,8 +113,8 @@ def test_a_folder_of_another_program(tmp_path: Path) -> None:
 def test_a_folder_from_the_future(data: Path) -> None:
     octets = change(data, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
     said = refused(data)
-    assert said.startswith(f"the store '{data}/{FILE}' was last opened by Penstock 3.2.1 and has form 7; ")
-    assert said.endswith(": start that version, or a newer one")
+    assert said.startswith(f"the store '{data}/{FILE}' was last opened by Penstock 3.2.1 and has schema version 7; ")
+    assert said.endswith(": start Penstock 3.2.1 or a newer one")
     assert (data / FILE).read_bytes() == octets
 
 

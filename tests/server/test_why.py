@@ -136,13 +136,13 @@ def test_a_paused_connection_says_so(own_broker: BrokerProcess) -> None:
 
 def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: ControlClient) -> None:
     assert "no queue 'orders' in vhost '/'" in refused(own_broker, "orders")
-    assert "no connection '77'; of 2 there are con:1(guest@" in refused(own_broker, "--connection", "77")
+    assert "no connection '77'; the first of 2 are con:1(guest@" in refused(own_broker, "--connection", "77")
     assert "con:1(guest@" in refused(own_broker, "--channel", "con:1/ch:9")
     assert "has no channel 9" in refused(own_broker, "--channel", "1/9")
     assert "'nine' is not a channel; write CONNECTION/CHANNEL, such as 2/1" in refused(own_broker, "--channel", "nine")
     assert "user 'nobody' has no connection" in refused(own_broker, "--user", "nobody")
     with pytest.raises(
-        ControlError, match="why asks for one of queue, connection, channel, user; queue and user was given"
+        ControlError, match="name exactly one of queue, connection, channel, user; given are queue, user"
     ):
         control.request("why", {"queue": "a", "user": "b"})
     done = penstock_command("why", "orders", "--user", "guest", "--url", own_broker.url)

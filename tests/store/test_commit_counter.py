@@ -141,7 +141,7 @@ def test_file_that_was_removed_with_its_log_is_missed(killed: Killed) -> None:
     place = killed.left(None)
     (place / FILE).unlink()
     assert refusal(place) == (
-        f"the store '{place / FILE}' is gone, with the 12 transactions that it had: bring the file back, or remove "
+        f"the store '{place / FILE}' is missing, with the 12 transactions that it had: restore the file, or remove "
         f"'{place / COUNTER_FILE}' to begin with nothing"
     )
 

@@ -58,8 +58,8 @@ def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tm
     path = tmp_path / FILE
     change(path, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
     assert refusal(tmp_path) == (
-        f"the store '{path}' was last opened by Penstock 3.2.1 and has form 7; "
-        f"Penstock {__version__} reads up to form {len(schema.MIGRATIONS)}: start that version, or a newer one"
+        f"the store '{path}' was last opened by Penstock 3.2.1 and has schema version 7; "
+        f"Penstock {__version__} reads up to version {len(schema.MIGRATIONS)}: start Penstock 3.2.1 or a newer one"
     )
 
 
@@ -93,7 +93,7 @@ def test_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
 
 def test_log_without_its_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}-wal").write_bytes(b"what was confirmed")
-    assert "is gone, but its log is there" in refusal(tmp_path)
+    assert "is missing, but its log is there" in refusal(tmp_path)
     assert (tmp_path / f"{FILE}-wal").read_bytes() == b"what was confirmed"
 
 

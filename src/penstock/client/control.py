@@ -111,7 +111,7 @@ class ControlClient:
         answer = self._answers.pop(correlation_id, None)
         if answer is None:
             self._channel.check()
-            raise ChannelClosed(None, f"the reply queue {self._reply_to} is gone")
+            raise ChannelClosed(None, f"the reply queue {self._reply_to} was deleted")
         self._waiting.remove(correlation_id)
         return _understood(answer)
 

@@ -96,7 +96,9 @@ def _tune(connection: Connection, server_properties: dict[str, object], deadline
     frame_max = cast(int, args["frame_max"]) or DEFAULT_FRAME_MAX
     channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
     if frame_max < spec.FRAME_MIN_SIZE:
-        raise CodecError(f"the broker takes frames of {frame_max} octets, fewer than the {spec.FRAME_MIN_SIZE} it must")
+        raise CodecError(
+            f"the broker accepts frames of {frame_max} octets; AMQP 0-9-1 requires at least {spec.FRAME_MIN_SIZE}"
+        )
     connection.send(
         method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=channel_max, frame_max=frame_max, heartbeat=0),
         _left(deadline),

@@ -66,7 +66,7 @@ class Publisher:
         report_every: float = SLICE,
     ) -> None:
         if window < 1:
-            raise ValueError(f"a window of {window} messages lets nothing pass")
+            raise ValueError(f"the window must be at least 1 message, not {window}")
         self._connection = connection
         self._channel: Channel = connection.channel()
         self._confirms = self._channel.confirm_select()

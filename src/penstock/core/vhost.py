@@ -307,7 +307,7 @@ class VirtualHost(Topology):
         """Return an exchange that may be the source of bindings. Raises NotFound (404), AccessRefused (403)."""
         self.check_not_default(name)
         if name == CONTROL_EXCHANGE:
-            raise AccessRefused(f"nothing binds to exchange '{name}': it leads to the broker itself")
+            raise AccessRefused(f"exchange '{name}' cannot be a destination: it leads to the broker itself")
         return self.exchange(name)
 
     def bind(

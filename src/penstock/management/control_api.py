@@ -320,7 +320,9 @@ class ControlApi:
 
     def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
         if request.text("name") == request.vhost.name:
-            raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
+            raise ResourceLocked(
+                f"vhost '{request.vhost.name}' cannot be deleted from inside; connect to another vhost"
+            )
         yield from vhost_admin.delete_vhost_steps(self.node, request.text("name"))
         return {}
 

@@ -71,7 +71,7 @@ class ControlRequest:
         if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
             raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {value!r}")
         if len(set(value)) != len(value):
-            raise PreconditionFailed(f"'{name}' names something twice: {value!r}")
+            raise PreconditionFailed(f"'{name}' contains a name twice: {value!r}")
         return value
 
     def offsets(self, name: str) -> dict[str, int]:

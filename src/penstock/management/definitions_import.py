@@ -67,7 +67,7 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Shape]:
     if not isinstance(text, str):
         raise PreconditionFailed("'definitions' must be a string: the text of a file")
     if reader.has_halves:
-        raise PreconditionFailed(f"a string has half a character (a lone surrogate){NOTHING_IMPORTED}")
+        raise PreconditionFailed(f"a string contains a lone surrogate (half a character){NOTHING_IMPORTED}")
     vhost = None if reader.found.get("everywhere") is True else request.vhost.name
     return (yield from import_steps(node, text.encode(), vhost))
 
@@ -215,14 +215,14 @@ class Import:
         for entry, vhosts in by_pattern.values():
             if len(vhosts) < len(self.node.broker.vhosts):
                 lacking = sorted(set(self.node.broker.vhosts) - vhosts)
-                reason = f"a pattern counts in all virtual hosts, and this one is not said for '{lacking[0]}'"
+                reason = f"a pattern applies to all virtual hosts, but there is no such policy for '{lacking[0]}'"
                 raise self._error(entry, "vhost", reason)
         return [entry for entry, _ in by_pattern.values()]
 
     def _policy(self, entry: Entry) -> Steps[None]:
         """Apply the settings of a policy's pattern."""
         if entry.text("apply-to", "queues") not in FOR_QUEUES:
-            raise self._error(entry, "apply-to", "settings by pattern are for queues here")
+            raise self._error(entry, "apply-to", "only queues can have policies")
         definition = {name: value for name, value in entry.table("definition").items() if name not in NO_MATTER}
         try:
             pattern = pattern_of(entry.text("name"), entry.text("pattern"))

@@ -182,13 +182,13 @@ class ParsedDefinitions:
         if not self._parsed:
             return
         if reader.has_halves:
-            raise PreconditionFailed(f"a string has half a character (a lone surrogate){NOTHING_IMPORTED}")
+            raise PreconditionFailed(f"a string contains a lone surrogate (half a character){NOTHING_IMPORTED}")
         count = 0
         for section, entries in reader.found.items():
             count += self._section(section, entries)
         if count > ENTRIES_MOST:
             raise PreconditionFailed(
-                f"the file defines {count:,} things; at once {ENTRIES_MOST:,} are imported{NOTHING_IMPORTED}"
+                f"the file defines {count:,} objects; the most in one import is {ENTRIES_MOST:,}{NOTHING_IMPORTED}"
             )
 
     def _section(self, section: str, entries: object) -> int:

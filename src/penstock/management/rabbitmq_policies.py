@@ -55,7 +55,7 @@ def pattern_of(name: str, regex: str) -> str:
         body = ""
     if not regex.startswith("^") or not _LITERAL.fullmatch(body):
         raise PreconditionFailed(
-            f"the pattern '{regex}' cannot be said with words, * and #; what can is "
+            f"the pattern '{regex}' has no equivalent in words, * and #; supported are "
             ".*, ^name$, ^word\\. and ^word\\.[^.]+$"
         )
     return re.sub(r"\\(.)", r"\1", body) + rest

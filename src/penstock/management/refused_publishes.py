@@ -117,5 +117,5 @@ def reason_of(effect: PublishRefused) -> str:
     if effect.cause == DELETED:
         return f"queue '{effect.gate.name}' was deleted"
     if effect.cause == HOLD_BOUND:
-        return f"as much is held of its connection as may be; {effect.gate.describe_refusal()}"
+        return f"its connection has reached its hold budget; {effect.gate.describe_refusal()}"
     return effect.gate.describe_overflow() or effect.gate.describe_refusal()

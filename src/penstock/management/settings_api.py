@@ -43,7 +43,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     for name in node.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             sentences.append(
-                f"{name} beats what the settings file says for {_subject(scope, pattern)}, until it is unset"
+                f"{name} takes precedence over the settings file for {_subject(scope, pattern)}, until it is unset"
             )
     node.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
     return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}

@@ -51,7 +51,7 @@ def settings_in_effect(broker: Broker, scope: str, name: str) -> list[dict[str, 
 
 def _of_broker(broker: Broker, setting: str, limits: Limits) -> _Default:
     if setting == "capacity-bytes":
-        return _Default(broker.defaults.capacity_bytes, "default, of a queue that says none")
+        return _Default(broker.defaults.capacity_bytes, "default of a queue without a setting")
     if setting.startswith("memory-"):
         return _memory(broker, setting, limits)
     if setting == "min-disk-free":
@@ -91,7 +91,7 @@ def _common(broker: Broker, setting: str, inherited: bool) -> _Default:
 def _memory(broker: Broker, setting: str, limits: Limits) -> _Default:
     pool = broker.gates.memory
     if pool is None:
-        return _Default(None, "no limit: this machine does not say how much memory it has")
+        return _Default(None, "no limit: the memory of this machine is unknown")
     if setting != "memory-capacity":
         level = pool.thresholds.stop if setting == "memory-stop" else pool.thresholds.resume
         return _Default(_number(int(level.bytes)), FOLLOWS)

@@ -52,9 +52,7 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     """
     asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
     if len(asked) != 1:
-        raise PreconditionFailed(
-            f"why asks for one of {', '.join(SUBJECTS)}; {' and '.join(asked) or 'none'} was given"
-        )
+        raise PreconditionFailed(f"name exactly one of {', '.join(SUBJECTS)}; given are {', '.join(asked) or 'none'}")
     subject = asked[0]
     name = request.text(subject)
     if subject == "queue":
@@ -67,7 +65,7 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     connections = [each for each in node.connections.values() if each.user == name and each is not asker]
     if not connections:
         own = asker is not None and asker.user == name
-        raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if own else ""))
+        raise NotFound(f"user '{name}' has no connection" + (" besides the one that asks" if own else ""))
     return of_user(name, connections, node)
 
 
@@ -84,7 +82,7 @@ def _connection(node: Node, name: str) -> Connection:
         if name in names or name == address.rpartition(":")[2]:
             return connection
     known = ", ".join(connection.name() for connection in list(node.connections.values())[:SAID_MOST])
-    raise NotFound(f"no connection '{name}'; of {len(node.connections):,} there are {known}")
+    raise NotFound(f"no connection '{name}'; the first of {len(node.connections):,} are {known}")
 
 
 def _channel(node: Node, name: str) -> Session:

@@ -34,7 +34,7 @@ class Fields:
         """Return a string."""
         value = self._fields.get(name)
         if not isinstance(value, str):
-            raise StoreError(f"field '{name}' is not a text")
+            raise StoreError(f"field '{name}' is not text")
         return value
 
     def number(self, name: str) -> int:
@@ -66,11 +66,11 @@ class Fields:
         """Return queue names, each with four numbers."""
         value = self._fields.get(name)
         if not isinstance(value, list):
-            raise StoreError(f"its '{name}' are no list")
+            raise StoreError(f"its '{name}' is not a list")
         found: list[tuple[str, list[int]]] = []
         for each in value:
             if not isinstance(each, list) or len(each) != 5 or not isinstance(each[0], str):
-                raise StoreError(f"its '{name}' are no names with four numbers each")
+                raise StoreError(f"its '{name}' is not a list of names with four numbers each")
             found.append((each[0], [_number(name, number) for number in each[1:]]))
         return found
 

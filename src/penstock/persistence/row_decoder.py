@@ -98,7 +98,9 @@ class RowDecoder:
         data = self.data
         n: i64 = len(data)
         if data[0] != FORMAT:
-            raise StoreError(f"row {self.group.number} of the store has format {data[0]}; this version reads {FORMAT}")
+            raise StoreError(
+                f"row {self.group.number} of the store has format {data[0]}, but this version reads {FORMAT}"
+            )
         pos: i64 = 1
         while pos < n:
             kind: i64 = data[pos]

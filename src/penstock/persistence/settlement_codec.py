@@ -112,12 +112,14 @@ def decode_settlement(number: int, data: bytes, fates: dict[int, RowSettlements]
     try:
         _decode(Reference(number), data, fates)
     except (IndexError, ValueError):
-        raise StoreError(f"note {number} of the store cannot be read: it is cut short") from None
+        raise StoreError(f"settlement record {number} of the store cannot be read: it is cut short") from None
 
 
 def _decode(reference: Reference, data: bytes, fates: dict[int, RowSettlements]) -> None:
     if data[0] != FORMAT:
-        raise StoreError(f"note {reference.number} of the store has format {data[0]}; this version reads {FORMAT}")
+        raise StoreError(
+            f"settlement record {reference.number} of the store has format {data[0]}, but this version reads {FORMAT}"
+        )
     rows: i64 = i64(read_i32_be(data, 1))
     pos: i64 = 5
     while rows > 0:

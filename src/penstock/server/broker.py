@@ -186,7 +186,7 @@ class Broker:
             try:
                 settings = await asyncio.to_thread(load, file)
             except ConfigError as error:
-                log.error("reload: the old settings stay, for %s", error)
+                log.error("reload: the old settings stay: %s", error)
                 continue
             event_loop = self._event_loop
             assert event_loop is not None
@@ -209,9 +209,9 @@ class Broker:
                     "`penstock settings` lists them"
                 )
             for name in changed_at_start(self.settings, settings):
-                log.warning("reload: %s only counts at the start; restart the broker for it", name)
+                log.warning("reload: %s takes effect only at the start; restart the broker", name)
         except BrokerError as error:
-            log.error("reload: the old settings stay, for '%s': %s", file, error)
+            log.error("reload: the old settings stay; '%s': %s", file, error)
         if not done.done():
             done.set_result(None)
 

@@ -31,8 +31,8 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
         return None if directory is None else SqliteStore(directory.path, directory)
     if not url.startswith(SCHEMES):
         raise ConfigError(
-            f"a store is a database of PostgreSQL, as postgresql://HOST/DATABASE, not {_scheme(url)}; "
-            "a folder is named with --data"
+            f"--store needs the URL of a PostgreSQL database, postgresql://HOST/DATABASE, not {_scheme(url)}; "
+            "for a folder use --data"
         )
     return postgres_store(url)
 

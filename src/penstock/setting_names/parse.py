@@ -82,18 +82,20 @@ def read_pattern(scope: str, pattern: str) -> str:
     check_scope(scope)
     if scope == "broker":
         if pattern:
-            raise PreconditionFailed(f"scope broker has no pattern, for there is one broker; '{shown(pattern)}' is one")
+            raise PreconditionFailed(
+                f"there is one broker, so scope broker takes no pattern; leave out '{shown(pattern)}'"
+            )
         return ""
     if not pattern:
-        raise PreconditionFailed(f"scope {scope} needs the pattern of names that are meant; # means all")
+        raise PreconditionFailed(f"scope {scope} needs a pattern of names; # matches all")
     if len(pattern.encode(errors="replace")) > PATTERN_MAX:
         raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
     for word in pattern.split("."):
         for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
             if wildcard in word and word != wildcard:
                 raise PreconditionFailed(
-                    f"{scope} pattern '{pattern}': {wildcard} in '{word}' does not stand alone; "
-                    f"it stands for {meaning} between dots"
+                    f"{scope} pattern '{pattern}': {wildcard} in '{word}' must be a whole word; "
+                    f"it matches {meaning} between dots"
                 )
     return pattern
 
@@ -122,7 +124,7 @@ def setting_named(scope: str, name: str) -> str:
         return ours
     elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
     if elsewhere:
-        raise PreconditionFailed(f"{name} is no setting of scope {scope}; it is one of {', '.join(elsewhere)}")
+        raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
     names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
@@ -131,7 +133,7 @@ def setting_named(scope: str, name: str) -> str:
 
 def _check_number(subject: str, name: str, value: object) -> None:
     if name in RABBITMQS_NUMBERS and isinstance(value, str):
-        raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number but text")
+        raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
     if name in RABBITMQS_TIMES and isinstance(value, int) and value > MILLISECONDS_MAX:
         raise PreconditionFailed(f"{subject}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
 

@@ -130,14 +130,14 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
         raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a whole number{units}")
     least = 1 if kind in (setting_names.BURST, setting_names.WEIGHT) else 0
     if kind == setting_names.QUOTA and number == 0:
-        raise PreconditionFailed(f"{subject}: {name}=0 would stop everything for ever; none is no quota")
+        raise PreconditionFailed(f"{subject}: {name}=0 would stop everything for ever; use none for no quota")
     _check_range(subject, name, number, least)
     if kind == setting_names.WEIGHT and number > 100:
         raise PreconditionFailed(f"{subject}: {name}={number} is too large; a weight is between 1 and 100")
     if name.removeprefix("x-") == "expires" and number == 0:
         raise PreconditionFailed(f"{subject}: {name}=0 would delete the queue at once; the least is 1 (ms)")
     if name.removeprefix("x-") == "consumer-timeout" and number == 0:
-        raise PreconditionFailed(f"{subject}: {name}=0 leaves no time to acknowledge; none is for ever")
+        raise PreconditionFailed(f"{subject}: {name}=0 leaves no time to acknowledge; use none for no timeout")
     if name.startswith("qpid.flow_resume"):
         number -= 1
     return SettingValue(name, value, number=number, real=float(number))
@@ -172,11 +172,9 @@ def _read_real(subject: str, name: str, kind: str, value: object) -> SettingValu
     if kind == setting_names.PERCENT and real > 100:
         raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not a percentage between 0 and 100")
     if kind == setting_names.RATE and real == 0:
-        raise PreconditionFailed(
-            f"{subject}: {name}=0: a rate of 0 would stop it for ever; use block, or unset the rate"
-        )
+        raise PreconditionFailed(f"{subject}: {name}=0 would stop it for ever; use `penstock block`, or unset the rate")
     if kind == setting_names.PERIOD and real == 0:
-        raise PreconditionFailed(f"{subject}: {name}=0 is no period; it must be more than 0 seconds")
+        raise PreconditionFailed(f"{subject}: {name}=0 must be more than 0 seconds")
     _check_range(subject, name, real, 0)
     return SettingValue(name, value, number=int(real), real=real)
 
@@ -206,7 +204,7 @@ def _policy(subject: str, name: str, value: object) -> SettingValue:
 
 def _name(subject: str, name: str, value: object) -> SettingValue:
     if not isinstance(value, str):
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a text")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not text")
     if len(value.encode(errors="replace")) > NAME_MAX:
         raise PreconditionFailed(f"{subject}: {name}={shown(value)} is longer than {NAME_MAX} octets")
     return SettingValue(name, value, text=value)

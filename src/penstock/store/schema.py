@@ -125,7 +125,7 @@ def recognise(path: Path) -> bool:
     except FileNotFoundError:
         if path.with_name(path.name + "-wal").exists():
             raise StoreError(
-                f"the store '{path}' is gone, but its log is there: bring the file back, or remove '{path}-wal'"
+                f"the store '{path}' is missing, but its log is there: restore the file, or remove '{path}-wal'"
             ) from None
         _refuse_if_counted(path)
         return False
@@ -150,8 +150,8 @@ def _refuse_if_counted(path: Path) -> None:
     count = counter.read()
     if count is not None and count.transactions:
         raise StoreError(
-            f"the store '{path}' is gone, with the {count.transactions:,} transactions that it had: bring the file "
-            f"back, or remove '{counter.path}' to begin with nothing"
+            f"the store '{path}' is missing, with the {count.transactions:,} transactions that it had: restore the "
+            f"file, or remove '{counter.path}' to begin with nothing"
         )
 
 
@@ -188,9 +188,10 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
         if version < 0:
             raise StoreError(f"cannot open the store '{path}': {DAMAGED}")
         if version > newest:
+            newer = _opened_by(connection)
             raise StoreError(
-                f"the store '{path}' was last opened by Penstock {_opened_by(connection)} and has form {version}; "
-                f"Penstock {VERSION} reads up to form {newest}: start that version, or a newer one"
+                f"the store '{path}' was last opened by Penstock {newer} and has schema version {version}; "
+                f"Penstock {VERSION} reads up to version {newest}: start Penstock {newer} or a newer one"
             )
         for migrate in migrations[version:]:
             migrate(connection)

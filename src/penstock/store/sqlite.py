@@ -117,7 +117,7 @@ class SqliteStore(Store):
         if mode != b"wal":
             connection.close()
             raise StoreError(
-                f"cannot open the store '{self.path}': its file system lets programs share no memory, which SQLite's "
+                f"cannot open the store '{self.path}': its file system does not support shared memory, which SQLite's "
                 "log needs; name a folder on a local disk with --data"
             )
         self.damaged = []

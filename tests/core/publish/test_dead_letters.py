@@ -297,7 +297,7 @@ def test_an_exchange_that_comes_later_is_found() -> None:
 
 def test_a_routing_key_without_an_exchange_is_refused() -> None:
     house = House()
-    with pytest.raises(PreconditionFailed, match="needs a dead-letter-exchange, and there is none"):
+    with pytest.raises(PreconditionFailed, match="needs dead-letter-exchange, which is not set"):
         house.queue("work", dead_letter_routing_key="dead")
 
 

@@ -64,10 +64,10 @@ def test_room(settings: dict[str, object], free_bytes: int, percent: float) -> N
         ),
         (
             {"disk-underfull": 5},
-            "broker: disk-underfull=5 (broker, set by command) needs a disk-overfull, and there is none",
+            "broker: disk-underfull=5 (broker, set by command) needs disk-overfull, which is not set",
         ),
-        ({"disk-overfull": 0}, "broker: disk-overfull=0 would stop everything for ever; none is no quota"),
-        ({"disk-underfull": 0}, "broker: disk-underfull=0 would stop everything for ever; none is no quota"),
+        ({"disk-overfull": 0}, "broker: disk-overfull=0 would stop everything for ever; use none for no quota"),
+        ({"disk-underfull": 0}, "broker: disk-underfull=0 would stop everything for ever; use none for no quota"),
         ({"min-disk-free": "120%"}, "broker: min-disk-free=120% is not a share of the file system, 1% to 100%"),
         ({"min-disk-free": "much"}, "broker: min-disk-free='much' is not a whole number, or one with KiB, MiB or GiB"),
         ({"disk-overful": 5}, "unknown setting disk-overful for scope broker; did you mean disk-overfull?"),

@@ -94,7 +94,7 @@ def test_the_bound_of_a_connection_closes_the_channel_that_passes_it_and_no_othe
         closed += go_on(dialogue, channel, 100 * KIB)
     ((channel, reason),) = closed
     assert channel == 3
-    assert reason.startswith("506 RESOURCE_ERROR - messages that arrive in pieces hold")
+    assert reason.startswith("506 RESOURCE_ERROR - messages of this connection that have arrived in part hold")
     assert "of at most 307,200 (arriving-bytes-max)" in reason
     for channel in (1, 2):
         assert go_on(dialogue, channel, 28 * KIB) == []

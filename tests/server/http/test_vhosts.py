@@ -125,7 +125,7 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(exchanges=[{"vhost": "/", "name": "e", "type": "odd"}]), "unknown exchange type 'odd'"),
         (changed(bindings=[{**TOPOLOGY["bindings"][1], "destination": "none"}]), "bindings[0]: no queue 'none'"),
         (changed(bindings=[{**TOPOLOGY["bindings"][0], "destination_type": "q"}]), "must be queue or exchange"),
-        (changed(policies=[POLICY]), "policies[0].vhost: a pattern counts in all virtual hosts"),
+        (changed(policies=[POLICY]), "policies[0].vhost: a pattern applies to all virtual hosts"),
         (changed(policies=[{**POLICY, "vhost": v, "pattern": "[ab]"} for v in ("/", "eu")]), "policies[0].pattern"),
         (changed(policies=[{**POLICY, "vhost": v, "definition": {"max-lenght": 5}} for v in ("/", "eu")]),
          "policies[0].definition: "),

@@ -61,8 +61,8 @@ def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
     for name, value in (("form", "7"), ("penstock", "3.2.1")):
         cluster.ask(f'UPDATE "{address.schema}".about SET value = %s WHERE name = %s', value, name)
     assert refusal(engine.url) == (
-        f"the store in {address} was last opened by Penstock 3.2.1 and has form 7; "
-        f"Penstock {__version__} reads up to form {len(schema.MIGRATIONS)}: start that version, or a newer one"
+        f"the store in {address} was last opened by Penstock 3.2.1 and has schema version 7; "
+        f"Penstock {__version__} reads up to version {len(schema.MIGRATIONS)}: start Penstock 3.2.1 or a newer one"
     )
     set_form(cluster, address.schema, len(schema.MIGRATIONS))
     assert engine.contents().rows == [some_row(1)]

@@ -141,7 +141,7 @@ def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
         for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
             if limit in words and words[limit].rank == 0:
                 raise PreconditionFailed(
-                    f"queue '{queue}': {words[limit].describe()} needs the overflow policy page, and it is {name}"
+                    f"queue '{queue}': {words[limit].describe()} needs the overflow policy page, not {name}"
                 )
         return POLICIES[name]
     for mark, word in words.items():
@@ -216,9 +216,7 @@ def _dead_letters(queue: str, settings: Settings, words: dict[str, SettingValue]
         settings.dead_letter_exchange = exchange.text
     if key is not None:
         if exchange is None:
-            raise PreconditionFailed(
-                f"queue '{queue}': {key.describe()} needs a dead-letter-exchange, and there is none"
-            )
+            raise PreconditionFailed(f"queue '{queue}': {key.describe()} needs dead-letter-exchange, which is not set")
         settings.dead_letter_routing_key = key.text
 
 

@@ -41,7 +41,7 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
     count = len(copies) + len(blind)
     if count > COPIES_MAX:
         raise PreconditionFailed(
-            f"invalid message: its headers CC and BCC hold {count} routing keys; {COPIES_MAX} is the most"
+            f"invalid message: its headers CC and BCC hold {count} routing keys; the most is {COPIES_MAX}"
         )
     for key in copies + blind:
         check_name("routing key", key)

@@ -124,7 +124,7 @@ def _disk(subject: str, words: dict[str, SettingValue]) -> DiskLimits:
                 )
             found.underfull = underfull.number
     elif underfull is not None and not underfull.none:
-        raise PreconditionFailed(f"{subject}: {underfull.describe()} needs a disk-overfull, and there is none")
+        raise PreconditionFailed(f"{subject}: {underfull.describe()} needs disk-overfull, which is not set")
     free = words.get("min-disk-free")
     if free is None:
         found.free_bytes = DISK_FREE_BYTES
@@ -139,9 +139,7 @@ def _in_bytes(subject: str, word: SettingValue, machine_bytes: int) -> SettingVa
     if word.text != "%":
         return word
     if machine_bytes <= 0:
-        raise PreconditionFailed(
-            f"{subject}: {word.describe()}: this machine does not say how much memory it has; use bytes"
-        )
+        raise PreconditionFailed(f"{subject}: {word.describe()}: the memory of this machine is unknown; give bytes")
     return word.with_number(machine_bytes * round(word.real * 100) // 10_000)
 
 

@@ -38,7 +38,8 @@ def get(channel: Channel, args: dict[str, object]) -> None:
     pages = queue.pager
     if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
         raise ResourceError(
-            f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk"
+            f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk; "
+            "try again later"
         )
     if expire_slice(channel.broker, queue):
         _get(channel, queue, no_ack)

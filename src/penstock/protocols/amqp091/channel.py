@@ -197,7 +197,7 @@ class Channel(Session):
         octets = header_end(content)
         if octets > HEADERS_MAX:
             raise PreconditionFailed(
-                f"content header of {octets} octets refused: {HEADERS_MAX} is the most for a message that is routed by "
+                f"content header of {octets} octets refused: the most is {HEADERS_MAX} for a message that is routed by "
                 "its headers, or has CC or BCC"
             )
         self.broker.work.done += octets // HEADER_OCTETS_A_UNIT

@@ -70,7 +70,7 @@ class Amqp091Format(MessageFormat):
         octets = content_frames.header_end(content) - FRAME_OVERHEAD
         if octets > content_frames.FRAME_PAYLOAD_MAX:
             raise PreconditionFailed(
-                f"the properties cannot be sent: they have {octets:,} octets, and a frame "
+                f"the properties cannot be sent: they have {octets:,} octets, but a frame holds "
                 f"{content_frames.FRAME_PAYLOAD_MAX:,}"
             )
         return content

@@ -45,8 +45,8 @@ class PartialMessages:
         most = self.connection_most()
         if connection.arriving + size > most:
             raise ResourceError(
-                f"messages that arrive in pieces hold {int(connection.arriving):,} bytes of this connection, "
-                f"of at most {most:,} (arriving-bytes-max); let one end before the next begins"
+                f"messages of this connection that have arrived in part hold {int(connection.arriving):,} bytes "
+                f"of at most {most:,} (arriving-bytes-max); complete one before the next begins"
             )
         if self.bytes + size > self.node_most():
             self._make_room(connection, size)

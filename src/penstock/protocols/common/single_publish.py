@@ -93,7 +93,7 @@ class SinglePublish(ProducerListener):
         """
         most = self._publishes.limits.message_bytes_max
         if len(body) > most:
-            raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the {most} bytes that one may have")
+            raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the limit of {most} bytes")
         if properties.user_id is not None and properties.user_id != self.user:
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was '{self.user}'"
@@ -111,7 +111,7 @@ class SinglePublish(ProducerListener):
             route = copied
             vhost.resolve(route, headers)
         if route.control:
-            raise AccessRefused("operations of the broker are asked for by AMQP, with somewhere to reply to")
+            raise AccessRefused("control operations cannot be published over HTTP: they need AMQP, with a reply_to")
         charge = message_format.charge(content) + OVERHEAD + route.envelope.charge()
         if BCC in headers:
             properties.headers = {name: value for name, value in headers.items() if name != BCC}

@@ -87,7 +87,7 @@ class Taking:
             if self._size + len(shown) > BYTES_MOST:
                 if not self._taken:
                     raise bad_request(
-                        f"the message has {len(body):,} bytes; an answer has {BYTES_MOST:,}: say truncate"
+                        f"the message has {len(body):,} bytes; an answer has at most {BYTES_MOST:,}; set truncate"
                     )
                 return
             self._size += len(shown)

@@ -59,7 +59,8 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
     if request.query.get("name") and page:
         if request.flag("use_regex"):
             raise bad_request(
-                "use_regex is not supported: an expression may take for ever; `name` finds a part of the name"
+                "use_regex is not supported, because an expression may take unbounded time; "
+                "`name` finds a part of the name"
             )
         wanted = request.query["name"].lower()
         found: list[Item] = []

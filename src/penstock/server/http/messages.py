@@ -62,7 +62,9 @@ async def publish(request: ApiRequest) -> Response:
         request.begin()
         publication.give_up()
     if not known:
-        raise HttpError(503, "not_on_disk", "the message is in its queue and not on the disk, and may or may not last")
+        raise HttpError(
+            503, "not_on_disk", "the message is in its queue but not on the disk; it may be lost if the broker stops"
+        )
     if publication.refusal and publication.retriable:
         raise HttpError(503, "held_too_long", publication.refusal, {"Retry-After": "1"})
     if publication.refusal:

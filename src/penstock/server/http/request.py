@@ -217,7 +217,7 @@ class ApiRequest:
                     self._take(len(part))
                     parts.append(part)
         except TimeoutError:
-            raise HttpError(408, "timeout", f"the body has not come within {BODY_S:g} s") from None
+            raise HttpError(408, "timeout", f"the body did not arrive within {BODY_S:g} s") from None
         except ClientDisconnect:
             raise HttpError(400, "bad_request", "the client went away") from None
         self.begin()
@@ -241,7 +241,7 @@ class ApiRequest:
             raise bad_request("not_json" if error.syntax else str(error)) from None
         fields = reader.found
         if reader.has_halves:
-            raise bad_request("a string has half a character (a lone surrogate)")
+            raise bad_request("a string contains a lone surrogate (half a character)")
         self.begin()
         for name in needed:
             if name not in fields:

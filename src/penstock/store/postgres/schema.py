@@ -74,12 +74,12 @@ def migrate(
     with session.connection.transaction():
         version = _version(session, address)
         if version == 0 and not makes:
-            raise StoreError(f"there is not a store of Penstock in {address}")  # Roll back what was created.
+            raise StoreError(f"there is no store of Penstock in {address}")  # Roll back what was created.
         if version > newest:
             ((opened_by,),) = session.ask("SELECT value FROM about WHERE name = 'penstock'")
             raise StoreError(
-                f"the store in {address} was last opened by Penstock {opened_by} and has form {version}; "
-                f"Penstock {VERSION} reads up to form {newest}: start that version, or a newer one"
+                f"the store in {address} was last opened by Penstock {opened_by} and has schema version {version}; "
+                f"Penstock {VERSION} reads up to version {newest}: start Penstock {opened_by} or a newer one"
             )
         for migrate in migrations[version:]:
             migrate(session.connection)
