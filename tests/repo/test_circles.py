@@ -15,8 +15,6 @@ ACCEPTED = {
     "penstock.core.queue": "a queue and its parts",
     "penstock.core.consume": "a consumer, its session and the lists in which it waits",
     "penstock.core.publish": "a producer, what it holds, and the units of work that it takes part in",
-    "penstock.core.gates": "the disk and the gates before it",
-    "penstock.core.journal": "the journal and its unfinished removals",
     "penstock.core.routing": "an exchange and its bindings",
     "penstock.client": "a connection and its channels",
     "penstock.driver": "the driver and the services that it provides",

@@ -42,7 +42,7 @@ def test_a_reply_waits_for_the_removal_of_its_own_change() -> None:
     assert kept.journal.removals.is_awaited_by(reply.listener)
     kept.write()
     assert not reply.durable
-    removal.finish()
+    kept.journal.finish_removal(removal)
     assert not reply.durable, "its end must be written first"
     kept.write()
     assert reply.durable
@@ -57,7 +57,7 @@ def test_a_reply_does_not_wait_for_the_removal_of_an_earlier_change() -> None:
     kept.write()
     assert reply.durable
     assert kept.journal.removals.pending()
-    removal.finish()
+    kept.journal.finish_removal(removal)
 
 
 def test_two_replies_to_one_change_wait_for_the_same_removal() -> None:

@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
-from penstock.core.gates.disk_gate import DiskGate
+from penstock.core.gates.disk_gate import DiskGate, DiskState
 from penstock.core.gates.free_space_gate import FreeSpaceGate
 from penstock.core.gates.quota_gate import QuotaGate
 from penstock.core.gates.store_failure_gate import StoreFailureGate
@@ -76,7 +77,7 @@ class VhostDiskUsage:
             self.disk.judge(now)
 
 
-class Disk:
+class Disk(DiskState):
     """The disk gates of one broker. Amounts are in bytes."""
 
     def __init__(self, turns: Turns) -> None:
@@ -89,8 +90,7 @@ class Disk:
         """Disk use of the store at the last measurement."""
         self.free: i64 = UNLIMITED
         """Free space of its file system; UNLIMITED if unknown."""
-        self.needed: i64 = 0
-        """Free space that the store itself will need."""
+        self.needed = 0
         self.fault = StoreFailureGate(self)
         self.quota: QuotaGate | None = None
         self.room: FreeSpaceGate | None = None
@@ -250,8 +250,8 @@ class Disk:
             usage.recheck_at = UNLIMITED if share == UNLIMITED else usage.bytes_in + share
         self.find_easy()
 
+    @override
     def find_easy(self) -> None:
-        """Update for each virtual host whether all its gates are open."""
         for usage in self.vhosts.values():
             usage.all_open = _are_easy(usage.gates)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.flow.gate import Gate, GateOwner
-
-if TYPE_CHECKING:
-    from penstock.core.gates.disk import Disk
+from penstock.flow.turns import Turns
 
 QUOTA: Final = "quota"
 FREE_SPACE: Final = "room"
@@ -18,10 +16,22 @@ STORE_FAILURE: Final = "store"
 """First words of the gates' names, one for each kind."""
 
 
+class DiskState:
+    """The disk, as its gates see it; `Disk` implements it."""
+
+    turns: Turns
+    needed: i64
+    """Free space that the store itself will need."""
+
+    def find_easy(self) -> None:
+        """Update for each virtual host whether all its gates are open."""
+        raise NotImplementedError
+
+
 class DiskGate(GateOwner):
     """Base of the disk gates."""
 
-    def __init__(self, disk: Disk, name: str) -> None:
+    def __init__(self, disk: DiskState, name: str) -> None:
         self.disk = disk
         self.gate = Gate("disk", name, disk.turns.transitions)
         self.gate.owner = self

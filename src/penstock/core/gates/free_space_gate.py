@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.disk_gate import FREE_SPACE, DiskGate
+from penstock.core.gates.disk_gate import FREE_SPACE, DiskGate, DiskState
 from penstock.flow.level import UNLIMITED
-
-if TYPE_CHECKING:
-    from penstock.core.gates.disk import Disk
 
 RESUME_PERCENT: Final = 110
 """Percent of the limit of free space at which its gate opens again; symmetric to 90 % of a quota."""
@@ -20,7 +17,7 @@ RESUME_PERCENT: Final = 110
 class FreeSpaceGate(DiskGate):
     """Minimum of free space on the file system, besides the store's own needs."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: DiskState) -> None:
         super().__init__(disk, FREE_SPACE)
         self.bytes: i64 = 0
         self.percent: float = 0.0

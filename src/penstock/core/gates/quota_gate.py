@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.gates.disk_gate import QUOTA, DiskGate
+from penstock.core.gates.disk_gate import QUOTA, DiskGate, DiskState
 from penstock.flow.level import UNLIMITED
-
-if TYPE_CHECKING:
-    from penstock.core.gates.disk import Disk
 
 
 class QuotaGate(DiskGate):
     """Limit of stored bytes: the store's disk use for the broker, charges for a virtual host."""
 
-    def __init__(self, disk: Disk, vhost: str) -> None:
+    def __init__(self, disk: DiskState, vhost: str) -> None:
         super().__init__(disk, f"{QUOTA} of vhost {vhost}" if vhost else QUOTA)
         self.vhost = vhost
         """Empty for the broker's quota."""

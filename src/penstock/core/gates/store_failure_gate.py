@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from typing_extensions import override
 
-from penstock.core.gates.disk_gate import STORE_FAILURE, DiskGate
-
-if TYPE_CHECKING:
-    from penstock.core.gates.disk import Disk
+from penstock.core.gates.disk_gate import STORE_FAILURE, DiskGate, DiskState
 
 
 class StoreFailureGate(DiskGate):
     """Closed while the store cannot be written."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: DiskState) -> None:
         super().__init__(disk, STORE_FAILURE)
         self.reason: str = ""
 

@@ -34,7 +34,7 @@ from penstock.core.journal.group import (
     QueueProgress,
     SettlementRecord,
 )
-from penstock.core.journal.removals import Removals
+from penstock.core.journal.removals import Removal, Removals
 from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Journal(Backlog):
         """Number of the next stored queue; never reused."""
         self.rows: dict[int, JournalGroup] = {}
         """Sealed groups with messages left, and empty ones until their deletion is being written."""
-        self.removals = Removals(self)
+        self.removals = Removals(promises)
         self.since: i64 = 1
         """First row number since the last start: transient messages of earlier rows are gone."""
         self._last: i64 = 1
@@ -200,6 +200,13 @@ class Journal(Backlog):
         """Register a listener for the durability of everything until now."""
         self.open.listeners.append(awaiting)
         self.open.urgent = True
+
+    def finish_removal(self, removal: Removal) -> None:
+        """Record the end of a removal: its listeners wait for the disk now."""
+        self.removals.finish(removal)
+        self.open.urgent = True
+        for listener in removal.listeners:
+            self.wait(listener)
 
     def wait_for_change(self, awaiting: DurabilityListener, before: i64) -> None:
         """Like `wait`, for the changes after the first `before` ones. If one is a large purge, wait for the end of its

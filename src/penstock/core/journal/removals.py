@@ -9,53 +9,40 @@ that a slice has cut is a partly settled row, as after acknowledgements.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 
-from penstock.core.journal.group import DurabilityListener
-
-if TYPE_CHECKING:
-    from penstock.core.journal.journal import Journal
+from penstock.core.journal.group import DurabilityListener, DurableChanges
 
 
 class Removal:
     """The removal of one purge."""
 
-    __slots__ = ("removals", "change", "listeners")
+    __slots__ = ("change", "listeners")
 
-    def __init__(self, removals: Removals, change: i64) -> None:
-        self.removals = removals
+    def __init__(self, change: i64) -> None:
         self.change: i64 = change
         """Number of the durable change that it belongs to."""
         self.listeners: list[DurabilityListener] = []
         """Listeners that wait for its end, and for the disk afterwards."""
 
-    def finish(self) -> None:
-        """Record that all messages are removed."""
-        self.removals.finish(self)
-
 
 class Removals:
     """The unfinished removals of one journal."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, changes: DurableChanges) -> None:
+        self._changes = changes
         self._under_way: dict[Removal, None] = {}
         """In the order of their changes."""
 
     def begin(self) -> Removal:
         """Begin a removal, after its change was recorded."""
-        removal = Removal(self, self._journal.durable_changes.durable_declarations)
+        removal = Removal(self._changes.durable_declarations)
         self._under_way[removal] = None
         return removal
 
     def finish(self, removal: Removal) -> None:
-        """Have the listeners of a removal wait for the disk."""
+        """Forget a removal of which all messages are removed; `Journal.finish_removal` sees to its listeners."""
         del self._under_way[removal]
-        self._journal.open.urgent = True
-        for listener in removal.listeners:
-            self._journal.wait(listener)
 
     def wait(self, listener: DurabilityListener, before: i64) -> bool:
         """Wait for the latest removal of a change after the first `before` ones; false if there is none."""

@@ -17,6 +17,7 @@ from penstock.core.message import Expiry, Message
 from penstock.flow.chores import Chore
 
 if TYPE_CHECKING:
+    from penstock.core.journal.journal import Journal
     from penstock.core.journal.removals import Removal
     from penstock.core.queue.queue import Queue
 
@@ -35,6 +36,8 @@ class DeferredFree(Chore):
         """The queue whose store and address depths still count them; None if nothing does."""
         self.removal: Removal | None = None
         """The purge that ends with the last of them, if a client may wait for it."""
+        self.journal: Journal | None = None
+        """The journal that records the end of that purge."""
         self._a_unit: i64 = FREED_A_UNIT if queue is None else RELEASED_A_UNIT
         self.lines: deque[deque[Message]] = deque()
         self.heaps: deque[list[tuple[int, Message]]] = deque()
@@ -50,8 +53,8 @@ class DeferredFree(Chore):
         left: i64 = most * self._a_unit
         while left > 0 and self.has_more():
             left -= self._free(left, now)
-        if self.removal is not None and not self.has_more():
-            self.removal.finish()
+        if self.removal is not None and self.journal is not None and not self.has_more():
+            self.journal.finish_removal(self.removal)
             self.removal = None
         return most - left // self._a_unit
 

@@ -479,6 +479,7 @@ class Queue(GateOwner):
         does not."""
         if leftovers.has_more():
             if self.storage is not None and not self.deleted:
+                leftovers.journal = self.storage.journal
                 leftovers.removal = self.storage.journal.removals.begin()
             self.turns.chores.add(leftovers)
 
