@@ -6,6 +6,7 @@ belong to one CPython minor version, architecture and compiler with its flags; e
 """
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -24,9 +25,10 @@ from bench.hotpath import STEPS
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = Path(__file__).resolve().parent / "guard.json"
 MESSAGES = 5_000
-TOLERANCE = 0.05
-Records = list[dict[str, dict[str, Any]]]
-"""One for each surroundings: `surroundings` and `instructions`, per message by step."""
+TOLERANCE = 0.02
+"""Allowed increase: two runs of the same build differ by up to 1 %, as memory happens to lie."""
+Records = list[dict[str, Any]]
+"""One for each surroundings: `surroundings`, `instructions` per message by step, and `note`: when and why."""
 
 
 class GuardError(Exception):
@@ -71,7 +73,7 @@ def reason_to_skip() -> str | None:
 def reason_not_to_compare(records: Records, here: dict[str, str]) -> str | None:
     """Say in one sentence why no recorded values apply in these surroundings; None when some do."""
     if not records:
-        return "No values are recorded; `python -m bench.guard --record` does it."
+        return "No values are recorded; `python -m bench.guard --record WHY` does it."
     if recorded(records, here):
         return None
     there = records[0]["surroundings"]
@@ -119,16 +121,16 @@ def judge(step: str, found: int, before: int) -> str | None:
     return f"{step} takes {found} instructions per message, {found / before - 1:.1%} more than the recorded {before}."
 
 
-def merged(records: Records, here: dict[str, str], found: dict[str, int]) -> Records:
+def merged(records: Records, here: dict[str, str], found: dict[str, int], note: str) -> Records:
     """Return the records with new values for these surroundings; those of others stay."""
     others = [record for record in records if record["surroundings"] != here]
-    return [*others, {"surroundings": here, "instructions": found}]
+    return [*others, {"surroundings": here, "instructions": found, "note": note}]
 
 
 def main() -> int:
     """Count every step; 1 when one became more expensive, 0 otherwise and when nothing can be compared."""
     parser = argparse.ArgumentParser(prog="bench.guard", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--record", action="store_true", help="take the values found here as the new measure")
+    parser.add_argument("--record", metavar="WHY", help="take the values found here as the new measure; say why")
     wanted = parser.parse_args()
     records, here = read(), surroundings()
     before = recorded(records, here)
@@ -145,7 +147,8 @@ def main() -> int:
         if step in before and (complaint := judge(step, found[step], before[step])):
             complaints.append(complaint)
     if wanted.record:
-        RECORD.write_text(json.dumps({"records": merged(records, here, found)}, indent=2) + "\n")
+        note = f"{datetime.datetime.now(datetime.UTC).date()}: {wanted.record}"
+        RECORD.write_text(json.dumps({"records": merged(records, here, found, note)}, indent=2) + "\n")
         print(f"Recorded in {RECORD}.")
         return 0
     for complaint in complaints:
