@@ -187,7 +187,7 @@ def test_a_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_d
 def test_a_store_is_checked_while_no_broker_has_it(server: Cluster, database: str, tmp_path: Path) -> None:
     place, url = f"database '{database}' at '{server.folder}', port {server.port}", server.url(database)
     empty = penstock_command("check", "--store", url)
-    assert (empty.returncode, empty.stderr) == (1, f"penstock: there is not a store of Penstock in {place}\n")
+    assert (empty.returncode, empty.stderr) == (1, f"penstock: there is no store of Penstock in {place}\n")
     assert server.ask("SELECT 1 FROM pg_namespace WHERE nspname = 'penstock'", database=database) == []
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
