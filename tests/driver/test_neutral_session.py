@@ -35,7 +35,7 @@ def make_driver() -> BrokerDriver:
     return BrokerDriver(broker, ConnectionLimits(), Users(), "seed", "0")
 
 
-def test_a_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> None:
+def test_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> None:
     driver = make_driver()
     vhost = driver.broker.vhosts["/"]
     queue = vhost.declare_queue("q", {}, False, False, None, None)
@@ -51,7 +51,7 @@ def test_a_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> No
     assert (session.cancelled, session.consumers) == (["link"], {})
 
 
-def test_a_slow_consumer_is_logged_by_the_name_of_its_session() -> None:
+def test_slow_consumer_is_logged_by_the_name_of_its_session() -> None:
     driver = make_driver()
     queue = driver.broker.vhosts["/"].declare_queue("q", {}, False, False, None, None)
     session = RecordingSession()
@@ -67,7 +67,7 @@ def test_a_slow_consumer_is_logged_by_the_name_of_its_session() -> None:
     assert any(session.name in line.text and "link" in line.text for line in driver.log_queue.take())
 
 
-def test_a_session_without_a_client_has_no_name_and_drops_deliveries() -> None:
+def test_session_without_a_client_has_no_name_and_drops_deliveries() -> None:
     session = Session()
     assert (session.name, session.connection_number) == ("", 0)
     driver = make_driver()

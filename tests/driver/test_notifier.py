@@ -10,7 +10,7 @@ from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers, t
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
-def test_a_channel_that_two_gates_block_is_told_of_once() -> None:
+def test_channel_that_two_gates_block_is_told_of_once() -> None:
     play = BlockedProducers()
     for queue in QUEUES:
         for _ in range(4):

@@ -9,7 +9,7 @@ from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 from tests.support.input_shares import declarations, request, turn
 
 
-def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None:
+def test_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None:
     driver = make_driver()
     hog = Dialogue(driver)
     queues = driver.broker.vhosts["/"].queues
@@ -23,7 +23,7 @@ def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> No
     assert turns >= 1
 
 
-def test_a_publish_overtakes_what_waits_of_another_connection() -> None:
+def test_publish_overtakes_what_waits_of_another_connection() -> None:
     driver = make_driver()
     hogs, victim = [Dialogue(driver) for _ in range(20)], Dialogue(driver)
     victim.declare("victim")
@@ -58,7 +58,7 @@ def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_the
     assert bodies == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_a_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_one() -> None:
+def test_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_one() -> None:
     driver = make_driver()
     opened = Dialogue(driver).connection
     fresh = driver.connect(opened.peer)
@@ -71,7 +71,7 @@ def test_a_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_late
     assert [kind for kind, _, _ in cut(fresh.take_output())] == [spec.FRAME_METHOD]
 
 
-def test_the_longest_turn_names_the_connection_that_cost_most() -> None:
+def test_longest_turn_names_the_connection_that_cost_most() -> None:
     driver = make_driver()
     hog, other = Dialogue(driver), Dialogue(driver)
     driver.scheduler.turn_times.end_turn(0.001, 1.0)
@@ -119,7 +119,7 @@ def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_fo
     assert victims.messages == 4, "what came after the request was acted on after it"
 
 
-def test_a_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_declared_meanwhile() -> None:
+def test_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_declared_meanwhile() -> None:
     driver = make_driver()
     operator, other = Dialogue(driver), Dialogue(driver)
     queues_of(driver, 2_000)
@@ -136,7 +136,7 @@ def test_a_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_decla
     assert queues["last"].thresholds.stop.messages == 50
 
 
-def test_a_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect() -> None:
+def test_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect() -> None:
     driver = make_driver()
     operator = Dialogue(driver)
     queues_of(driver, 2_000)

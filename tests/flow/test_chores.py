@@ -25,7 +25,7 @@ class Digging(Chore):
         return done
 
 
-def test_a_turn_does_no_more_than_its_units() -> None:
+def test_turn_does_no_more_than_its_units() -> None:
     chores, long = Chores(), Digging(10 * UNITS_A_TURN + 1)
     chores.add(long)
     spent = []

@@ -6,7 +6,7 @@ from penstock.flow.credit import SERIAL, Credit, LinkCredit
 from penstock.flow.level import UNLIMITED
 
 
-def test_a_window_of_zero_is_no_bound() -> None:
+def test_window_of_zero_is_no_bound() -> None:
     credit = Credit(0)
     credit.spend(1000, 0)
     assert credit.left() == UNLIMITED
@@ -22,14 +22,14 @@ def test_what_is_out_counts_until_it_is_settled() -> None:
     assert credit.left() == 2
 
 
-def test_a_window_that_is_made_smaller_in_use_leaves_nothing_rather_than_less() -> None:
+def test_window_that_is_made_smaller_in_use_leaves_nothing_rather_than_less() -> None:
     credit = Credit(5)
     credit.spend(4, 0)
     credit.window = 2
     assert credit.left() == 0
 
 
-def test_a_window_in_bytes_admits_what_fits_and_a_large_one_alone() -> None:
+def test_window_in_bytes_admits_what_fits_and_a_large_one_alone() -> None:
     credit = Credit(0, 1000)
     assert credit.admits(0, 0, 5000), "alone a message passes, however large"
     assert credit.admits(1, 400, 600)
@@ -41,7 +41,7 @@ def test_a_window_in_bytes_admits_what_fits_and_a_large_one_alone() -> None:
     assert credit.admits(0, 0, 5000)
 
 
-def test_a_window_of_no_bytes_is_one_message_at_a_time() -> None:
+def test_window_of_no_bytes_is_one_message_at_a_time() -> None:
     credit = Credit(0, 0)
     assert credit.admits(0, 0, 10)
     assert not credit.admits(1, 10, 1)
@@ -49,7 +49,7 @@ def test_a_window_of_no_bytes_is_one_message_at_a_time() -> None:
     assert not credit.admits(0, 0, 1)
 
 
-def test_a_window_describes_what_is_out_of_it() -> None:
+def test_window_describes_what_is_out_of_it() -> None:
     credit = Credit(3)
     credit.spend(3, 0)
     assert credit.describe() == "out of credit: 3 unacknowledged of a prefetch of 3"
@@ -67,7 +67,7 @@ def test_link_credit_is_granted_and_spent_and_not_restored() -> None:
     assert (credit.left(), credit.out, credit.out_bytes) == (1, 0, 0)
 
 
-def test_a_grant_replaces_the_credit_and_counts_deliveries_that_the_receiver_has_not_seen() -> None:
+def test_grant_replaces_the_credit_and_counts_deliveries_that_the_receiver_has_not_seen() -> None:
     credit = LinkCredit()
     credit.grant(0, 10)
     credit.spend(6, 0)
@@ -101,7 +101,7 @@ def test_delivery_counts_wrap_around() -> None:
     assert credit.delivery_count == 4
 
 
-def test_a_link_may_have_a_window_in_bytes_too_which_settlement_restores() -> None:
+def test_link_may_have_a_window_in_bytes_too_which_settlement_restores() -> None:
     credit = LinkCredit(window_bytes=100)
     credit.grant(0, 10)
     credit.spend(1, 80)

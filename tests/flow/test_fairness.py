@@ -49,7 +49,7 @@ def test_nobody_gets_ahead_of_another_by_more_than_their_two_largest_messages(
             assert got[one] - got[other] <= its + theirs
 
 
-def test_a_weight_of_three_gets_three_times_the_bytes() -> None:
+def test_weight_of_three_gets_three_times_the_bytes() -> None:
     turns, passed = Turns(), list[str]()
     gate = closed_gate(turns)
     heavy, _ = crowd(turns, gate, passed, {"heavy": 1000, "light": 1000})

@@ -7,7 +7,7 @@ from penstock.flow.turns import Turns
 from tests.support.flow_waiters import Walker
 
 
-def test_a_gate_that_closes_twice_is_told_once() -> None:
+def test_gate_that_closes_twice_is_told_once() -> None:
     crossings: list[GateTransition] = []
     gate = Gate("queue", "q", crossings)
     gate.close(9, 90, 1.0)
@@ -52,7 +52,7 @@ def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None
     assert not gate.blocked
 
 
-def test_the_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None:
+def test_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None:
     turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     first, second = Walker("a", turns, [], [gate]), Walker("b", turns, [], [gate])
@@ -65,7 +65,7 @@ def test_the_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None
     assert list(gate.to_release.values()) == [first]
 
 
-def test_a_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -> None:
+def test_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -> None:
     gate = Gate("alarm", "memory", [])
     gate.close(0, 0, 0.0)
     gate.review(1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.flow.gate_stats import DEPARTED_MAX, GateStats
 
 
-def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
+def test_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
     block = GateStats().entry(1, "p")
     assert block.begin(10.0)
     assert not block.begin(11.0)
@@ -17,13 +17,13 @@ def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
     assert block.as_dict(21.0, None)["blocked_for_s"] == 1.0
 
 
-def test_an_entry_is_made_once_for_each_producer() -> None:
+def test_entry_is_made_once_for_each_producer() -> None:
     book = GateStats()
     assert book.entry(1, "p") is book.entry(1, "p")
     assert book.entry(1, "p") is not book.entry(2, "p")
 
 
-def test_a_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
+def test_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
     book = GateStats()
     for number in range(DEPARTED_MAX + 5):
         book.entry(number, f"p{number}").begin(0.0)
@@ -35,7 +35,7 @@ def test_a_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
     assert all(block.since is None and block.total_s == 1.0 for block in book.departed)
 
 
-def test_the_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
+def test_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
     book = GateStats()
     book.closed(1.0)
     assert book.as_dict(3.0)["closed_for_s"] == 2.0

@@ -12,18 +12,18 @@ MARKS = Thresholds(Level(10, 100), Level(8, 80), Level(5, 50))
 @pytest.mark.parametrize(
     ("messages", "size", "overfull"), [(8, 80, False), (9, 80, True), (8, 81, True), (9, 0, True), (0, 0, False)]
 )
-def test_a_depth_is_overfull_above_stop_in_either_unit(messages: int, size: int, overfull: bool) -> None:
+def test_depth_is_overfull_above_stop_in_either_unit(messages: int, size: int, overfull: bool) -> None:
     assert MARKS.overfull(messages, size) is overfull
 
 
 @pytest.mark.parametrize(
     ("messages", "size", "underfull"), [(5, 50, True), (6, 50, False), (5, 51, False), (0, 51, False), (0, 0, True)]
 )
-def test_a_depth_is_underfull_at_or_below_resume_in_both_units(messages: int, size: int, underfull: bool) -> None:
+def test_depth_is_underfull_at_or_below_resume_in_both_units(messages: int, size: int, underfull: bool) -> None:
     assert MARKS.underfull(messages, size) is underfull
 
 
-def test_a_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empty() -> None:
+def test_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empty() -> None:
     marks = Thresholds(Level(2), Level(0), Level(0))
     assert not marks.overfull(0, 0)
     assert marks.overfull(1, 0)

@@ -20,17 +20,17 @@ def test_no_limit_is_shown_as_minus_one() -> None:
         (40, ""),
     ],
 )
-def test_a_closed_gate_names_each_unit_that_keeps_it_closed(messages: int, cause: str) -> None:
+def test_closed_gate_names_each_unit_that_keeps_it_closed(messages: int, cause: str) -> None:
     assert Measure(THRESHOLDS, messages, 500).describe_cause(open=False) == cause
 
 
-def test_an_open_gate_names_each_unit_that_has_a_capacity() -> None:
+def test_open_gate_names_each_unit_that_has_a_capacity() -> None:
     assert Measure(THRESHOLDS, 10, 999).describe_cause(open=True) == (
         "10 of 100 messages, 999 of 1,000 bytes: no room for the next message"
     )
 
 
-def test_a_refusal_names_thresholds_only_of_a_closed_gate() -> None:
+def test_refusal_names_thresholds_only_of_a_closed_gate() -> None:
     measured = Measure(THRESHOLDS, 90, 900)
     assert measured.describe_refusal(open=True) == (
         "holds 90 messages, 900 bytes (capacity 100 messages and 1,000 bytes)"

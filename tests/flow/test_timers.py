@@ -22,7 +22,7 @@ class Clocked(TimerHandler):
         return self.following.pop(0) if self.following else NEVER
 
 
-def test_an_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> None:
+def test_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> None:
     deadlines, party = Timers(), Clocked()
     deadlines.add(party, 10.0)
     deadlines.add(party, 5.0)
@@ -33,7 +33,7 @@ def test_an_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> No
     assert deadlines.next() is None
 
 
-def test_a_party_that_went_away_is_not_looked_at() -> None:
+def test_party_that_went_away_is_not_looked_at() -> None:
     deadlines, party = Timers(), Clocked()
     deadlines.add(party, 5.0)
     deadlines.drop(party)
@@ -42,7 +42,7 @@ def test_a_party_that_went_away_is_not_looked_at() -> None:
     assert party.looks == []
 
 
-def test_a_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
+def test_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
     deadlines, party = Timers(), Clocked(1.0, 1.0, 1.0)
     deadlines.add(party, 5.0)
     deadlines.run(5.0)
@@ -52,7 +52,7 @@ def test_a_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
     assert 5.0 < following < 5.1
 
 
-def test_a_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
+def test_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
     deadlines = Timers()
     parties = [Clocked() for _ in range(10)]
     for step in range(10_000):

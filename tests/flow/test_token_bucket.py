@@ -16,7 +16,7 @@ def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:
     assert bucket.ready_at(100.1) == 100.1
 
 
-def test_a_burst_goes_at_once_and_no_more() -> None:
+def test_burst_goes_at_once_and_no_more() -> None:
     bucket = TokenBucket(10.0, 5.0)
     for _ in range(5):
         assert bucket.ready_at(100.0) == 100.0
@@ -24,7 +24,7 @@ def test_a_burst_goes_at_once_and_no_more() -> None:
     assert bucket.ready_at(100.0) > 100.0
 
 
-def test_a_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> None:
+def test_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> None:
     bucket = TokenBucket(1000.0, 100.0)
     bucket.take(1100, 100.0)
     assert abs(bucket.ready_at(100.0) - 101.001) < 1e-6

@@ -29,7 +29,7 @@ def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None
     assert not turns.pending
 
 
-def test_a_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
+def test_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
     turns, passed = Turns(), list[str]()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
@@ -44,7 +44,7 @@ def test_a_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
     assert not turns.pending
 
 
-def test_a_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> None:
+def test_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> None:
     turns, passed = Turns(), list[str]()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
@@ -79,7 +79,7 @@ def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_lat
     assert passed == ["old", "young"]
 
 
-def test_the_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
+def test_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
     turns, passed = Turns(), list[str]()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)

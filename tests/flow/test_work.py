@@ -37,7 +37,7 @@ def turn(line: WorkQueue) -> list[Worker]:
     return served
 
 
-def test_a_client_is_served_until_its_share_is_used_up() -> None:
+def test_client_is_served_until_its_share_is_used_up() -> None:
     line = WorkQueue(WorkMeter())
     client = Client(*[100] * 1000)
     assert serve(line, client) == SHARE // 100
@@ -45,7 +45,7 @@ def test_a_client_is_served_until_its_share_is_used_up() -> None:
     assert client.work_done == SHARE
 
 
-def test_a_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> None:
+def test_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> None:
     meter = WorkMeter()
     line = WorkQueue(meter)
     for _ in range(50):
@@ -100,7 +100,7 @@ def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up()
     assert line.may_start(fresh)
 
 
-def test_a_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything() -> None:
+def test_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything() -> None:
     line = WorkQueue(WorkMeter())
     client = Client(*[100] * 1000)
     line.enter(client)

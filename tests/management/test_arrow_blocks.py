@@ -83,7 +83,7 @@ def test_every_column_can_be_read_back() -> None:
     assert read.header["columns"]["redelivered"] == {"all": False}
 
 
-def test_a_block_of_no_rows_is_a_block() -> None:
+def test_block_of_no_rows_is_a_block() -> None:
     read = Read(encode_block("q", [], FORMATS, 0.0))
     assert (read.rows, read.bodies()) == (0, [])
 
@@ -98,7 +98,7 @@ def test_properties_that_cannot_be_read_count_as_absent() -> None:
     assert read.bodies() == [b"body"]
 
 
-def test_a_block_has_messages_of_every_format() -> None:
+def test_block_has_messages_of_every_format() -> None:
     foreign = ToyFormat().encode(Properties(message_id="t1", priority=3), b"toy")
     unknown = b"\xffunknown"
     contents = [message(1, b"frames", message_id="m1").content, foreign, unknown]

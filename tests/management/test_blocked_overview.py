@@ -60,7 +60,7 @@ def test_where_nobody_is_blocked_it_says_so() -> None:
     assert asked(scene.driver)["gates"] == []
 
 
-def test_an_answer_has_so_many_gates_and_counts_the_others() -> None:
+def test_answer_has_so_many_gates_and_counts_the_others() -> None:
     scene = Scene()
     for number in range(GATES_TOLD + 3):
         filled(scene, f"q{number:02}")
@@ -69,7 +69,7 @@ def test_an_answer_has_so_many_gates_and_counts_the_others() -> None:
     assert (answer["more_gates"], answer["sentences"][-1]) == (3, "and 3 more gates block producers")
 
 
-def test_an_answer_counts_as_work() -> None:
+def test_answer_counts_as_work() -> None:
     scene = Scene()
     for number in range(5):
         filled(scene, f"q{number}")
@@ -78,7 +78,7 @@ def test_an_answer_counts_as_work() -> None:
     assert scene.driver.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
 
 
-def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
+def test_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
     scene = Scene()
     gone = filled(scene, "a")
     filled(scene, "b")
@@ -145,7 +145,7 @@ def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope:
     assert scene.ask() == ["nobody is blocked"]
 
 
-def test_a_sum_over_queues_is_advised_about_as_such() -> None:
+def test_sum_over_queues_is_advised_about_as_such() -> None:
     scene = Scene()
     broker = scene.driver.broker
     thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))

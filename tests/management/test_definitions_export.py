@@ -23,7 +23,7 @@ def driver() -> BrokerDriver:
     return driver
 
 
-def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(driver: BrokerDriver) -> None:
+def test_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     owner = Dialogue(driver).connection
     vhost.bind("x", vhost.declare_queue("own", {}, False, False, owner, None), None, "k", {})

@@ -27,7 +27,7 @@ def read(data: bytes) -> dict[str, object]:
 
 
 @given(st.dictionaries(texts, values, max_size=6), st.booleans(), st.sampled_from([None, 1]))
-def test_an_object_is_what_the_standard_library_reads(given: dict[str, object], ascii_: bool, indent: int) -> None:
+def test_object_is_what_the_standard_library_reads(given: dict[str, object], ascii_: bool, indent: int) -> None:
     data = json.dumps(given, ensure_ascii=ascii_, indent=indent).encode()
     assert read(data) == given
 
@@ -50,7 +50,7 @@ def test_what_is_no_object_is_refused_as_there(noise: bytes, given: dict[str, ob
 @pytest.mark.parametrize("unit", ["x", "\u20ac", "\U0001f600", '"', "\\", "\n"])
 @pytest.mark.parametrize("before", range(13))
 @pytest.mark.parametrize("ascii_", [False, True])
-def test_a_long_string_is_read_in_steps_wherever_they_end(unit: str, before: int, ascii_: bool) -> None:
+def test_long_string_is_read_in_steps_wherever_they_end(unit: str, before: int, ascii_: bool) -> None:
     given = {"payload": "a" * before + unit * 40_000, "more": [1]}
     data = json.dumps(given, ensure_ascii=ascii_).encode()
     reader = JsonReader(data)
@@ -88,7 +88,7 @@ def test_what_would_take_long_is_refused_with_its_bound(data: bytes, reason: str
     assert not error.value.syntax
 
 
-def test_a_syntax_error_in_a_long_text_has_its_line() -> None:
+def test_syntax_error_in_a_long_text_has_its_line() -> None:
     items = ["{}"] * 50_000
     items[777] = '{"a" "b"}'
     with pytest.raises(JsonError, match="line 779, column 6: Expecting ':' delimiter"):

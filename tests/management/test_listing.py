@@ -41,7 +41,7 @@ def test_windows_one_after_the_other_are_the_whole_list(driver: BrokerDriver, ki
     assert len(found) == whole.total
 
 
-def test_a_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> None:
+def test_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> None:
     other = driver.broker.vhosts["other"]
     assert [item.name for item in window(driver, "queues", other, 0, 99).items] == [f"q{number}" for number in range(5)]
     assert window(driver, "bindings", other, 0, 1).total == 5 + 5

@@ -42,7 +42,7 @@ def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int
     assert len(blocked) == len(now_blocked)
 
 
-def test_a_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> None:
+def test_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> None:
     driver = make_driver()
     peer = Dialogue(driver)
     for active in (False, False, True, True, False):
@@ -56,7 +56,7 @@ def test_a_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() ->
     assert re.fullmatch(rf"\[{CHANNEL}\] CHN-1002 : Flow Stopped", told[0])
 
 
-def test_a_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
+def test_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
     play = BlockedProducers()
     notes: list[LogLine] = []
     for _ in range(4):

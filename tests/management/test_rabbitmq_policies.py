@@ -42,7 +42,7 @@ names = st.lists(st.sampled_from(["a", "b-c", "d_e", "x"]), min_size=1, max_size
 
 
 @given(st.lists(words, min_size=1, max_size=4), names)
-def test_an_exported_pattern_matches_what_it_did_and_comes_back(pattern: list[str], name: list[str]) -> None:
+def test_exported_pattern_matches_what_it_did_and_comes_back(pattern: list[str], name: list[str]) -> None:
     ours, regex = ".".join(pattern), regex_of(".".join(pattern))
     assert pattern_of(ours, regex) == ours
     assert (re.search(regex, ".".join(name)) is not None) == matches(ours, ".".join(name))

@@ -65,7 +65,7 @@ def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> Non
 
 
 @pytest.mark.parametrize("called", ["1", "con:1", "40312", "127.0.0.1:40312", "web-1"])
-def test_a_connection_is_found_by_number_name_port_address_or_what_its_client_calls_it(called: str) -> None:
+def test_connection_is_found_by_number_name_port_address_or_what_its_client_calls_it(called: str) -> None:
     driver = make_driver()
     peer = stopped(driver)
     peer.connection.peer.address = "127.0.0.1:40312"
@@ -114,7 +114,7 @@ def test_refusals_are_logged_once_a_second_for_each_channel_and_gate_with_their_
     assert lines(driver, "PST-1015") == []
 
 
-def test_a_flood_of_refusals_is_a_bounded_number_of_lines_and_the_others_are_counted() -> None:
+def test_flood_of_refusals_is_a_bounded_number_of_lines_and_the_others_are_counted() -> None:
     driver = make_driver()
     driver.begin(100.0)
     peer = Dialogue(driver)

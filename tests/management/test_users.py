@@ -16,7 +16,7 @@ def test_tags_that_are_given_take_the_place_of_those_by_default() -> None:
     assert [users.tags(name) for name in ("ada", "bob", "guest")] == [[], ["administrator"], []]
 
 
-def test_a_password_is_right_only_if_all_of_it_is() -> None:
+def test_password_is_right_only_if_all_of_it_is() -> None:
     users = Users({"ada": "love"})
     assert users.refusal("ada", "love", False) == ""
     for wrong in ("", "lov", "lovelace", "LOVE", "\0"):

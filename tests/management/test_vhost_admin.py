@@ -49,7 +49,7 @@ class Deletion:
         return turns
 
 
-def test_a_virtual_host_of_very_many_queues_goes_a_share_a_turn_and_is_answered_when_it_is_gone() -> None:
+def test_virtual_host_of_very_many_queues_goes_a_share_a_turn_and_is_answered_when_it_is_gone() -> None:
     deletion = Deletion()
     turns = deletion.finish()
     assert len(turns) >= 2 * MANY * DELETION_WORK // SHARE

@@ -185,7 +185,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
 }
 
 
-def test_a_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
+def test_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
     scene = Scene()
     thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
     broker = scene.driver.broker
@@ -223,5 +223,5 @@ def test_why_says_in_each_situation_what_the_documentation_shows(situation: str)
     assert said == documented()[situation]
 
 
-def test_the_documentation_shows_these_situations_and_no_others() -> None:
+def test_documentation_shows_these_situations_and_no_others() -> None:
     assert list(documented()) == list(SITUATIONS)

@@ -90,7 +90,7 @@ def test_every_answer_that_tells_a_position_writes_it_with_the_ends_of_its_queue
     assert CURSOR not in dict(desk.store.names())
 
 
-def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
+def test_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     desk.ask("cursor.plan", wait_ms=1000)
     desk.store.write()
@@ -103,7 +103,7 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 50])
-def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
+def test_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
@@ -129,7 +129,7 @@ def test_what_was_settled_before_one_that_cannot_be_is_written(desk: Desk) -> No
     assert desk.written() == ([], [])
 
 
-def test_a_cursor_stands_where_it_stood_and_older_holders_stay_fenced_out(desk: Desk) -> None:
+def test_cursor_stands_where_it_stood_and_older_holders_stay_fenced_out(desk: Desk) -> None:
     for _ in range(3):
         desk.ask("cursor.attach", queues=["kept"], starting={"kept": 1})
     desk.ask("cursor.plan", upto={"kept": 4})
@@ -146,7 +146,7 @@ def test_a_cursor_stands_where_it_stood_and_older_holders_stay_fenced_out(desk: 
     assert cursor.token == 4
 
 
-def test_a_cursor_reads_on_after_a_restart(desk: Desk) -> None:
+def test_cursor_reads_on_after_a_restart(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.ask("cursor.settle", end={"kept": 2})
     again = desk.restart()
@@ -178,7 +178,7 @@ def test_numbers_of_messages_go_on_above_what_was_told(desk: Desk) -> None:
     assert again.kept.tail == 6, "or the next message would have a number that counts as settled"
 
 
-def test_a_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(desk: Desk) -> None:
+def test_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["passing"])
     again = desk.restart()
     with pytest.raises(NotFound, match="queue 'passing', which cursor 'c' reads, was deleted"):
@@ -189,7 +189,7 @@ def test_a_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(d
     assert again.cursor().position("passing").settled == 0
 
 
-def test_a_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(desk: Desk) -> None:
+def test_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.ask("cursor.settle", end={"kept": 4})
     desk.driver.broker.delete_queue(desk.kept)
@@ -200,7 +200,7 @@ def test_a_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_nam
     assert again.broker.vhosts["/"].cursors["c"].positions["kept"].queue.deleted
 
 
-def test_a_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
+def test_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.driver.broker.delete_queue(desk.kept)
     desk.kept = queue_of(desk.vhost, "kept")
@@ -224,7 +224,7 @@ def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: D
     assert [(vhost.name, *vhost.cursors) for vhost in vhosts.values() if vhost.cursors] == [("a\nb", "c")]
 
 
-def test_a_cursor_that_reads_more_than_there_was_is_refused_as_before(desk: Desk) -> None:
+def test_cursor_that_reads_more_than_there_was_is_refused_as_before(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     again = desk.restart()
     with pytest.raises(PreconditionFailed, match="ends at 5"):

@@ -109,7 +109,7 @@ def mostly_exact(patient: Patient, changes: Sequence[Change]) -> None:
     assert exact >= hurt * 0.7, (exact, hurt)
 
 
-def test_a_bit_anywhere(patient: Patient) -> None:
+def test_bit_anywhere(patient: Patient) -> None:
     chance = random.Random(5)
     places = [page * PAGE_SIZE + chance.randrange(PAGE_SIZE) for page in range(patient.pages)]
     mostly_exact(patient, [flip(at, chance.randrange(8)) for at in places])
@@ -120,7 +120,7 @@ def test_a_bit_at_the_beginning_of_any_page(patient: Patient) -> None:
     mostly_exact(patient, [flip(p * PAGE_SIZE + chance.randrange(30), p % 8) for p in range(patient.pages)])
 
 
-def test_a_page_of_zeros(patient: Patient) -> None:
+def test_page_of_zeros(patient: Patient) -> None:
     mostly_exact(patient, [empty(page) for page in range(patient.pages)])
 
 
@@ -184,7 +184,7 @@ def test_of_many_queues_the_first_are_named() -> None:
     assert said.endswith(", 3 more of them have lost messages or get some back")
 
 
-def test_a_queue_that_lost_its_declaration_comes_back_with_its_messages(patient: Patient) -> None:
+def test_queue_that_lost_its_declaration_comes_back_with_its_messages(patient: Patient) -> None:
     """By a name that says its number; test_counting.py has the one that a binding knows."""
     things = patient.octets.index(b'{"vhost":"/","name":"orders"')
     mended = patient.suffer(flip(things + 20, 1))

@@ -46,7 +46,7 @@ def test_every_table_that_amqp_can_carry_comes_back_as_it_was(table: dict[str, o
 
 
 @given(tables)
-def test_a_table_comes_back_as_the_same_octets_on_the_wire(table: dict[str, object]) -> None:
+def test_table_comes_back_as_the_same_octets_on_the_wire(table: dict[str, object]) -> None:
     read, _ = decode_table(encode_table(table), 0)
     assert encode_table(again(read)) == encode_table(read)
 
@@ -77,7 +77,7 @@ def test_data_that_is_none_is_told(data: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     "value", [{}, {"x": "0"}, {"x": 1}, {"T": "1"}, {"T": 10**30}, {"D": "1.2.3"}, {"d": "00"}, {"F": []}, {"y": "z"}]
 )
-def test_a_value_that_is_none_is_told(value: object) -> None:
+def test_value_that_is_none_is_told(value: object) -> None:
     with pytest.raises(StoreError, match="a value in it is damaged"):
         unpack(pack({"arguments": {"a": [value]}})).table("arguments")
 

@@ -17,7 +17,7 @@ def test_different_names_have_different_keys(some: list[str], others: list[str])
 
 
 @given(parts, st.integers(1, 400))
-def test_a_key_is_text_without_control_characters_and_fits_an_index(some: list[str], times: int) -> None:
+def test_key_is_text_without_control_characters_and_fits_an_index(some: list[str], times: int) -> None:
     key = key_of(*[name * times for name in some])
     assert key.encode().decode() == key
     assert all(character >= " " and character != "\x7f" for character in key)

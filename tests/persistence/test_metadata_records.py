@@ -52,7 +52,7 @@ def imported(driver: BrokerDriver, text: str) -> None:
     finish(import_steps(driver, text.encode(), None))
 
 
-def test_a_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(
+def test_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(
     driver: BrokerDriver, store: Declared
 ) -> None:
     client = Dialogue(driver)
@@ -64,7 +64,7 @@ def test_a_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_n
     assert [name.startswith("amq.gen-") for name in again.broker.vhosts["/"].queues] == [True]
 
 
-def test_an_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: VirtualHost, store: Declared) -> None:
+def test_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: VirtualHost, store: Declared) -> None:
     session = Session()
     queue = vhost.declare_queue("q", {}, True, True, None, None)
     vhost.gates.broker.consume(session, Consumer("c", session, queue, False, False, 0))
@@ -80,7 +80,7 @@ def test_an_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: Virtu
     assert kinds(store) == []
 
 
-def test_the_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost: VirtualHost, store: Declared) -> None:
+def test_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost: VirtualHost, store: Declared) -> None:
     vhost.gates.broker.begin(1000.0)
     vhost.gates.broker.touch_queue(queue_of(vhost, "q", x_expires=5000))
     store.write()
@@ -94,7 +94,7 @@ def test_the_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost:
     assert kinds(store) == []
 
 
-def test_an_auto_deleted_exchange_goes_with_its_last_binding(vhost: VirtualHost, store: Declared) -> None:
+def test_auto_deleted_exchange_goes_with_its_last_binding(vhost: VirtualHost, store: Declared) -> None:
     queue = queue_of(vhost, "q")
     vhost.declare_exchange("x", "topic", {}, True, True, False)
     vhost.bind("x", queue, None, "k", {"n": 1})
@@ -106,7 +106,7 @@ def test_an_auto_deleted_exchange_goes_with_its_last_binding(vhost: VirtualHost,
     assert kinds(store) == []
 
 
-def test_an_exchange_takes_the_bindings_of_both_directions_with_it(vhost: VirtualHost, store: Declared) -> None:
+def test_exchange_takes_the_bindings_of_both_directions_with_it(vhost: VirtualHost, store: Declared) -> None:
     middle = vhost.declare_exchange("x", "topic", {}, True, False, False)
     vhost.bind("amq.topic", None, middle, "#", {})
     vhost.bind("x", queue_of(vhost, "q"), None, "#", {})
@@ -115,7 +115,7 @@ def test_an_exchange_takes_the_bindings_of_both_directions_with_it(vhost: Virtua
     assert kinds(store) == [QUEUE]
 
 
-def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
+def test_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
     driver: BrokerDriver, store: Declared
 ) -> None:
     assert vhost_admin.declare_vhost(driver, "/") is False
@@ -129,7 +129,7 @@ def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_i
     assert kinds(store) == []
 
 
-def test_a_virtual_host_takes_everything_with_it(driver: BrokerDriver, store: Declared) -> None:
+def test_virtual_host_takes_everything_with_it(driver: BrokerDriver, store: Declared) -> None:
     vhost_admin.declare_vhost(driver, "made")
     vhost = driver.broker.vhosts["made"]
     queue = queue_of(vhost, "q")
@@ -147,7 +147,7 @@ def test_a_virtual_host_takes_everything_with_it(driver: BrokerDriver, store: De
     assert driver.broker.gates.operator_gates == {}
 
 
-def test_an_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: Declared) -> None:
+def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: Declared) -> None:
     text = """{"vhosts": [{"name": "new"}],
       "exchanges": [{"name": "x", "vhost": "new", "type": "topic", "durable": true}],
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
@@ -203,7 +203,7 @@ def test_what_the_operator_blocked_stays_blocked_with_his_reason(
     assert kinds(store) == [BLOCK, BLOCK, QUEUE]
 
 
-def test_a_blocked_connection_is_another_after_a_restart(
+def test_blocked_connection_is_another_after_a_restart(
     driver: BrokerDriver, vhost: VirtualHost, store: Declared
 ) -> None:
     client = Dialogue(driver)

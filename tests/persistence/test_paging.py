@@ -307,7 +307,7 @@ def test_pages_come_back_by_their_numbers_and_are_not_read_before_they_are_wante
     assert house.drain("q") == numbered(1, 33)
 
 
-def test_a_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_behind_it() -> None:
+def test_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_behind_it() -> None:
     house = house_with()
     publish(house, 1, 12)
     house.settle()
@@ -321,7 +321,7 @@ def test_a_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those
     assert house.drain("q") == numbered(6, 12)
 
 
-def test_a_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_pages() -> None:
+def test_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_pages() -> None:
     house = house_with()
     publish(house, 1, 6)
     house.settle()
@@ -341,7 +341,7 @@ def test_a_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_p
     assert message.redelivered
 
 
-def test_a_page_that_a_consumer_had_is_redelivered_when_it_is_read_after_a_restart() -> None:
+def test_page_that_a_consumer_had_is_redelivered_when_it_is_read_after_a_restart() -> None:
     house = house_with()
     publish(house, 1, 12)
     house.settle()
@@ -398,7 +398,7 @@ def test_pages_of_a_queue_that_does_not_outlive_the_broker_go_at_its_next_start(
     assert not house.shelf.rows
 
 
-def test_a_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothing_comes_of_it() -> None:
+def test_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothing_comes_of_it() -> None:
     house = house_with()
     publish(house, 1, 6)
     publish(house, 7, 8, persistent=False)
@@ -416,7 +416,7 @@ def test_a_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothin
     assert not house.shelf.rows
 
 
-def test_a_queue_that_was_to_page_before_and_is_not_any_more_reads_its_pages_back() -> None:
+def test_queue_that_was_to_page_before_and_is_not_any_more_reads_its_pages_back() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     house.set("q", overflow="page")
     publish(house, 1, 10)
@@ -443,7 +443,7 @@ def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> No
     assert house.drain("q") == numbered(13, 14)
 
 
-def test_a_page_that_cannot_be_read_is_told_of_and_those_behind_it_come() -> None:
+def test_page_that_cannot_be_read_is_told_of_and_those_behind_it_come() -> None:
     house = house_with()
     publish(house, 1, 12)
     house.settle()

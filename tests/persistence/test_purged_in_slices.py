@@ -49,7 +49,7 @@ def test_few_durable_messages_are_purged_on_the_spot() -> None:
     assert kept.replies() == ["queue.purge-ok"]
 
 
-def test_a_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after_it() -> None:
+def test_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_after_it() -> None:
     kept = DurableQueue()
     kept.ask(PURGE + method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True) + DELETE)
     kept.write()
@@ -61,7 +61,7 @@ def test_a_purge_is_answered_when_all_of_it_is_on_the_disk_and_later_methods_aft
     assert kept.after_a_kill() == []
 
 
-def test_a_purge_that_has_left_the_store_is_not_answered_before_that_is_written() -> None:
+def test_purge_that_has_left_the_store_is_not_answered_before_that_is_written() -> None:
     kept = DurableQueue()
     kept.ask(PURGE)
     kept.write()
@@ -72,7 +72,7 @@ def test_a_purge_that_has_left_the_store_is_not_answered_before_that_is_written(
     assert kept.replies() == ["queue.purge-ok"]
 
 
-def test_a_deletion_waits_only_until_it_is_written() -> None:
+def test_deletion_waits_only_until_it_is_written() -> None:
     kept = DurableQueue()
     kept.ask(DELETE)
     assert kept.replies() == []
@@ -94,7 +94,7 @@ def test_what_others_change_does_not_wait_for_somebodys_purge() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
-def test_a_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_missing(
+def test_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_missing(
     arguments: dict[str, object],
 ) -> None:
     kept = DurableQueue(**arguments)
@@ -114,7 +114,7 @@ def test_a_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_miss
     assert kept.after_a_kill() == after
 
 
-def test_a_kill_during_a_deletion_that_was_answered_brings_nothing_back() -> None:
+def test_kill_during_a_deletion_that_was_answered_brings_nothing_back() -> None:
     kept = DurableQueue()
     kept.ask(DELETE + method_frame(1, spec.QUEUE_DECLARE, queue="q", durable=True))
     kept.write()

@@ -24,7 +24,7 @@ def of(driver: BrokerDriver, queue: str) -> Settings:
     return driver.broker.vhosts["/"].queues[queue].settings
 
 
-def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_arguments(driver: BrokerDriver) -> None:
+def test_queue_that_the_settings_file_contradicts_comes_back_with_its_own_arguments(driver: BrokerDriver) -> None:
     queue_of(driver.broker.vhosts["/"], "q", capacity_messages=10)
     queue_of(driver.broker.vhosts["/"], "r")
     again = journaled()
@@ -40,7 +40,7 @@ def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argu
     assert of(again, "q").thresholds.stop.messages == 5
 
 
-def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_values(driver: BrokerDriver) -> None:
+def test_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_values(driver: BrokerDriver) -> None:
     say(driver, "queue", "q", dead_letter_exchange="x")
     queue_of(driver.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
@@ -51,7 +51,7 @@ def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_
     assert again.broker.vhosts["/"].queues["q"].arguments == {"dead-letter-routing-key": "k"}
 
 
-def test_a_queue_of_arguments_that_are_not_known_any_more_comes_back(driver: BrokerDriver) -> None:
+def test_queue_of_arguments_that_are_not_known_any_more_comes_back(driver: BrokerDriver) -> None:
     queue = queue_of(driver.broker.vhosts["/"], "q")
     queue.arguments = {"stop-massages": 1, "x-max-priority": 300}
     again = journaled()

@@ -25,7 +25,7 @@ def driver() -> BrokerDriver:
     return journaled()
 
 
-def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(driver: BrokerDriver) -> None:
+def test_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(driver: BrokerDriver) -> None:
     vhost = driver.broker.add_vhost("old")  # As the settings file does.
     queue_of(vhost, "q")
     queue_of(vhost, "r")
@@ -39,7 +39,7 @@ def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it
     assert [thing for thing in kept(again) if thing.data is not None] == []
 
 
-def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(driver: BrokerDriver) -> None:
+def test_virtual_host_whose_limits_contradict_each_other_comes_back_without(driver: BrokerDriver) -> None:
     vhost_admin.declare_vhost(driver, "v")
     again = journaled()
     given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
@@ -49,7 +49,7 @@ def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(dr
     assert "v" not in again.broker.gates.vhosts
 
 
-def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(driver: BrokerDriver) -> None:
+def test_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     vhost.bind("amq.direct", queue_of(vhost, "q"), None, "k", {})
     bound = [thing for thing in kept(driver) if thing.kind == BINDING]

@@ -20,7 +20,7 @@ def stored() -> Declared:
     return declared
 
 
-def test_a_queue_without_a_declaration_gets_the_name_that_a_binding_knows() -> None:
+def test_queue_without_a_declaration_gets_the_name_that_a_binding_knows() -> None:
     counting = StoreScanner()
     for thing in stored().things():
         counting.take(thing)

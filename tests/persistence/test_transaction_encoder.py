@@ -57,7 +57,7 @@ def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> Non
     assert in_slices.positions == at_once.positions
 
 
-def test_a_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_transaction() -> None:
+def test_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_transaction() -> None:
     house = declared()
     steps = encode_steps(house.journal, house.journal.take(), WALL, house.broker.work)
     house.broker.work.limit = house.broker.work.done + SHARE

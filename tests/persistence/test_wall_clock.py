@@ -12,7 +12,7 @@ from tests.support.paging_broker import house_with, publish
 HOURS_S = 3 * 3600.0
 
 
-def test_a_row_has_the_clock_that_it_was_written_by() -> None:
+def test_row_has_the_clock_that_it_was_written_by() -> None:
     times = WallTimes(100.0)
     times.write(5, 100.0 + JUMP_S / 2)
     times.write(7, 100.0 + HOURS_S)

@@ -48,7 +48,7 @@ def test_no_part_is_empty(check: ModuleType) -> None:
     assert all(part.paths for form in ("compiled", "interpreted") for part in check.all_parts(form))
 
 
-def test_the_summary_names_the_slowest_tests_of_all_parts(
+def test_summary_names_the_slowest_tests_of_all_parts(
     check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report.xml"

@@ -81,7 +81,7 @@ def package_of(module: str) -> str:
     return module.rpartition(".")[0].removesuffix(".overflow")
 
 
-def test_a_circle_is_found() -> None:
+def test_circle_is_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
 
 
@@ -93,6 +93,6 @@ def test_no_circle_of_imports_crosses_the_border_of_a_package() -> None:
     assert [sorted(packages) for packages in found if len(packages) > 1] == []
 
 
-def test_a_package_has_at_most_one_circle_of_imports_and_most_have_none() -> None:
+def test_package_has_at_most_one_circle_of_imports_and_most_have_none() -> None:
     found = [package_of(min(circle)) for circle in circles(imports())]
     assert sorted(found) == sorted(ACCEPTED)

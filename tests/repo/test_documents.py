@@ -99,7 +99,7 @@ def test_documents_and_sources_name_only_decisions_that_exist() -> None:
     assert {name: found for name, found in dead.items() if found} == {}
 
 
-def test_the_list_of_decisions_has_every_decision_by_its_title() -> None:
+def test_list_of_decisions_has_every_decision_by_its_title() -> None:
     pages = sorted(DECISIONS.glob("[0-9]*.md"))
     titles = [page.read_text().splitlines()[0].removeprefix("# ") for page in pages]
     listed = re.findall(r"^- \[(.*)\]\((.*)\)$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
@@ -117,26 +117,26 @@ def methods() -> Iterator[str]:
                 yield f"{path.stem}.{node.name}"
 
 
-def test_the_map_has_every_folder_of_the_package() -> None:
+def test_map_has_every_folder_of_the_package() -> None:
     folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")} - {Path()}
     mapped = set(re.findall(r"^### `(.*)`$", ARCHITECTURE, re.MULTILINE))
     assert {str(folder) for folder in folders} - mapped == set()
 
 
-def test_the_map_has_every_file_of_the_package_and_no_other() -> None:
+def test_map_has_every_file_of_the_package_and_no_other() -> None:
     files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.name.startswith("__")}
     mapped = set(re.findall(r"^\| `([\w/]+\.py)` \| .+ \|$", ARCHITECTURE, re.MULTILINE))
     assert {"without a purpose": files - mapped, "gone": mapped - files} == {"without a purpose": set(), "gone": set()}
 
 
-def test_the_paths_of_a_publish_and_a_delivery_name_functions_that_exist() -> None:
+def test_paths_of_a_publish_and_a_delivery_name_functions_that_exist() -> None:
     part = ARCHITECTURE.partition("## The path of one publish")[2].partition("## Consumers")[0]
     named = set(re.findall(r"`(\w+\.\w+)`", part))
     assert len(named) > 20
     assert named - set(methods()) - {"basic.publish", "basic.ack"} == set()
 
 
-def test_the_log_ids_of_the_sources_are_documented_and_no_others() -> None:
+def test_log_ids_of_the_sources_are_documented_and_no_others() -> None:
     sources = "".join(path.read_text() for path in sorted(PACKAGE.rglob("*.py")))
     written = set(re.findall(r'"(?:\[[^"]*)?((?:PST|QUE|CHN|MST|VHT)-\d{4})', sources))
     documented = set(re.findall(r"\b(?:PST|QUE|CHN|MST|VHT)-\d{4}\b", (ROOT / "docs" / "log-ids.md").read_text()))
@@ -151,14 +151,14 @@ def test_no_cell_of_the_memory_bounds_has_more_than_25_words() -> None:
     assert [cell for cell in cells if len(cell.split()) > 25] == []
 
 
-def test_the_files_that_the_guide_for_contributors_names_exist() -> None:
+def test_files_that_the_guide_for_contributors_names_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = re.findall(r"`((?:[\w]+/)+[\w]*(?:\.py)?)`", text)
     assert len(named) > 15
     assert [path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())] == []
 
 
-def test_the_glossary_is_alphabetical_and_names_files_that_exist() -> None:
+def test_glossary_is_alphabetical_and_names_files_that_exist() -> None:
     terms = re.findall(
         r"^\| (.+?) \| .+? \| `([\w/]+\.py)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
     )
@@ -175,14 +175,14 @@ def test_no_sentence_of_a_document_has_more_than_30_words(document: Path) -> Non
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_the_python_files_that_a_document_names_exist(document: Path) -> None:
+def test_python_files_that_a_document_names_exist(document: Path) -> None:
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)[`:]", without_code(document.read_text())))
     assert [
         path for path in sorted(named - FILES_OF_OTHERS) if not ((ROOT / path).exists() or (PACKAGE / path).exists())
     ] == []
 
 
-def test_the_glossary_has_every_banned_word() -> None:
+def test_glossary_has_every_banned_word() -> None:
     part = (ROOT / "docs" / "glossary.md").read_text().partition("## Banned words")[2].partition("Reviews also")[0]
     words = {word for row in re.findall(r"^\| (.+?) \|", part, re.MULTILINE) for word in row.split(", ")}
     assert words - {"word"} == BANNED_WORDS | BANNED_NAMES

@@ -60,7 +60,7 @@ def test_every_error_that_a_client_is_told_has_a_code_a_condition_and_a_status()
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
-def test_a_row_of_the_error_table_has_names_that_the_protocols_define(code: int) -> None:
+def test_row_of_the_error_table_has_names_that_the_protocols_define(code: int) -> None:
     row = CODES[code]
     kind, _, name = row.condition.rpartition(":")
     assert name in CONDITIONS[kind]
@@ -69,14 +69,14 @@ def test_a_row_of_the_error_table_has_names_that_the_protocols_define(code: int)
 
 
 @pytest.mark.parametrize("error", [each for each in subclasses(BrokerError) if each is not Malformed])
-def test_the_http_server_answers_with_the_status_of_the_error_table(error: type[BrokerError]) -> None:
+def test_http_server_answers_with_the_status_of_the_error_table(error: type[BrokerError]) -> None:
     answer = refused(error("a reason"))
     assert (answer.status, answer.error) == (CODES[error.code].http_status, STATUS_WORDS[answer.status])
     assert str(answer) == "a reason"
 
 
 @pytest.mark.parametrize("code", [ReplyCode.FRAME_ERROR, ReplyCode.SYNTAX_ERROR, ReplyCode.NOT_IMPLEMENTED])
-def test_a_malformed_frame_has_the_code_of_the_codec(code: ReplyCode) -> None:
+def test_malformed_frame_has_the_code_of_the_codec(code: ReplyCode) -> None:
     error = CodecError("a reason", code)
     malformed = Malformed(error)
     assert (malformed.code, malformed.reply_text) == (int(code), f"{code.name} - a reason")
@@ -84,7 +84,7 @@ def test_a_malformed_frame_has_the_code_of_the_codec(code: ReplyCode) -> None:
     assert (error.condition, error.http_status) == (CODES[code].condition, CODES[code].http_status)
 
 
-def test_the_page_of_error_codes_lists_the_error_table() -> None:
+def test_page_of_error_codes_lists_the_error_table() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \| (\d+) \| (\w+) \| (\w+) \| ([\w:-]+) \| (\d+) \|$", page, re.MULTILINE)
     table = [

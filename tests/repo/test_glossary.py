@@ -30,7 +30,7 @@ FILES = [path for path in ALL_FILES if ALIASES not in path.parents]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_a_source_file_speaks_our_words(path: Path) -> None:
+def test_source_file_speaks_our_words(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert [f"{number}: {line}" for number, line in enumerate(lines, 1) if FOREIGN.search(line)] == []
 
@@ -50,10 +50,10 @@ def is_banned(name: str) -> bool:
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_a_definition_has_a_name_with_one_meaning(path: Path) -> None:
+def test_definition_has_a_name_with_one_meaning(path: Path) -> None:
     assert sorted({name for name in definitions(path.read_text()) if is_banned(name)}) == []
 
 
-def test_a_banned_word_is_found_in_functions_classes_and_attributes() -> None:
+def test_banned_word_is_found_in_functions_classes_and_attributes() -> None:
     text = "class KeptRows: pass\ndef let_go(): pass\nrow.is_told = 1\nasync def unfold(kept): pass\n"
     assert [name for name in definitions(text) if is_banned(name)] == ["KeptRows", "let_go", "is_told"]

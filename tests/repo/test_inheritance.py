@@ -43,7 +43,7 @@ def bases_of_classes() -> dict[str, list[str]]:
     return found
 
 
-def test_a_class_has_at_most_one_class_above_it_besides_interfaces() -> None:
+def test_class_has_at_most_one_class_above_it_besides_interfaces() -> None:
     bases = bases_of_classes()
 
     def depth(name: str) -> int:

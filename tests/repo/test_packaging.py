@@ -25,19 +25,19 @@ def pure_modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", pure_modules())
-def test_a_pure_module_runs_in_the_form_that_is_reported(name: str) -> None:
+def test_pure_module_runs_in_the_form_that_is_reported(name: str) -> None:
     path = importlib.import_module(name).__file__
     assert path is not None
     assert path.endswith(tuple(EXTENSION_SUFFIXES)) is penstock.compiled()
 
 
-def test_the_version_is_the_same_in_the_package_and_in_its_metadata() -> None:
+def test_version_is_the_same_in_the_package_and_in_its_metadata() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == penstock.__version__ == importlib.metadata.version("penstock")
 
 
 @pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.lock")), ids=lambda path: path.name)
-def test_a_lock_pins_every_package_by_hash_and_names_no_registry(lock: Path) -> None:
+def test_lock_pins_every_package_by_hash_and_names_no_registry(lock: Path) -> None:
     lines = lock.read_text().splitlines()
     pins = [number for number, line in enumerate(lines) if "==" in line and not line.startswith((" ", "#"))]
     assert pins
@@ -45,12 +45,12 @@ def test_a_lock_pins_every_package_by_hash_and_names_no_registry(lock: Path) -> 
     assert [line for line in lines if "://" in line or line.startswith("-")] == []
 
 
-def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+def test_unknown_name_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'penstock' has no attribute 'Brokre'"):
         _ = penstock.Brokre  # type: ignore[attr-defined]
 
 
-def test_the_version_of_pyspark_is_the_same_wherever_it_is_said() -> None:
+def test_version_of_pyspark_is_the_same_wherever_it_is_said() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (pinned,) = [each.partition("==")[2] for each in extras["spark"] if each.startswith("pyspark==")]
     version = ".".join(pinned.split(".")[:2])

@@ -25,10 +25,10 @@ def questions(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_a_docstring_begins_with_a_noun_or_a_verb(path: Path) -> None:
+def test_docstring_begins_with_a_noun_or_a_verb(path: Path) -> None:
     assert questions(path.read_text()) == []
 
 
-def test_a_question_word_is_found_in_every_kind_of_docstring() -> None:
+def test_question_word_is_found_in_every_kind_of_docstring() -> None:
     text = '"""What it is."""\nx = 1\n"""Whether x."""\ndef f():\n    """How f."""\nclass C:\n    """Whatever."""\n'
     assert questions(text) == ["1: What it is.", "3: Whether x.", "5: How f."]

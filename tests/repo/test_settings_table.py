@@ -36,7 +36,7 @@ def test_every_setting_of_a_start_is_documented_with_its_default() -> None:
     )
 
 
-def test_the_bounds_of_a_setting_are_documented() -> None:
+def test_bounds_of_a_setting_are_documented() -> None:
     documented = {row[0]: row[3] for row in rows("setting") if row[3]}
     assert documented == {name: f"{least}, {most}" for name, (least, most) in RANGES.items()}
 
@@ -50,7 +50,7 @@ def test_every_option_of_serve_is_documented() -> None:
     assert {option.removeprefix("--") for option in of_settings} <= settings
 
 
-def test_the_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
+def test_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(DOCUMENT.read_text().partition("```toml\n")[2].partition("```")[0])
     settings = load(file)

@@ -74,18 +74,18 @@ SOURCES = list(python_files("src"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_has_at_most_600_lines(path: Path) -> None:
+def test_file_has_at_most_600_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST_FILE
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_function_is_no_longer_than_a_page(path: Path) -> None:
+def test_function_is_no_longer_than_a_page(path: Path) -> None:
     most = LONGEST_FUNCTION.get(path.relative_to(ROOT).parts[0], LONGEST_ELSEWHERE)
     assert [(name, lines) for name, lines in functions(path) if lines > LONG_FUNCTIONS.get(name, most)] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_class_has_at_most_25_public_methods_and_25_attributes(path: Path) -> None:
+def test_class_has_at_most_25_public_methods_and_25_attributes(path: Path) -> None:
     large = []
     for name, methods, fields in classes(path):
         most_methods, most_fields = LARGE_CLASSES.get(name, (MOST_METHODS, MOST_ATTRIBUTES))
@@ -94,7 +94,7 @@ def test_a_class_has_at_most_25_public_methods_and_25_attributes(path: Path) -> 
     assert large == []
 
 
-def test_an_exception_to_the_limits_names_what_exists() -> None:
+def test_exception_to_the_limits_names_what_exists() -> None:
     known = {name for path in SOURCES for name, _ in functions(path)}
     known |= {name for path in SOURCES for name, _, _ in classes(path)}
     assert sorted({*LONG_FUNCTIONS, *LARGE_CLASSES} - known) == []

@@ -42,7 +42,7 @@ def dialogue_with(messages: int) -> Dialogue:
     return client
 
 
-def test_a_publish_that_closes_a_gate_passes_few_files() -> None:
+def test_publish_that_closes_a_gate_passes_few_files() -> None:
     client = dialogue_with(2)
     frames = publish("q", b"x")
     files = files_entered(lambda: client.connection.receive(frames))
@@ -50,7 +50,7 @@ def test_a_publish_that_closes_a_gate_passes_few_files() -> None:
     assert len(files) <= MOST, sorted(files)
 
 
-def test_a_publish_that_is_held_passes_few_files() -> None:
+def test_publish_that_is_held_passes_few_files() -> None:
     client = dialogue_with(4)
     frames = publish("q", b"x")
     files = files_entered(lambda: client.connection.receive(frames))
@@ -58,7 +58,7 @@ def test_a_publish_that_is_held_passes_few_files() -> None:
     assert len(files) <= MOST, sorted(files)
 
 
-def test_a_held_publish_that_gets_its_turn_passes_few_files() -> None:
+def test_held_publish_that_gets_its_turn_passes_few_files() -> None:
     client = dialogue_with(4)
     client.say(publish("q", b"x"))
     queue = client.driver.broker.vhosts["/"].queues["q"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.state_diagrams import COMMAND, PAGE, page, state_tables
 
 
-def test_the_diagrams_of_states_are_as_the_tables() -> None:
+def test_diagrams_of_states_are_as_the_tables() -> None:
     assert PAGE.read_text() == page(), f"rewrite the page: {COMMAND}"
 
 

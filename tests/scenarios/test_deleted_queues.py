@@ -41,7 +41,7 @@ class Bench:
         return [(int(each.first), int(each.last), each.confirmed) for each in producer.confirms.take()]
 
 
-def test_a_deleted_queues_gate_opens_for_good_although_consumers_still_have_messages_above_its_stop() -> None:
+def test_deleted_queues_gate_opens_for_good_although_consumers_still_have_messages_above_its_stop() -> None:
     bench = Bench()
     producer = bench.producer()
     bench.publish(producer, 1)
@@ -67,7 +67,7 @@ def test_who_waits_for_a_queue_that_consumers_fill_is_answered_when_it_is_delete
     assert (bench.queue.messages, bench.queue.unacked_messages) == (0, 0)
 
 
-def test_a_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_the_name() -> None:
+def test_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_the_name() -> None:
     bench = Bench()
     producer, other = bench.producer(), bench.producer()
     bench.publish(producer, 3)

@@ -7,7 +7,7 @@ from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
-def test_a_publish_right_before_channel_close_is_confirmed_before_close_ok_and_nothing_comes_after() -> None:
+def test_publish_right_before_channel_close_is_confirmed_before_close_ok_and_nothing_comes_after() -> None:
     client = Dialogue(make_driver())
     client.declare("q")
     client.confirm()
@@ -15,7 +15,7 @@ def test_a_publish_right_before_channel_close_is_confirmed_before_close_ok_and_n
     assert client.names(publish("q", b"x") + publish("q", b"y") + goodbye) == ["basic.ack", "channel.close-ok"]
 
 
-def test_a_publish_right_before_connection_close_is_confirmed_before_close_ok() -> None:
+def test_publish_right_before_connection_close_is_confirmed_before_close_ok() -> None:
     client = Dialogue(make_driver())
     client.declare("q")
     client.confirm()
@@ -32,7 +32,7 @@ def test_after_channel_close_by_the_broker_nothing_more_is_confirmed_on_that_cha
     assert told in (["basic.ack", "channel.close"], ["channel.close"])
 
 
-def test_a_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_old_ones_publishes() -> None:
+def test_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_old_ones_publishes() -> None:
     client = Dialogue(make_driver())
     client.declare("q", capacity_messages=2, stop_messages=0, resume_messages=0)
     client.confirm()
@@ -43,7 +43,7 @@ def test_a_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_ol
     assert client.names(drain) == ["queue.purge-ok"]
 
 
-def test_an_unroutable_message_is_returned_before_the_close_ok_of_a_channel_closed_in_the_same_read() -> None:
+def test_unroutable_message_is_returned_before_the_close_ok_of_a_channel_closed_in_the_same_read() -> None:
     client = Dialogue(make_driver())
     unroutable = publish("nowhere", b"x")
     mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
@@ -53,7 +53,7 @@ def test_an_unroutable_message_is_returned_before_the_close_ok_of_a_channel_clos
     assert client.names(unroutable + goodbye) == ["basic.return", "channel.close-ok"]
 
 
-def test_an_unroutable_message_is_returned_before_the_connections_close_ok() -> None:
+def test_unroutable_message_is_returned_before_the_connections_close_ok() -> None:
     client = Dialogue(make_driver())
     content = publish("nowhere", b"x")[len(method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere")) :]
     mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)

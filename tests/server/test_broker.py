@@ -40,7 +40,7 @@ def test_a_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: P
         assert broker.alive()
 
 
-def test_a_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) -> None:
+def test_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker:
         broker.process.kill()
@@ -49,7 +49,7 @@ def test_a_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) 
         assert broker.alive()
 
 
-def test_a_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
+def test_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as deaf:
         broker.process.terminate()
         assert deaf.expect(0, commands.Connection.Close).reply_code == 320
@@ -57,7 +57,7 @@ def test_a_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
             Peer(broker)
 
 
-def test_a_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
+def test_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as peer:
         broker.process.terminate()
         assert peer.refused(0)[0] == 320

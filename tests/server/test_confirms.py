@@ -71,7 +71,7 @@ class Answers:
                 assert method.multiple
 
 
-def test_a_window_of_publishes_is_confirmed_in_few_frames_and_each_once(peer: Peer) -> None:
+def test_window_of_publishes_is_confirmed_in_few_frames_and_each_once(peer: Peer) -> None:
     queue = peer.declare()
     answers = Answers(peer)
     for window in range(10):
@@ -111,7 +111,7 @@ def test_all_fates_of_a_publish_are_answered_once(peer: Peer) -> None:
     assert answers.confirmed == set(range(1, 301)) - refused
 
 
-def test_a_confirm_is_withheld_behind_a_closed_gate_and_given_when_it_opens(peer: Peer) -> None:
+def test_confirm_is_withheld_behind_a_closed_gate_and_given_when_it_opens(peer: Peer) -> None:
     gated = peer.declare(**{"capacity-messages": 100, "stop-messages": 3, "resume-messages": 1, "hold-deadline": 0})
     answers = Answers(peer)
     peer.say(publish_frames(1, "", gated, b"x") * 10)
@@ -123,7 +123,7 @@ def test_a_confirm_is_withheld_behind_a_closed_gate_and_given_when_it_opens(peer
     assert answers.refused == set()
 
 
-def test_a_channel_goes_on_beside_one_that_is_held(peer: Peer) -> None:
+def test_channel_goes_on_beside_one_that_is_held(peer: Peer) -> None:
     full = peer.declare(**{"capacity-messages": 1, "hold-deadline": 0})
     free = peer.declare()
     peer.channel(2)

@@ -23,7 +23,7 @@ from tests.support.driven_connection import Dialogue, make_driver, publish
         ("definitions.import", "definitions", IMPORT_OCTETS, f"{IMPORT_OCTETS:,}"),
     ],
 )
-def test_a_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
+def test_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
     broker: BrokerProcess, operation: str, field: str, size: int, bound: str
 ) -> None:
     with Connection(broker.url) as connection, ControlClient(connection) as control:
@@ -32,7 +32,7 @@ def test_a_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
         assert control.status()["version"]
 
 
-def test_a_request_of_many_values_is_refused(broker: BrokerProcess) -> None:
+def test_request_of_many_values_is_refused(broker: BrokerProcess) -> None:
     too_many = pytest.raises(ControlError, match=r"about 20,00\d values; the most is 10,000")
     with Connection(broker.url) as connection, ControlClient(connection) as control, too_many:
         control.request("list", {"kind": [0] * 20_000})
@@ -62,7 +62,7 @@ def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn(
     assert client.connection.input_paused
 
 
-def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes() -> None:
+def test_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes() -> None:
     driver = make_driver()
     driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
     client = Dialogue(driver)

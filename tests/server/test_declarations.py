@@ -62,14 +62,14 @@ def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str,
     assert peer.refused(1)[0] == 404, "nothing is created"
 
 
-def test_a_stream_is_540_with_what_to_use_instead(broker: BrokerProcess) -> None:
+def test_stream_is_540_with_what_to_use_instead(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
         peer.send(1, commands.Queue.Declare(queue="later", arguments={"x-queue-type": "stream"}))
         code, text = peer.refused(0)
         assert (code, "a cursor reads a queue again and again" in text) == (540, True), text
 
 
-def test_a_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:
+def test_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:
     queue = peer.declare(**{"capacity-bytes": 1000})
     peer.channel(2)
     peer.ask(2, commands.Confirm.Select(), commands.Confirm.SelectOk)
@@ -111,7 +111,7 @@ def test_another_declaration_of_the_same_name_is_406_and_names_the_difference(
         peer.ask(1, commands.Queue.Delete(queue="twice"), commands.Queue.DeleteOk)
 
 
-def test_the_broker_s_own_names_cannot_be_taken(broker: BrokerProcess) -> None:
+def test_broker_s_own_names_cannot_be_taken(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
         for number, method in enumerate(
             [
@@ -128,7 +128,7 @@ def test_the_broker_s_own_names_cannot_be_taken(broker: BrokerProcess) -> None:
             assert peer.refused(number)[0] == 403, method
 
 
-def test_an_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None:
+def test_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker) as peer:
         for _ in range(3):
             peer.declare(**{"x-queue-mode": "lazy", "x-queue-version": 2})

@@ -75,7 +75,7 @@ def test_while_the_disk_fails_persistent_messages_wait_and_all_else_goes_on(
         assert found == [*[str(number) for number in range(5, 20)], "in flight", "held"]
 
 
-def test_a_client_is_told_by_connection_blocked_and_a_held_publish_is_refused_at_its_deadline(
+def test_client_is_told_by_connection_blocked_and_a_held_publish_is_refused_at_its_deadline(
     tmp_path: Path, disk: Disk
 ) -> None:
     heard: list[str] = []
@@ -168,7 +168,7 @@ def test_while_the_disk_is_slow_the_event_loop_is_not(tmp_path: Path, disk: Disk
         disk.work()
 
 
-def test_a_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp_path: Path, disk: Disk) -> None:
+def test_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp_path: Path, disk: Disk) -> None:
     """With heartbeats every second: they go out, though nothing else may."""
     with kept(tmp_path, disk) as broker:
         connection = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat=1"))
@@ -181,7 +181,7 @@ def test_a_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp
         connection.close()
 
 
-def test_a_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_path: Path, disk: Disk) -> None:
+def test_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_path: Path, disk: Disk) -> None:
     with kept(tmp_path, disk) as broker, client_of(broker) as client, client_of(broker) as reader:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
@@ -198,7 +198,7 @@ def test_a_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_
 # Clocks that are wrong
 
 
-def test_a_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to_live(
+def test_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to_live(
     tmp_path: Path, library: Path
 ) -> None:
     """An hour on, a message with ten minutes is too old; an hour back, it has at most its ten minutes again."""
@@ -224,7 +224,7 @@ def test_a_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to
         assert [body for body, _ in client.drain("q")] == ["immortal"]
 
 
-def test_a_message_from_the_future_lives_no_longer_than_from_now_on(tmp_path: Path, library: Path) -> None:
+def test_message_from_the_future_lives_no_longer_than_from_now_on(tmp_path: Path, library: Path) -> None:
     early = {"LD_PRELOAD": str(library), "CLOCK_OFF_S": "-3600"}
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:

@@ -88,7 +88,7 @@ def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_sta
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 @pytest.mark.parametrize("min_free", ["none", "8MiB"])
-def test_a_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
+def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
     tmp_path: Path, how: signal.Signals, min_free: str
 ) -> None:
     """What was acknowledged on it is gone for good, and it opens by what its consumers have freed."""
@@ -116,7 +116,7 @@ def test_a_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
             client.publish("q", "afterwards")
 
 
-def test_a_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained(tmp_path: Path) -> None:
+def test_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained(tmp_path: Path) -> None:
     options = settings(tmp_path, "8MiB")
     numbers = [f"{number:04}" for number in range(400)]
     with small_disk(tmp_path / "small", f"{SIZE}") as small:
@@ -134,7 +134,7 @@ def test_a_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drain
             assert client.depth("q") == 0
 
 
-def test_a_flow_log_that_finds_no_room_at_the_start_is_told_and_written_later(
+def test_flow_log_that_finds_no_room_at_the_start_is_told_and_written_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with small_disk(tmp_path / "small", "1m,nr_inodes=2") as small:

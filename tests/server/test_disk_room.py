@@ -23,7 +23,7 @@ def used(place: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in place.parent.glob("messages.sqlite*"))
 
 
-def test_a_quota_blocks_and_opens_again_when_consumers_have_drained(tmp_path: Path) -> None:
+def test_quota_blocks_and_opens_again_when_consumers_have_drained(tmp_path: Path) -> None:
     """Measured on the file system; the store gives room back while its gate is closed."""
     with kept(tmp_path) as broker, client_of(broker) as client, client_of(broker) as reader:
         client.channel.queue_declare("q", durable=True)
@@ -66,7 +66,7 @@ def test_a_quota_blocks_and_opens_again_when_consumers_have_drained(tmp_path: Pa
     assert ("blocked", "CHN-1005") in [(each["event"], each["id"]) for each in records]
 
 
-def test_a_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> None:
+def test_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> None:
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"{number}{KIB_100}" for number in range(5)])
@@ -78,7 +78,7 @@ def test_a_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> Non
         assert len(client.drain("q")) == 5
 
 
-def test_an_underfull_above_the_overfull_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_underfull_above_the_overfull_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     with kept(tmp_path) as broker:
         set_broker(broker, "disk-overfull=8MiB", "disk-underfull=4MiB")
         for scope in (["broker"], ["vhost", "/"]):
@@ -121,7 +121,7 @@ def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
             assert [body[:3] for body, _ in client.drain("q")] == [f"{number:03}" for number in range(80)]
 
 
-def test_a_file_system_that_is_full_for_the_broker_loses_nothing_and_is_read_on(tmp_path: Path) -> None:
+def test_file_system_that_is_full_for_the_broker_loses_nothing_and_is_read_on(tmp_path: Path) -> None:
     """Where nothing must be left free it is full when what is left is the store's own reserve."""
     with small_disk(tmp_path / "small", "8m") as small:
         ballast = small / "ballast"
@@ -162,7 +162,7 @@ def test_a_file_system_that_is_full_for_the_broker_loses_nothing_and_is_read_on(
             assert rest[-1] == "aft"
 
 
-def test_a_disk_that_may_only_be_read_is_refused_at_the_start_with_a_sentence(tmp_path: Path) -> None:
+def test_disk_that_may_only_be_read_is_refused_at_the_start_with_a_sentence(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "64m") as small:
         with kept(tmp_path, data=small / "data") as broker, client_of(broker) as client:
             client.channel.queue_declare("q", durable=True)

@@ -129,7 +129,7 @@ def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Pat
             assert refused.value.reply_code == 404
 
 
-def test_a_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
+def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         for name in ("from", "to"):
@@ -150,7 +150,7 @@ def test_a_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
         assert client.drain("to") == [("1!", False)]
 
 
-def test_a_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_first_publish(tmp_path: Path) -> None:
+def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_first_publish(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         arguments = {"capacity-messages": 10, "stop-messages": 5, "resume-messages": 2, "hold-deadline": 1}
@@ -180,7 +180,7 @@ def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_an_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: int) -> None:
+def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: int) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, auto_delete=True)
@@ -241,7 +241,7 @@ def test_what_is_done_by_http_is_on_the_disk_when_it_is_answered(tmp_path: Path)
             assert found["payload"] == payload
 
 
-def test_the_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
+def test_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)

@@ -13,7 +13,7 @@ from tests.support.raw_client import open_peer, peer_of, publish_frames
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_clients_with_320_and_the_broker_leaves_in_seconds(tmp_path: Path, number: int) -> None:
+def test_signal_closes_clients_with_320_and_the_broker_leaves_in_seconds(tmp_path: Path, number: int) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as first, open_peer(broker) as second, peer_of(broker) as third:
         third.greet()
         broker.process.send_signal(number)
@@ -24,13 +24,13 @@ def test_a_signal_closes_clients_with_320_and_the_broker_leaves_in_seconds(tmp_p
         assert broker.process.wait(GRACE) == 0
 
 
-def test_a_client_that_does_not_answer_delays_the_end_by_seconds_only(tmp_path: Path) -> None:
+def test_client_that_does_not_answer_delays_the_end_by_seconds_only(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as deaf:
         assert broker.stop() == 0
         assert deaf.expect(0, commands.Connection.Close).reply_code == 320
 
 
-def test_a_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(tmp_path: Path) -> None:
+def test_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as held, open_peer(broker) as deaf:
         full = held.declare(**{"capacity-messages": 1, "hold-deadline": 0})
         deep = deaf.declare()

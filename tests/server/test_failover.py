@@ -107,7 +107,7 @@ def brokers(server: Cluster, tmp_path: Path) -> Iterator[Brokers]:
         each.end()
 
 
-def test_a_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(brokers: Brokers) -> None:
+def test_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(brokers: Brokers) -> None:
     active = brokers.start().ready()
     number = 0
     for _ in range(ROUNDS):
@@ -154,14 +154,14 @@ def test_a_second_broker_that_does_not_stand_by_is_told_who_has_the_store(broker
     assert f"process {active.pid} on host" in done.stderr
 
 
-def test_a_standby_can_be_told_to_stop(brokers: Brokers) -> None:
+def test_standby_can_be_told_to_stop(brokers: Brokers) -> None:
     brokers.start().ready()
     standby = brokers.stand_by()
     standby.process.terminate()
     assert standby.process.wait(30) == 0
 
 
-def test_a_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brokers) -> None:
+def test_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brokers) -> None:
     active = brokers.start().ready()
     standby = brokers.stand_by()
     with client_of(active) as client:
@@ -177,7 +177,7 @@ def test_a_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Br
         assert client.drain("q") == [("a", False)]
 
 
-def test_a_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
+def test_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
     brokers.start().ready()
     standby = brokers.stand_by()
     server.pause()
@@ -188,7 +188,7 @@ def test_a_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: C
         server.resume()
 
 
-def test_an_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
+def test_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
     active = brokers.start().ready()
     standby = brokers.stand_by()
     with client_of(active) as client:

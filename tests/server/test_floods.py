@@ -115,7 +115,7 @@ def queues_of(broker: BrokerProcess) -> int:
 
 
 @pytest.mark.slow
-def test_a_connection_with_thousands_of_bound_queues_ends_without_holding_up_others(broker: BrokerProcess) -> None:
+def test_connection_with_thousands_of_bound_queues_ends_without_holding_up_others(broker: BrokerProcess) -> None:
     count = 3000
     with pulse(broker):
         with open_peer(broker) as peer:
@@ -173,7 +173,7 @@ def stored(broker: BrokerProcess, peer: Peer, size: int, count: int) -> str:
 
 
 @pytest.mark.parametrize("no_ack", [False, True])
-def test_a_consumer_that_never_reads_is_sent_no_more_than_buffers_hold(broker: BrokerProcess, no_ack: bool) -> None:
+def test_consumer_that_never_reads_is_sent_no_more_than_buffers_hold(broker: BrokerProcess, no_ack: bool) -> None:
     with open_peer(broker) as publisher, open_peer(broker) as deaf, pulse(broker):
         queue = stored(broker, publisher, 16 * 1024, 2000)
         before = broker.rss()
@@ -224,7 +224,7 @@ def test_answers_that_were_left_unread_all_come_when_the_client_reads_again(brok
         assert slow.is_well()
 
 
-def test_a_body_of_empty_frames_without_end_takes_no_memory(broker: BrokerProcess) -> None:
+def test_body_of_empty_frames_without_end_takes_no_memory(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
         before = broker.rss()
         peer.send(1, commands.Basic.Publish(routing_key="nowhere"))
@@ -235,7 +235,7 @@ def test_a_body_of_empty_frames_without_end_takes_no_memory(broker: BrokerProces
         assert broker.rss() - before < 8 * MIB
 
 
-def test_a_message_in_tiny_frames_takes_no_more_memory_than_it_is_charged(broker: BrokerProcess) -> None:
+def test_message_in_tiny_frames_takes_no_more_memory_than_it_is_charged(broker: BrokerProcess) -> None:
     size = 1_000_000
     with open_peer(broker) as peer:
         queue = peer.declare()

@@ -137,7 +137,7 @@ def test_without_a_directory_there_is_no_flow_log_and_off_means_none(tmp_path: P
     assert "flow-log" not in [path.name for path in data.iterdir()]
 
 
-def test_a_directory_that_cannot_be_written_is_an_error_in_one_sentence(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_written_is_an_error_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = penstock_command(
         "serve", "--memory", "--listen", "127.0.0.1:0", "--flow-log", str(tmp_path / "file" / "log")
@@ -177,7 +177,7 @@ def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path
     assert crossings == sorted(crossings)
 
 
-def test_a_kill_leaves_whole_lines_and_the_next_broker_goes_on_after_them(tmp_path: Path, small: list[str]) -> None:
+def test_kill_leaves_whole_lines_and_the_next_broker_goes_on_after_them(tmp_path: Path, small: list[str]) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, *small) as broker, open_peer(broker, properties={}) as peer:
         declare(peer, "q", **GATED)
@@ -216,7 +216,7 @@ def tiny_disk(folder: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
+def test_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with (
         tiny_disk(disk, "64k"),
@@ -234,7 +234,7 @@ def test_a_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Pa
         _check_losses(broker, peer, disk / "log", deleted=0)
 
 
-def test_a_directory_that_is_taken_away_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
+def test_directory_that_is_taken_away_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
         declare(peer, "q", **GATED)
@@ -277,7 +277,7 @@ def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, deleted: int)
     assert not broker.logged("Traceback")
 
 
-def test_a_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:
     log = FlowLog(tmp_path / "log", 2, 1 << 20, waiting_most=1000)
     for number in range(150):  # Nothing is written yet: the writer has not begun.
         log.put([{"event": "depth", "messages": number}] * 10)
@@ -291,7 +291,7 @@ def test_a_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(t
     assert seen[-1]["event"] == "stop"
 
 
-def test_a_change_of_the_settings_is_recorded_with_who_did_it(tmp_path: Path) -> None:
+def test_change_of_the_settings_is_recorded_with_who_did_it(tmp_path: Path) -> None:
     config = tmp_path / "penstock.toml"
     config.write_text("[broker]\n")
     folder = tmp_path / "log"

@@ -31,7 +31,7 @@ def begin_publish(peer: Peer, exchange: str = "", key: str = "nowhere") -> None:
     peer.send(1, commands.Basic.Publish(exchange=exchange, routing_key=key))
 
 
-def test_a_frame_larger_than_frame_max_is_501_at_its_first_octets(peer: Peer) -> None:
+def test_frame_larger_than_frame_max_is_501_at_its_first_octets(peer: Peer) -> None:
     peer.say(raw_frame(METHOD, 1, b"", size=131073)[:7] + b"\0")
     assert peer.refused(0) == (
         501,
@@ -39,13 +39,13 @@ def test_a_frame_larger_than_frame_max_is_501_at_its_first_octets(peer: Peer) ->
     )
 
 
-def test_a_frame_of_four_gigabytes_is_refused_before_it_is_kept(peer: Peer) -> None:
+def test_frame_of_four_gigabytes_is_refused_before_it_is_kept(peer: Peer) -> None:
     peer.say(struct.pack(">BHI", BODY, 1, 0xFFFFFFFF) + b"\0")
     code, text = peer.refused(0)
     assert (code, "4294967303 octets" in text) == (501, True), text
 
 
-def test_the_agreed_frame_max_is_what_counts_for_payloads(broker: BrokerProcess) -> None:
+def test_agreed_frame_max_is_what_counts_for_payloads(broker: BrokerProcess) -> None:
     with open_peer(broker, frame_max=4096) as peer:
         begin_publish(peer)
         peer.say(content_header(4096) + raw_frame(BODY, 1, bytes(4096)))
@@ -55,27 +55,27 @@ def test_the_agreed_frame_max_is_what_counts_for_payloads(broker: BrokerProcess)
         assert (code, "frame_max of 4096" in text) == (501, True), text
 
 
-def test_a_frame_without_its_end_is_501(peer: Peer) -> None:
+def test_frame_without_its_end_is_501(peer: Peer) -> None:
     peer.say(raw_frame(METHOD, 1, struct.pack(">HH", 20, 10) + b"\0", end=0x00))
     code, text = peer.refused(0)
     assert (code, "does not end with 0xCE but with 0x0" in text) == (501, True), text
 
 
 @pytest.mark.parametrize("kind", [0, 4, 7, 9, 65, 255])
-def test_an_unknown_type_of_frame_is_501(peer: Peer, kind: int) -> None:
+def test_unknown_type_of_frame_is_501(peer: Peer, kind: int) -> None:
     peer.say(raw_frame(kind, 0, b"abc"))
     code, text = peer.refused(0)
     assert (code, f"a frame of type {kind}" in text) == (501, True), text
 
 
-def test_a_method_frame_too_short_for_a_method_is_501(peer: Peer) -> None:
+def test_method_frame_too_short_for_a_method_is_501(peer: Peer) -> None:
     peer.say(raw_frame(METHOD, 1, b"\x00\x3c"))
     code, text = peer.refused(0)
     assert (code, text.startswith("FRAME_ERROR")) == (501, True), text
 
 
 @pytest.mark.parametrize(("class_id", "method_id"), [(60, 999), (99, 10), (0, 0), (65535, 65535)])
-def test_an_unknown_method_is_540_and_says_which(peer: Peer, class_id: int, method_id: int) -> None:
+def test_unknown_method_is_540_and_says_which(peer: Peer, class_id: int, method_id: int) -> None:
     peer.say(raw_frame(METHOD, 1, struct.pack(">HH", class_id, method_id) + b"\0" * 4))
     code, text = peer.refused(0)
     assert code == 540, text
@@ -84,19 +84,19 @@ def test_an_unknown_method_is_540_and_says_which(peer: Peer, class_id: int, meth
     assert str(method_id) in text
 
 
-def test_a_method_that_only_a_broker_sends_is_503(peer: Peer) -> None:
+def test_method_that_only_a_broker_sends_is_503(peer: Peer) -> None:
     peer.send(1, commands.Queue.DeclareOk("q", 0, 0))
     code, text = peer.refused(0)
     assert (code, text) == (503, "COMMAND_INVALID - unimplemented method")
 
 
-def test_a_method_with_octets_left_over_is_501(peer: Peer) -> None:
+def test_method_with_octets_left_over_is_501(peer: Peer) -> None:
     peer.say(raw_frame(METHOD, 1, struct.pack(">HHIHB", 60, 10, 0, 5, 0) + b"surplus"))
     code, text = peer.refused(0)
     assert (code, "basic.qos has 7 octets too many" in text) == (501, True), text
 
 
-def test_a_method_that_is_cut_short_is_501(peer: Peer) -> None:
+def test_method_that_is_cut_short_is_501(peer: Peer) -> None:
     peer.say(raw_frame(METHOD, 1, struct.pack(">HHHB", 50, 10, 0, 200) + b"only this"))
     code, text = peer.refused(0)
     assert (code, text.startswith("FRAME_ERROR - queue.declare")) == (501, True), text
@@ -115,31 +115,31 @@ def declare_with(table: bytes) -> bytes:
     return raw_frame(METHOD, 1, struct.pack(">HHH", 50, 10, 0) + b"\x01q\x04" + table)
 
 
-def test_a_table_nested_200_deep_is_refused_without_a_stack_overflow(peer: Peer) -> None:
+def test_table_nested_200_deep_is_refused_without_a_stack_overflow(peer: Peer) -> None:
     peer.say(declare_with(nested(200)))
     code, text = peer.refused(0)
     assert (code, "deep" in text) == (502, True), text
 
 
-def test_a_table_that_is_longer_than_its_frame_is_refused(peer: Peer) -> None:
+def test_table_that_is_longer_than_its_frame_is_refused(peer: Peer) -> None:
     peer.say(declare_with(struct.pack(">I", 1 << 30) + b"\x01a"))
     code, text = peer.refused(0)
     assert (code, "queue.declare" in text) == (501, True), text
 
 
-def test_a_table_with_an_unknown_type_of_field_is_refused(peer: Peer) -> None:
+def test_table_with_an_unknown_type_of_field_is_refused(peer: Peer) -> None:
     peer.say(declare_with(struct.pack(">I", 4) + b"\x01aZ\x00"))
     code, text = peer.refused(0)
     assert (code, "queue.declare" in text) == (502, True), text
 
 
-def test_a_name_that_is_not_utf_8_is_refused(peer: Peer) -> None:
+def test_name_that_is_not_utf_8_is_refused(peer: Peer) -> None:
     peer.say(raw_frame(METHOD, 1, struct.pack(">HHH", 50, 10, 0) + b"\x02\xff\xfe\x00" + bytes(4)))
     code, text = peer.refused(0)
     assert (code, "queue.declare" in text) == (501, True), text
 
 
-def test_a_body_longer_than_announced_is_505(peer: Peer) -> None:
+def test_body_longer_than_announced_is_505(peer: Peer) -> None:
     begin_publish(peer)
     peer.say(content_header(5) + raw_frame(BODY, 1, b"123456"))
     code, text = peer.refused(0)
@@ -152,13 +152,13 @@ def test_a_second_body_frame_that_is_too_long_is_505(peer: Peer) -> None:
     assert peer.refused(0)[0] == 505
 
 
-def test_a_body_without_a_header_is_505(peer: Peer) -> None:
+def test_body_without_a_header_is_505(peer: Peer) -> None:
     begin_publish(peer)
     peer.say(raw_frame(BODY, 1, b"123"))
     assert peer.refused(0)[0] == 505
 
 
-def test_a_header_without_a_publish_is_505(peer: Peer) -> None:
+def test_header_without_a_publish_is_505(peer: Peer) -> None:
     peer.say(content_header(5))
     assert peer.refused(0)[0] == 505
 
@@ -169,13 +169,13 @@ def test_a_second_header_is_505(peer: Peer) -> None:
     assert peer.refused(0)[0] == 505
 
 
-def test_a_method_in_the_middle_of_a_content_is_505(peer: Peer) -> None:
+def test_method_in_the_middle_of_a_content_is_505(peer: Peer) -> None:
     begin_publish(peer)
     peer.send(1, commands.Basic.Qos())
     assert peer.refused(0)[0] == 505
 
 
-def test_a_header_of_another_class_is_505(peer: Peer) -> None:
+def test_header_of_another_class_is_505(peer: Peer) -> None:
     begin_publish(peer)
     peer.say(raw_frame(HEADER, 1, struct.pack(">HHQH", 50, 0, 5, 0)))
     assert peer.refused(0) == (
@@ -185,7 +185,7 @@ def test_a_header_of_another_class_is_505(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("size", [1 << 40, 1 << 63])
-def test_a_message_that_is_announced_larger_than_any_may_be_closes_only_its_channel(peer: Peer, size: int) -> None:
+def test_message_that_is_announced_larger_than_any_may_be_closes_only_its_channel(peer: Peer, size: int) -> None:
     begin_publish(peer, key="big")
     peer.say(content_header(size))
     assert peer.refused(1) == (
@@ -231,22 +231,22 @@ def test_headers_that_cannot_be_read_are_502_where_they_are_needed(peer: Peer, s
     assert (code, text.startswith("SYNTAX_ERROR")) == (502, True), text
 
 
-def test_a_heartbeat_on_a_channel_is_505(peer: Peer) -> None:
+def test_heartbeat_on_a_channel_is_505(peer: Peer) -> None:
     peer.say(raw_frame(HEARTBEAT, 1, b""))
     assert peer.refused(0) == (505, "UNEXPECTED_FRAME - a heartbeat came on channel 1; it belongs to channel 0")
 
 
-def test_a_heartbeat_with_a_payload_is_501(peer: Peer) -> None:
+def test_heartbeat_with_a_payload_is_501(peer: Peer) -> None:
     peer.say(raw_frame(HEARTBEAT, 0, b"abc"))
     assert peer.refused(0) == (501, "FRAME_ERROR - a heartbeat has a payload of 3 octets; it has none")
 
 
-def test_a_channel_used_before_it_is_opened_is_504(peer: Peer) -> None:
+def test_channel_used_before_it_is_opened_is_504(peer: Peer) -> None:
     peer.send(7, commands.Basic.Qos())
     assert peer.refused(0) == (504, "CHANNEL_ERROR - expected 'channel.open'")
 
 
-def test_a_publish_on_a_channel_that_was_closed_is_504(peer: Peer) -> None:
+def test_publish_on_a_channel_that_was_closed_is_504(peer: Peer) -> None:
     queue = peer.declare()
     peer.ask(1, commands.Channel.Close(200, "bye", 0, 0), commands.Channel.CloseOk)
     peer.say(publish_frames(1, "", queue, b"too late"))
@@ -258,7 +258,7 @@ def test_content_on_a_channel_that_is_not_open_is_505(peer: Peer) -> None:
     assert peer.refused(0)[0] == 505
 
 
-def test_a_channel_opened_twice_is_504(peer: Peer) -> None:
+def test_channel_opened_twice_is_504(peer: Peer) -> None:
     peer.send(1, commands.Channel.Open())
     assert peer.refused(0)[0] == 504
 
@@ -281,7 +281,7 @@ def test_half_a_frame_and_then_nothing_leaves_nothing_behind(broker: BrokerProce
     assert broker.alive()
 
 
-def test_a_body_in_empty_and_tiny_frames_arrives_whole(peer: Peer) -> None:
+def test_body_in_empty_and_tiny_frames_arrives_whole(peer: Peer) -> None:
     queue = peer.declare()
     begin_publish(peer, key=queue)
     pieces = [b"", b"a", b"", b"b", b"", b"c"]
@@ -303,7 +303,7 @@ def test_publishes_behind_a_channel_error_in_the_same_write_are_ignored(peer: Pe
     assert peer.ask(1, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk).message_count == 2
 
 
-def test_a_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer) -> None:
+def test_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer) -> None:
     queue = peer.declare()
     good = publish_frames(1, "", queue, b"good")
     close = raw_frame(METHOD, 1, struct.pack(">HHHBHH", 20, 40, 200, 0, 0, 0))
@@ -315,7 +315,7 @@ def test_a_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer) -
 @pytest.mark.parametrize(
     "sizes", [[1] * 3000, [700, 100_000, 3, 0, 5000], [1023] * 200, [1024] * 200, [131064, 1, 131064]]
 )
-def test_a_body_in_frames_of_any_size_arrives_whole(peer: Peer, sizes: list[int]) -> None:
+def test_body_in_frames_of_any_size_arrives_whole(peer: Peer, sizes: list[int]) -> None:
     queue = peer.declare()
     body = bytes(index % 251 for index in range(sum(sizes)))
     begin_publish(peer, key=queue)
@@ -336,7 +336,7 @@ def test_a_body_in_frames_of_any_size_arrives_whole(peer: Peer, sizes: list[int]
 
 
 @pytest.mark.parametrize("mode", [bytearray(b"\x83"), "al", "", 5])
-def test_an_x_match_that_is_none_is_406(peer: Peer, mode: object) -> None:
+def test_x_match_that_is_none_is_406(peer: Peer, mode: object) -> None:
     queue = peer.declare()
     peer.send(1, commands.Queue.Bind(queue=queue, exchange="amq.match", arguments={"x-match": mode, "a": 1}))
     code, text = peer.refused(1)

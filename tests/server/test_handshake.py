@@ -57,7 +57,7 @@ def test_a_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> Non
         assert {"publisher_confirms", "basic.nack", "connection.blocked", "consumer_cancel_notify"} <= set(capabilities)
 
 
-def test_a_wrong_password_is_refused_with_403_and_no_word_of_why(broker: BrokerProcess, neighbour: Peer) -> None:
+def test_wrong_password_is_refused_with_403_and_no_word_of_why(broker: BrokerProcess, neighbour: Peer) -> None:
     with peer_of(broker) as peer:
         peer.log_in(password="wrong")
         code, text = peer.refused(0)
@@ -66,7 +66,7 @@ def test_a_wrong_password_is_refused_with_403_and_no_word_of_why(broker: BrokerP
         assert "password" not in text
 
 
-def test_a_client_that_does_not_know_of_refusals_has_its_socket_closed(broker: BrokerProcess) -> None:
+def test_client_that_does_not_know_of_refusals_has_its_socket_closed(broker: BrokerProcess) -> None:
     def refused_and_told() -> bool:
         with peer_of(broker) as peer:
             peer.log_in(user="nobody", properties={"product": "old"})
@@ -77,7 +77,7 @@ def test_a_client_that_does_not_know_of_refusals_has_its_socket_closed(broker: B
     eventually(refused_and_told, "the refusal in the log, which has one line a second for all of them")
 
 
-def test_a_password_is_never_written_to_the_log(broker: BrokerProcess) -> None:
+def test_password_is_never_written_to_the_log(broker: BrokerProcess) -> None:
     def refused_and_told() -> bool:
         with peer_of(broker) as peer:
             peer.log_in(user="guest", password="hush-hush")
@@ -89,7 +89,7 @@ def test_a_password_is_never_written_to_the_log(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("response", ["", "guest", "\0guest", "\0guest\0guest\0guest"])
-def test_a_malformed_response_closes_the_connection_with_501(broker: BrokerProcess, response: str) -> None:
+def test_malformed_response_closes_the_connection_with_501(broker: BrokerProcess, response: str) -> None:
     with peer_of(broker) as peer:
         peer.greet()
         peer.send(0, commands.Connection.StartOk({"capabilities": CAPABILITIES}, "PLAIN", response, "en_US"))
@@ -98,7 +98,7 @@ def test_a_malformed_response_closes_the_connection_with_501(broker: BrokerProce
         assert "PLAIN" in text
 
 
-def test_an_unknown_mechanism_is_refused_by_its_name(broker: BrokerProcess) -> None:
+def test_unknown_mechanism_is_refused_by_its_name(broker: BrokerProcess) -> None:
     with peer_of(broker) as peer:
         peer.greet()
         peer.send(0, commands.Connection.StartOk({"capabilities": CAPABILITIES}, "GSSAPI", "x", "en_US"))
@@ -122,7 +122,7 @@ def test_amqplain_is_spoken_too(broker: BrokerProcess) -> None:
         assert peer.expect(0, commands.Connection.Tune).frame_max == 131072
 
 
-def test_an_unknown_vhost_closes_the_connection_with_530(broker: BrokerProcess, neighbour: Peer) -> None:
+def test_unknown_vhost_closes_the_connection_with_530(broker: BrokerProcess, neighbour: Peer) -> None:
     with peer_of(broker) as peer:
         peer.log_in()
         peer.expect(0, commands.Connection.Tune)
@@ -154,9 +154,7 @@ def test_more_channels_than_channel_max_close_the_connection_with_530(broker: Br
 
 
 @pytest.mark.parametrize("method", [commands.Connection.TuneOk(0, 0, 0), commands.Connection.Open("/")])
-def test_a_method_out_of_turn_in_the_negotiation_is_503(
-    broker: BrokerProcess, method: commands.Connection.Open
-) -> None:
+def test_method_out_of_turn_in_the_negotiation_is_503(broker: BrokerProcess, method: commands.Connection.Open) -> None:
     with peer_of(broker) as peer:
         peer.greet()
         peer.send(0, method)
@@ -164,7 +162,7 @@ def test_a_method_out_of_turn_in_the_negotiation_is_503(
         assert (code, "not expected" in text) == (503, True), text
 
 
-def test_a_channel_before_the_connection_is_open_is_503(broker: BrokerProcess) -> None:
+def test_channel_before_the_connection_is_open_is_503(broker: BrokerProcess) -> None:
     with peer_of(broker) as peer:
         peer.log_in()
         peer.expect(0, commands.Connection.Tune)
@@ -179,7 +177,7 @@ def test_a_second_open_is_504(broker: BrokerProcess, neighbour: Peer) -> None:
         assert peer.refused(0) == (504, "CHANNEL_ERROR - unexpected method in connection state running")
 
 
-async def test_a_handshake_that_is_never_finished_is_dropped() -> None:
+async def test_handshake_that_is_never_finished_is_dropped() -> None:
     broker = in_process()
     broker.driver.connection_limits.handshake_s = 1.0
 
@@ -218,7 +216,7 @@ def test_secrets_are_updated_without_a_new_login(broker: BrokerProcess) -> None:
         assert peer.is_well()
 
 
-def test_a_configured_user_logs_in_and_guest_does_not(tmp_path: Path) -> None:
+def test_configured_user_logs_in_and_guest_does_not(tmp_path: Path) -> None:
     settings = tmp_path / "penstock.toml"
     settings.write_text('[broker]\nvhosts = ["/", "moon"]\n\n[users]\nada = "lovelace"\n')
     with serving(tmp_path, "--config", str(settings)) as broker:

@@ -12,7 +12,7 @@ from tests.support.raw_client import BODY, HEARTBEAT, open_peer, publish_frames,
 BEAT = raw_frame(HEARTBEAT, 0, b"")
 
 
-def test_an_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) -> None:
+def test_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) -> None:
     with open_peer(broker, heartbeat=1) as peer:
         start = time.monotonic()
         beats = 0
@@ -25,7 +25,7 @@ def test_an_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) 
         assert peer.is_well()
 
 
-def test_a_client_that_stops_is_dropped_after_two_beats(broker: BrokerProcess) -> None:
+def test_client_that_stops_is_dropped_after_two_beats(broker: BrokerProcess) -> None:
     with open_peer(broker, heartbeat=1) as peer:
         start = time.monotonic()
         queue = peer.declare()

@@ -31,7 +31,7 @@ def test_every_line_is_written_with_its_time(lines: int) -> None:
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line.partition(" line ")[0]) for line in written)
 
 
-def test_a_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None:
+def test_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None:
     lines = 100_000
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(lines)],

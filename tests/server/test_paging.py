@@ -84,7 +84,7 @@ def test_what_is_paged_is_consumed_in_order_after_a_kill(tmp_path: Path) -> None
         assert depth(channel) == 0
 
 
-def test_a_get_waits_for_its_message_and_everybody_is_told_what_is_on_the_disk(tmp_path: Path) -> None:
+def test_get_waits_for_its_message_and_everybody_is_told_what_is_on_the_disk(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--http", "127.0.0.1:0")
     with serving(tmp_path, *options) as broker, channel_of(broker) as channel:
         channel.queue_declare("q", arguments={"x-overflow": "page", "capacity-messages": 2})
@@ -149,7 +149,7 @@ def confirmed(channel: BlockingChannel, number: int) -> bool:
     return True
 
 
-def test_a_consumer_that_holds_more_than_fits_into_memory_gets_all_of_it(broker: BrokerProcess) -> None:
+def test_consumer_that_holds_more_than_fits_into_memory_gets_all_of_it(broker: BrokerProcess) -> None:
     """What it holds is ten times the capacity: it must not keep itself from the rest (Artemis' AMQ224127)."""
     with channel_of(broker) as channel:
         channel.queue_declare("q", durable=True, arguments=PAGE)
@@ -170,7 +170,7 @@ def test_a_consumer_that_holds_more_than_fits_into_memory_gets_all_of_it(broker:
         assert depth(channel) == 0
 
 
-def test_a_window_larger_than_the_memory_moves_on_with_acknowledgements_that_come_late(broker: BrokerProcess) -> None:
+def test_window_larger_than_the_memory_moves_on_with_acknowledgements_that_come_late(broker: BrokerProcess) -> None:
     late = 250
     assert late * BODY > 3 * PAGE["capacity-bytes"]
     with channel_of(broker) as channel:
@@ -279,7 +279,7 @@ def test_after_a_purge_only_what_came_later_and_what_was_held_comes_back(tmp_pat
         assert found == [(n, True) for n in range(1, 11)] + [(n, False) for n in range(51, 81)]
 
 
-def test_a_queue_deleted_and_declared_again_has_none_of_its_former_pages(tmp_path: Path) -> None:
+def test_queue_deleted_and_declared_again_has_none_of_its_former_pages(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     with serving(tmp_path, *data) as broker, channel_of(broker) as channel:
         channel.queue_declare("q", durable=True, arguments=FEW)

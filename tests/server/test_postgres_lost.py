@@ -62,7 +62,7 @@ def assert_that_all_else_goes_on(broker: BrokerProcess, numbers: list[str]) -> N
     assert "; store closed: " in penstock_command("status", "--url", broker.url).stdout
 
 
-def test_a_server_that_stands_still_or_is_killed_holds_persistent_messages_and_nothing_else(
+def test_server_that_stands_still_or_is_killed_holds_persistent_messages_and_nothing_else(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     place = f"database '{database}' at '{server.folder}', port {server.port}"
@@ -98,7 +98,7 @@ def test_a_server_that_stands_still_or_is_killed_holds_persistent_messages_and_n
         assert found == [*map(str, range(5, 20)), "in flight", "held", "another", "held again"]
 
 
-def test_a_database_that_may_only_be_read_for_a_while_holds_persistent_messages_and_nothing_else(
+def test_database_that_may_only_be_read_for_a_while_holds_persistent_messages_and_nothing_else(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     why = "the database may only be read; is this server a replica, or default_transaction_read_only set?"
@@ -124,7 +124,7 @@ def test_a_database_that_may_only_be_read_for_a_while_holds_persistent_messages_
         assert [body for body, _ in client.drain("q")] == [*map(str, range(2, 10)), "in flight", "held"]
 
 
-def test_a_server_whose_disk_is_full_holds_persistent_messages_until_there_is_room(
+def test_server_whose_disk_is_full_holds_persistent_messages_until_there_is_room(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     with small_disk(server) as folder:
@@ -148,7 +148,7 @@ def test_a_server_whose_disk_is_full_holds_persistent_messages_until_there_is_ro
         server.ask("DROP TABLESPACE small")
 
 
-def test_a_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
+def test_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
@@ -168,7 +168,7 @@ def test_a_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
 
 
 @pytest.mark.parametrize("options", [(), ("--standby",)])
-def test_a_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_do(
+def test_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_do(
     server: Cluster, database: str, options: tuple[str, ...]
 ) -> None:
     server.stop()
@@ -184,7 +184,7 @@ def test_a_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_d
 # Other commands
 
 
-def test_a_store_is_checked_while_no_broker_has_it(server: Cluster, database: str, tmp_path: Path) -> None:
+def test_store_is_checked_while_no_broker_has_it(server: Cluster, database: str, tmp_path: Path) -> None:
     place, url = f"database '{database}' at '{server.folder}', port {server.port}", server.url(database)
     empty = penstock_command("check", "--store", url)
     assert (empty.returncode, empty.stderr) == (1, f"penstock: there is no store of Penstock in {place}\n")

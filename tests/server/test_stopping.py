@@ -111,7 +111,7 @@ def drained(broker: BrokerProcess) -> dict[str, list[tuple[int, bool]]]:
         return {name: [(number_of(body), again) for body, again in client.drain(name)] for name in QUEUES}
 
 
-def test_a_broker_that_is_stopped_under_load_has_everything_when_it_comes_back(tmp_path: Path) -> None:
+def test_broker_that_is_stopped_under_load_has_everything_when_it_comes_back(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data) as broker:
         with at_work(broker) as parties:
@@ -132,7 +132,7 @@ def test_a_broker_that_is_stopped_under_load_has_everything_when_it_comes_back(t
             assert all(number <= len(consumer.numbers) for number, again in found if again), "after an orderly stop"
 
 
-def test_a_broker_starts_from_a_backup_that_was_made_under_load(tmp_path: Path) -> None:
+def test_broker_starts_from_a_backup_that_was_made_under_load(tmp_path: Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     with serving(tmp_path, "--data", str(data)) as broker, at_work(broker) as parties:
         waits_for(parties, 100)

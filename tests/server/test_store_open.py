@@ -81,7 +81,7 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+def test_folder_that_may_not_be_written(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     before = without_rights(folder)
     assert refused(folder, *before) == (
@@ -91,7 +91,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_on_a_full_disk(tmp_path: Path) -> None:
+def test_folder_on_a_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "1m") as small:
         fill(small / "ballast")
         said = refused(small / "data")
@@ -101,7 +101,7 @@ def test_a_folder_on_a_full_disk(tmp_path: Path) -> None:
             assert broker.alive()
 
 
-def test_a_folder_of_another_program(tmp_path: Path) -> None:
+def test_folder_of_another_program(tmp_path: Path) -> None:
     octets = change(tmp_path / "data", "CREATE TABLE bookmarks (url)", "PRAGMA application_id = 42")
     assert refused(tmp_path / "data") == (
         f"'{tmp_path}/data/{FILE}' is not a store of Penstock but a SQLite database of another program "
@@ -110,7 +110,7 @@ def test_a_folder_of_another_program(tmp_path: Path) -> None:
     assert (tmp_path / "data" / FILE).read_bytes() == octets
 
 
-def test_a_folder_from_the_future(data: Path) -> None:
+def test_folder_from_the_future(data: Path) -> None:
     octets = change(data, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
     said = refused(data)
     assert said.startswith(f"the store '{data}/{FILE}' was last opened by Penstock 3.2.1 and has schema version 7; ")
@@ -119,7 +119,7 @@ def test_a_folder_from_the_future(data: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9])
-def test_a_store_that_was_cut_off_is_refused_and_the_rest_of_it_saved(data: Path, tmp_path: Path, share: float) -> None:
+def test_store_that_was_cut_off_is_refused_and_the_rest_of_it_saved(data: Path, tmp_path: Path, share: float) -> None:
     octets = (data / FILE).read_bytes()
     cut = octets[: int(len(octets) * share)]
     (data / FILE).write_bytes(cut)
@@ -173,7 +173,7 @@ def flip_a_bit_of_the_last_frame(log: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [remove, cut_in_the_middle, cut_the_last_frame, flip_a_bit_of_the_last_frame])
-def test_a_log_that_lost_confirmed_messages_is_refused_with_how_many_and_repair_accepts_that(
+def test_log_that_lost_confirmed_messages_is_refused_with_how_many_and_repair_accepts_that(
     killed_data: Path, tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     change(killed_data / f"{FILE}-wal")
@@ -202,7 +202,7 @@ def test_a_log_that_lost_confirmed_messages_is_refused_with_how_many_and_repair_
     assert left == [f"{number:010}" for number in range(50 - missing)]
 
 
-def test_a_data_directory_of_an_earlier_version_starts_and_is_counted_from_then_on(data: Path, tmp_path: Path) -> None:
+def test_data_directory_of_an_earlier_version_starts_and_is_counted_from_then_on(data: Path, tmp_path: Path) -> None:
     """It has neither the count nor its row in the table of sums."""
     change(data, "DELETE FROM sums WHERE name = 'commits'", "PRAGMA user_version = 2")
     (data / COUNTER_FILE).unlink()

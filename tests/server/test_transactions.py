@@ -72,7 +72,7 @@ def test_confirm_select_on_a_transactional_channel_is_406_and_selecting_twice_is
 
 
 @pytest.mark.parametrize("multiple", [True, False])
-def test_a_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(peer: Peer, multiple: bool) -> None:
+def test_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(peer: Peer, multiple: bool) -> None:
     queue = peer.declare()
     peer.say(publish_frames(1, "", queue, b"x"))
     select(peer)
@@ -103,7 +103,7 @@ def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer) -> None:
     assert depth(peer, queue) == 1
 
 
-def test_an_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) -> None:
+def test_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) -> None:
     queue = peer.declare()
     select(peer)
     peer.say(publish_frames(1, "", queue, b"x") + publish_frames(1, "no-such-exchange", "k", b"x"))
@@ -128,7 +128,7 @@ def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(pee
     assert depth(peer, queue, 2) == 15
 
 
-def test_a_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
+def test_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
     """Twelve MiB are kept; in the pulses of a paused connection they would take a minute and a half."""
     queue = peer.declare()
     select(peer)
@@ -139,7 +139,7 @@ def test_a_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
     assert depth(peer, queue) == 0
 
 
-def test_a_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer: Peer) -> None:
+def test_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer: Peer) -> None:
     full = peer.declare(**{"capacity-messages": 3, "resume-messages": 2, "hold-deadline": 0})
     peer.say(publish_frames(1, "", full, b"first") * 2)
     select(peer)

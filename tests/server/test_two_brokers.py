@@ -106,7 +106,7 @@ def test_of_two_brokers_under_load_exactly_one_goes_on_when_the_lock_is_removed_
     assert len(found) <= len(confirmed) + 1
 
 
-def test_a_broker_whose_directory_another_one_has_used_meanwhile_stops_though_the_lock_is_free_again(
+def test_broker_whose_directory_another_one_has_used_meanwhile_stops_though_the_lock_is_free_again(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
@@ -129,7 +129,7 @@ def test_a_broker_whose_directory_another_one_has_used_meanwhile_stops_though_th
         assert [body for body, _ in client.drain("q")] == ["a", "b"]
 
 
-def test_a_broker_that_is_idle_takes_its_lock_again_and_keeps_others_out(tmp_path: Path) -> None:
+def test_broker_that_is_idle_takes_its_lock_again_and_keeps_others_out(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data)) as broker:
         (data / "lock").unlink()
@@ -139,7 +139,7 @@ def test_a_broker_that_is_idle_takes_its_lock_again_and_keeps_others_out(tmp_pat
         assert said == f"data directory '{data}' is in use by another broker (process {broker.pid})"
 
 
-def test_a_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing_is_lost(tmp_path: Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
@@ -155,7 +155,7 @@ def test_a_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing
 
 
 @pytest.mark.parametrize("what", ["directory", "store"])
-def test_a_broker_whose_files_were_removed_confirms_nothing_more_and_says_why(tmp_path: Path, what: str) -> None:
+def test_broker_whose_files_were_removed_confirms_nothing_more_and_says_why(tmp_path: Path, what: str) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data), "--flow-log", NO_FLOW_LOG) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)

@@ -48,7 +48,7 @@ def as_user(broker: BrokerProcess, user: str, password: str) -> str:
 
 
 @pytest.mark.parametrize(("operation", "arguments"), OPERATIONS, ids=[operation for operation, _ in OPERATIONS])
-def test_a_control_operation_needs_the_tag_administrator(
+def test_control_operation_needs_the_tag_administrator(
     shared: BrokerProcess, operation: str, arguments: dict[str, object]
 ) -> None:
     with (
@@ -83,7 +83,7 @@ def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
         control.delete_cursor("reader")
 
 
-def test_a_command_of_the_operator_says_which_tag_is_missing(shared: BrokerProcess) -> None:
+def test_command_of_the_operator_says_which_tag_is_missing(shared: BrokerProcess) -> None:
     done = penstock_command("block", "queue", "orders", "--url", as_user(shared, "bob", "b"))
     assert done.returncode != 0
     assert "needs the tag administrator" in done.stderr

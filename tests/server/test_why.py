@@ -43,7 +43,7 @@ def refused(broker: BrokerProcess, *words: str) -> str:
     return done.stderr.strip()
 
 
-def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
+def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
     own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
@@ -85,7 +85,7 @@ def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_c
         assert (idle_view["consumer"], idle_view["obstacles"]) == ("idle", ["the queue is empty"])
 
 
-def test_the_reason_of_connection_blocked_is_what_why_says_and_until_when(
+def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
     own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker) as peer:
@@ -98,7 +98,7 @@ def test_the_reason_of_connection_blocked_is_what_why_says_and_until_when(
         assert re.sub(r"\d+\.\d s", "T", sentence).endswith(f"is blocked T by {re.sub(r'[0-9.]+ s$', 'T', told)}")
 
 
-def test_an_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_broker: BrokerProcess) -> None:
+def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_broker: BrokerProcess) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(open_peer(own_broker, properties={})) for _ in range(PRODUCERS)]
         declare(peers[0], "orders", capacity_messages=1, stop_messages=0)
@@ -120,7 +120,7 @@ def test_an_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_
             assert control.why("orders")["gate"]["blocked"] == PRODUCERS
 
 
-def test_a_paused_connection_says_so(own_broker: BrokerProcess) -> None:
+def test_paused_connection_says_so(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker, properties={}) as peer:
         declare(peer, "orders", capacity_messages=1)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x" * 100_000) for _ in range(12)))
@@ -169,7 +169,7 @@ def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
         assert gate["advice"] in rest[1]
 
 
-def test_the_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
+def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
     own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
