@@ -219,14 +219,14 @@ class _Source:
         self.path = path
         self.lines = lines
 
-    def place(self, keys: tuple[str, ...]) -> str:
+    def position(self, keys: tuple[str, ...]) -> str:
         """Return the line of a key, or of the innermost table around it, as " line 7"; "" if none is found."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return f" line {self.lines[keys]}" if keys else ""
 
     def error(self, keys: tuple[str, ...], text: str) -> ConfigError:
-        return ConfigError(f"'{self.path}'{self.place(keys)}: {text}")
+        return ConfigError(f"'{self.path}'{self.position(keys)}: {text}")
 
     def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, SettingValue]:
         """Read the settings of a pattern one by one, so that each error has its line."""
@@ -245,7 +245,7 @@ class _Source:
                 so_far[name] = value
                 for ours, word in read_settings(scope, pattern, so_far).items():
                     if word.alias == name:
-                        words[ours] = word.at(self.place(at))
+                        words[ours] = word.at(self.position(at))
         except (BrokerError, ConfigError) as error:
             raise self.error(at, str(error)) from None
         return words
