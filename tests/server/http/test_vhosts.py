@@ -129,7 +129,7 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(policies=[{**POLICY, "vhost": v, "pattern": "[ab]"} for v in ("/", "eu")]), "policies[0].pattern"),
         (changed(policies=[{**POLICY, "vhost": v, "definition": {"max-lenght": 5}} for v in ("/", "eu")]),
          "policies[0].definition: "),
-        (changed(policies=[{**POLICY, "vhost": v, "apply-to": "exchanges"} for v in ("/", "eu")]), "for queues"),
+        (changed(policies=[{**POLICY, "vhost": v, "apply-to": "exchanges"} for v in ("/", "eu")]), "only queues can"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(its: Web, file: Any, reason: str) -> None:
