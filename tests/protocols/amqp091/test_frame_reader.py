@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
+from penstock.wire.amqp091.content_header import FLAGS_AT
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 from tests.support.logging_in import GREETING, start_ok, stranger
+
+
+def test_positions_in_frames_are_literals_that_agree() -> None:
+    assert frames.METHOD_FRAME_MIN == frames.ARGUMENTS_AT + 1
+    assert frames.PROPERTIES_AT == FLAGS_AT + 2
+    assert frames.HEADER_FRAME_MIN == frames.PROPERTIES_AT + 1
+    assert frames.CONTENT_MIN == frames.HEADER_FRAME_MIN + spec.FRAME_OVERHEAD
+    assert frames.HEADER_PAYLOAD_MIN == frames.HEADER_FRAME_MIN - spec.FRAME_OVERHEAD
+    assert frames._BASIC_WEIGHT_0 == spec.CLASS_BASIC << 16
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 100])

@@ -30,7 +30,6 @@ from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,
-    CLASS_BASIC,
     FRAME_BODY,
     FRAME_END,
     FRAME_HEADER,
@@ -57,24 +56,26 @@ OCTETS_A_UNIT: Final = 128
 #   body    | 0 type | 1 channel | 3 size | 7 body ...                                                    | 0xCE |
 #
 # The size counts what is between itself and 0xCE. basic.ack has 11 delivery tag | 19 multiple.
+# All are literals: compiled, a constant that is computed from others is an object, which each use has to unpack.
 PAYLOAD_AT: Final = 7
 ARGUMENTS_AT: Final = 11
 TAG_OCTETS: Final = 8
-METHOD_FRAME_MIN: Final = ARGUMENTS_AT + 1
+METHOD_FRAME_MIN: Final = 12
 """Octets of a method frame without arguments."""
 BODY_SIZE_AT: Final = 11
-PROPERTIES_AT: Final = FLAGS_AT + 2
-HEADER_FRAME_MIN: Final = PROPERTIES_AT + 1
+PROPERTIES_AT: Final = 21
+HEADER_FRAME_MIN: Final = 22
 """Octets of a header frame without properties."""
-CONTENT_MIN: Final = HEADER_FRAME_MIN + FRAME_OVERHEAD
+CONTENT_MIN: Final = 30
 """Octets of the shortest header frame and of the shortest body frame."""
-HEADER_PAYLOAD_MIN: Final = HEADER_FRAME_MIN - FRAME_OVERHEAD
+HEADER_PAYLOAD_MIN: Final = 14
 """Size of a header frame without properties; with the delivery mode alone it is one more."""
 
 DELIVERY_MODE_ALONE: Final = 0x10
 """First octet of the property flags of a message whose only property is the delivery mode."""
 
-_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
+_BASIC_WEIGHT_0: Final = 0x3C0000
+"""Class basic with a weight of 0, as the first four octets of a header frame's payload."""
 
 
 class FrameReader:
