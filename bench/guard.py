@@ -25,8 +25,8 @@ from bench.hotpath import STEPS
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = Path(__file__).resolve().parent / "guard.json"
 MESSAGES = 5_000
-TOLERANCE = 0.02
-"""Allowed increase: two runs of the same build differ by up to 1 %, as memory happens to lie."""
+TOLERANCE = 0.03
+"""Allowed increase: builds of sources that differ elsewhere differ by up to 2 %, as memory happens to lie."""
 Records = list[dict[str, Any]]
 """One for each surroundings: `surroundings`, `instructions` per message by step, and `note`: when and why."""
 

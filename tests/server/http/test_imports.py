@@ -76,12 +76,14 @@ async def test_queue_that_has_messages_when_an_import_fails_stays_and_is_named()
             assert list(queues) == ["q0"]
 
 
-def test_imports_of_19_000_queues_are_made_and_more_than_20_000_things_refused(served: BrokerProcess, web: Web) -> None:
+def test_imports_of_19_000_queues_are_made_and_more_than_20_000_objects_refused(
+    served: BrokerProcess, web: Web
+) -> None:
     name = "imported-many"
     web.do("PUT", f"/vhosts/{name}", status=201)
     many = [{"vhost": name, "name": f"q{number}"} for number in range(ENTRIES_MOST + 1)]
     refused = web.ask("POST", "/definitions", {"queues": many})
-    assert (refused.status, "20,001 things" in refused.reason) == (400, True)
+    assert (refused.status, "20,001 objects" in refused.reason) == (400, True)
     web.do("POST", "/definitions", {"queues": many[:19_000]})
     assert web.get(f"/queues/{name}?page=1&page_size=1")["total_count"] == 19_000
     web.do("DELETE", f"/vhosts/{name}")
