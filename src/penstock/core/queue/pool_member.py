@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -13,13 +13,16 @@ from penstock.flow.shared_limit import LimitMember, SharedLimit
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
+NO_POOLS: Final[list[SharedLimit]] = []
+"""The shared limits of a queue that has none: one list for all of them, which nobody changes."""
+
 
 class Membership(LimitMember):
     """The counted amount of a queue in its shared limits: its depth, and perhaps slack (see flow/shared_limit.py)."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.pools: list[SharedLimit] = []
+        self.pools = NO_POOLS
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.has_slack: bool = False
@@ -125,4 +128,4 @@ class Membership(LimitMember):
         self._count_reserved_as(0, 0, now)
         for pool in self.pools:
             pool.part(self)
-        self.pools = []
+        self.pools = NO_POOLS
