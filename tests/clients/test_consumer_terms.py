@@ -101,6 +101,6 @@ def test_slow_consumer_is_cancelled_and_its_connection_stays(
     arguments = {"slow-consumer-rate": 100, "slow-consumer-period": 1, "slow-consumer-policy": "cancel"}
     tags = consume(channel, name, {**arguments, "consumer-window-bytes": 0})
     eventually(lambda: connection.process_data_events(0) or cancelled, "consumer cancel notification")
-    assert len(broker.logged("PST-1008 : Slow Consumer")) == 1
+    assert len(broker.await_logged("PST-1008 : Slow Consumer")) == 1
     channel.basic_ack(tags[0])
     assert channel.queue_declare(name, passive=True).method.message_count == 4

@@ -102,7 +102,7 @@ def test_forty_tasks_of_celery_go_through_a_queue_of_twenty_though_their_process
     with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
         assert consumed(connection.channel(), name, SENT) == SENT
     assert own_broker.queue(name)["refused"] == 0
-    assert len(own_broker.logged("PST-1018")) == 1
+    assert len(own_broker.await_logged("PST-1018")) == 1
     assert own_broker.logged("PST-1019") == []
 
 

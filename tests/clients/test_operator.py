@@ -66,8 +66,8 @@ def test_publishes_are_held_with_the_operators_reason_and_go_on_when_it_says_so(
     eventually(lambda: depth(watch, "orders") == 3, "the held publishes")
     eventually(lambda: connection.process_data_events(0) or "unblocked" in reasons, "connection.unblocked")
     assert [consuming.basic_get("orders", auto_ack=True)[2] for _ in range(3)] == [b"0", b"1", b"2"]
-    assert len(operated.logged("PST-1005 : Blocked by the operator : stocktaking")) == 1
-    assert len(operated.logged("PST-1006 : Unblocked by the operator")) == 1
+    assert len(operated.await_logged("PST-1005 : Blocked by the operator : stocktaking")) == 1
+    assert len(operated.await_logged("PST-1006 : Unblocked by the operator")) == 1
     for each in (connection, watching):
         each.close()
 

@@ -134,4 +134,4 @@ def test_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None
             peer.declare(**{"x-queue-mode": "lazy", "x-queue-version": 2})
     said = eventually(lambda: own_broker.logged("argument x-queue-mode of a queue"), "the line")
     assert len(said) == 1
-    assert len(own_broker.logged("argument x-queue-version of a queue")) == 1
+    assert len(own_broker.await_logged("argument x-queue-version of a queue")) == 1

@@ -98,7 +98,7 @@ def test_names_with_line_feeds_and_terminal_escapes_are_escaped_in_the_log(both:
     with pytest.raises(ConnectError), Connection(both.url.replace("guest:guest", "eve%0Aforged%1B%5B2J:x")):
         pass
     eventually(lambda: both.logged("eve"), "it is told")
-    assert both.logged("created")[0].endswith(r"[vh(a\n2026-01-01 forged\x1b[31m\u202e)] created")
+    assert both.await_logged("created")[0].endswith(r"[vh(a\n2026-01-01 forged\x1b[31m\u202e)] created")
     assert all(LINE.match(line) and line.isprintable() for line in both.log().splitlines())
 
 

@@ -98,7 +98,9 @@ def test_of_two_brokers_under_load_exactly_one_goes_on_when_the_lock_is_removed_
                     assert in_use.format(first.pid) in second.stderr.read()
                     known = len(confirmed)
                     eventually(lambda: len(confirmed) > known + 20, "the first goes on")
-                    assert first.logged(f"the lock file of data directory '{data}' was removed, and is taken again")
+                    assert first.await_logged(
+                        f"the lock file of data directory '{data}' was removed, and is taken again"
+                    )
                     killed(first)
     with serving(tmp_path, "--data", str(data)) as third, client_of(third) as client:
         found = [body for body, _ in client.drain("q")]
@@ -146,7 +148,7 @@ def test_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing_i
         client.publish("q", *[str(number) for number in range(20)])
         (data / f"{FILE}-wal").unlink()
         client.publish("q", *[str(number) for number in range(20, 30)])
-        assert broker.logged(f"the log '{data}/{FILE}-wal' was removed")
+        assert broker.await_logged(f"the log '{data}/{FILE}-wal' was removed")
         assert penstock_command("backup", str(copy), "--data", str(data)).returncode == 0
         killed(broker)
     for place in (data, copy):

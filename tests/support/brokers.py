@@ -86,6 +86,10 @@ class BrokerProcess:
         """Return the lines of its log that contain this text."""
         return [line for line in self.log().splitlines() if text in line]
 
+    def await_logged(self, text: str) -> list[str]:
+        """Wait for a line that contains this text, and return all of them: a thread writes the log."""
+        return eventually(lambda: self.logged(text), f"'{text}' in the log")
+
     def rss(self) -> int:
         """Return the memory that it has in use now, in bytes (resident set)."""
         shown = subprocess.run(["ps", "-o", "rss=", "-p", str(self.pid)], capture_output=True, text=True, check=True)
