@@ -9,6 +9,7 @@ from typing_extensions import override
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.refusal_log import LOGIN
+from penstock.protocols.common.services import Services
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -19,18 +20,12 @@ def log_in(connection: Connection, user: str, password: str) -> bool:
 
     A wrong password is refused, now or later (`ProtocolEngine.refuse_login`); the reason goes to the log only.
     """
-    services, address = connection.services, connection.peer.network
-    backoff = services.backoff
-    refusal = backoff.refusal(user, address)
-    delay_s = 0.0
+    services, peer = connection.services, connection.peer
+    refusal, delay_s = check_login(services, user, password, peer.network, peer.loopback)
     if not refusal:
-        refusal = services.login_refusal(user, password, connection.peer.loopback)
-        if not refusal:
-            backoff.succeeded(user, address)
-            connection.logged_in = True
-            services.logins.leave(connection)
-            return True
-        delay_s = backoff.failed(user, address, connection.broker.now)
+        connection.logged_in = True
+        services.logins.leave(connection)
+        return True
     services.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
     if delay_s > 0:
         connection.move(ConnectionState.REFUSED)
@@ -38,6 +33,22 @@ def log_in(connection: Connection, user: str, password: str) -> bool:
     else:
         connection.engine.refuse_login()
     return False
+
+
+def check_login(services: Services, user: str, password: str, address: str, loopback: bool) -> tuple[str, float]:
+    """Return why a login is refused ("" if it is accepted), and the delay in seconds before the client may know.
+
+    `address` is the network of the client (`Peer.network`); the back-off counts per user and network.
+    """
+    backoff = services.backoff
+    refusal = backoff.refusal(user, address)
+    if refusal:
+        return refusal, 0.0
+    refusal = services.login_refusal(user, password, loopback)
+    if refusal:
+        return refusal, backoff.failed(user, address, services.broker.now)
+    backoff.succeeded(user, address)
+    return "", 0.0
 
 
 class LateRefusal(TimerHandler):

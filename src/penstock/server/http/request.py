@@ -21,6 +21,7 @@ from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
+from penstock.protocols.common.login import check_login
 from penstock.protocols.common.peer import network_of
 from penstock.protocols.common.refusal_log import LOGIN
 from penstock.server.http.slices import Slices
@@ -319,14 +320,9 @@ async def login(http_request: Request, driver: BrokerDriver) -> str:
 async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
     """Return why a login is refused, after the delay that `Backoff` demands; "" if it is accepted."""
     address = network_of(host, local)
-    refusal = driver.services.backoff.refusal(user, address)
-    delay_s = 0.0
+    refusal, delay_s = check_login(driver.services, user, password, address, local)
     if not refusal:
-        refusal = driver.users.refusal(user, password, local)
-        if not refusal:
-            driver.services.backoff.succeeded(user, address)
-            return ""
-        delay_s = driver.services.backoff.failed(user, address, driver.broker.now)
+        return ""
     driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     if delay_s > 0:
         waiting = driver.services.backoff.wait(user, address)
