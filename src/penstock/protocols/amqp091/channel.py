@@ -22,7 +22,7 @@ from penstock.protocols.amqp091.channel_flow import ChannelFlow
 from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
 from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, CHANNEL_STATES, ChannelState
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
-from penstock.protocols.amqp091.content_frames import header_end
+from penstock.protocols.amqp091.content_frames import header_end, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
@@ -31,7 +31,7 @@ from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, decode_properties
+from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class Channel(Session):
         self.connection.request_flush()
 
     def end(self, graceful: bool) -> None:
-        """End the publishing side: roll back what is not committed. The consuming side ends by `ChannelEnd`."""
+        """End the publishing side: roll back what is not committed. The consuming side ends by `SessionTeardown`."""
         if self.content.state != NO_CONTENT:
             self.content.drop()
         if self.transaction is not None:
@@ -285,9 +285,7 @@ class Channel(Session):
 
 def headers_of(content: bytes) -> dict[str, object]:
     """Return the headers property of a message, empty if it has none. Raises SyntaxInvalid (502) if it is malformed."""
-    size = int.from_bytes(content[3:7], "big")
     try:
-        _, properties = decode_properties(content[7 : 7 + size])
+        return properties_of(content).headers or {}
     except CodecError as error:
         raise SyntaxInvalid(f"the headers of a publish cannot be read: {error.reason}") from None
-    return properties.headers or {}

@@ -51,7 +51,7 @@ class DeliveryHead:
         """Build head and tail for a message."""
         self.encoded = message.envelope.encoded
         self.redelivered = message.past != NEVER_DELIVERED
-        self.tail = address_tail(message.envelope, message.past != NEVER_DELIVERED)
+        self.tail = address_tail(message.envelope, self.redelivered)
         method = b"\x00\x3c\x00\x3c" + self.tag
         size = len(method) + 8 + len(self.tail) - 1
         self.head = b"\x01" + int(self.channel).to_bytes(2, "big") + size.to_bytes(4, "big") + method
