@@ -165,9 +165,10 @@ class UnsettledDeliveries:
         """
         if multiple:
             return self.settle(1, self.upto(tag), outcome, now)
-        if self._batch_of(tag) is None:
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
-        return self.settle(tag, tag, outcome, now)
+        touched: list[Queue] = []
+        batch = self._batch_of_tag(tag)
+        self._settle_one(batch, tag - batch.first, outcome, touched, now)
+        return touched
 
     def upto(self, tag: i64) -> i64:
         """Return the last number that a settlement of all up to and including `tag` (0: all) concerns.
@@ -176,8 +177,7 @@ class UnsettledDeliveries:
         """
         if tag == 0:
             return self.next_number - 1
-        if self._batch_of(tag) is None:
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        self._batch_of_tag(tag)
         return tag
 
     # Batches
@@ -204,6 +204,13 @@ class UnsettledDeliveries:
             if 0 <= index < len(batch.messages) and batch.messages[index] is not None:
                 return batch
         return None
+
+    def _batch_of_tag(self, tag: i64) -> Batch:
+        """Return the batch of an unsettled delivery. Raises PreconditionFailed (406) for an unknown tag."""
+        batch = self._batch_of(tag)
+        if batch is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return batch
 
     def _take_one(self, batch: Batch, index: i64) -> Message:
         """Remove one delivery; for its consumer it is settled."""
