@@ -1,0 +1,348 @@
+"""Composites: performatives, delivery states, termini and sections with named fields (section 1.4)."""
+
+from __future__ import annotations
+
+from penstock.wire.amqp10 import values
+from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS, NULL
+from penstock.wire.amqp10.malformed import INVALID_FIELD, NOT_IMPLEMENTED, CodecError
+from penstock.wire.amqp10.spec import (
+    ANY,
+    BY_SYMBOL,
+    CODES_BY_SYMBOL,
+    COMPOSITES,
+    MESSAGE_ID,
+    ROLE,
+    SECTIONS,
+    SYMBOL_KEYS,
+    TRANSFER,
+    CompositeSpec,
+    FieldSpec,
+)
+from penstock.wire.amqp10.value_reader import ValueReader, check_depth
+from penstock.wire.amqp10.value_writer import unfit, write_plain, write_value
+from penstock.wire.amqp10.values import Array, Described, Symbol, Typed
+
+_ID_KINDS = frozenset({values.ULONG, values.UUID, values.BINARY, values.STRING})
+
+
+class Composite:
+    """A decoded composite and its fields by name.
+
+    Absent fields have their default, else None; a field with multiple values is a list. `values` has the Python types.
+    """
+
+    __slots__ = ("spec", "fields")
+
+    def __init__(self, spec: CompositeSpec, fields: dict[str, object]) -> None:
+        self.spec = spec
+        self.fields = fields
+
+    @property
+    def code(self) -> int:
+        """Descriptor; one of the constants of `spec`."""
+        return self.spec.code
+
+    @property
+    def name(self) -> str:
+        """Such as "transfer"."""
+        return self.spec.name
+
+    def text(self, name: str) -> str:
+        """Return a string or symbol; empty if it is absent."""
+        found = self.fields[name]
+        return found if isinstance(found, str) else ""
+
+    def number(self, name: str, absent: int = -1) -> int:
+        """Return an integer."""
+        found = self.fields[name]
+        return found if isinstance(found, int) else absent
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean; False if it is absent."""
+        return self.fields[name] is True
+
+    def octets(self, name: str) -> bytes:
+        """Return a binary; empty if it is absent."""
+        found = self.fields[name]
+        return found if isinstance(found, bytes) else b""
+
+    def texts(self, name: str) -> list[str]:
+        """Return the symbols of a field with multiple values."""
+        found = self.fields[name]
+        return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+
+    def mapping(self, name: str) -> dict[object, object]:
+        """Return a map; empty if it is absent."""
+        found = self.fields[name]
+        return found if isinstance(found, dict) else {}
+
+    def inner(self, name: str) -> Composite | None:
+        """Return a composite; None if it is absent, or is a described value of another specification."""
+        found = self.fields[name]
+        return found if isinstance(found, Composite) else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Composite) and self.spec is other.spec and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        raise TypeError("a composite may change, and so has no hash")
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.name} {self.fields!r}>"
+
+
+# Decoding
+
+
+def decode_composite(data: bytes, pos: int = 0, end: int = -1) -> tuple[Composite, int]:
+    """Read the composite at `pos`; return it and the position after it. Raises CodecError.
+
+    The condition says whether the octets are malformed, or a field has a value that it may not have.
+    """
+    reader = ValueReader(data, pos, end)
+    if reader.octet() != DESCRIBED:
+        raise CodecError("a composite must begin with its descriptor")
+    descriptor = reader.value(2)
+    spec = spec_of(descriptor)
+    if spec is None:
+        raise CodecError(f"no composite has the descriptor {descriptor!r}", NOT_IMPLEMENTED)
+    return _read_fields(reader, spec, 1), reader.pos
+
+
+def decode_performative(data: bytes, pos: int = 0, end: int = -1) -> tuple[Composite, int]:
+    """Read the performative of a frame; return it and the position of its payload, which only a transfer has.
+
+    Raises CodecError.
+    """
+    if end < 0:
+        end = len(data)
+    found, after = decode_composite(data, pos, end)
+    if after != end and found.code != TRANSFER:
+        raise CodecError(f"{found.name}: {end - after} octets too many")
+    return found, after
+
+
+def spec_of(descriptor: object) -> CompositeSpec | None:
+    """Return the composite that a descriptor names."""
+    if isinstance(descriptor, Symbol):
+        return BY_SYMBOL.get(descriptor)
+    if isinstance(descriptor, Typed) and descriptor.kind == values.ULONG and isinstance(descriptor.value, int):
+        return COMPOSITES.get(descriptor.value)
+    return None
+
+
+def descriptor_code(descriptor: object) -> int:
+    """Return the code of a composite's or a section's descriptor; 0 if the specification does not have it."""
+    if isinstance(descriptor, Symbol):
+        return CODES_BY_SYMBOL.get(descriptor, 0)
+    if isinstance(descriptor, Typed) and descriptor.kind == values.ULONG and isinstance(descriptor.value, int):
+        return descriptor.value if descriptor.value in COMPOSITES or descriptor.value in SECTIONS else 0
+    return 0
+
+
+def _read_fields(reader: ValueReader, spec: CompositeSpec, depth: int) -> Composite:
+    """Read the list of a composite, whose descriptor lies at nesting depth `depth`."""
+    code = reader.octet()
+    if KINDS[code] != values.LIST:
+        raise CodecError(f"{spec.name}: its fields are no list")
+    outer, count = reader.enter(code, depth + 1)
+    if count > len(spec.fields):
+        raise CodecError(f"{spec.name}: {count} fields, where it has {len(spec.fields)}")
+    fields: dict[str, object] = {}
+    for index, field in enumerate(spec.fields):
+        try:
+            fields[field.name] = read_field(reader, field, depth + 2) if index < count else _absent(field)
+        except CodecError as error:
+            raise CodecError(f"{spec.name}: {field.title()}: {error.reason}", error.condition) from None
+    reader.leave(outer)
+    return Composite(spec, fields)
+
+
+def read_field(reader: ValueReader, field: FieldSpec, depth: int) -> object:
+    """Read a field, which lies at nesting depth `depth`."""
+    code = reader.octet()
+    if code == NULL:
+        return _absent(field)
+    if field.multiple:
+        return _read_multiple(reader, field, code, depth)
+    if field.kind == ROLE:
+        return _read_role(reader, field, code, depth)
+    if field.kind == ANY or field.kind == MESSAGE_ID:
+        reader.pos -= 1
+        found = reader.value(depth)
+        if field.kind == MESSAGE_ID and KINDS[code] not in _ID_KINDS:
+            raise CodecError("it must be a ulong, uuid, binary or string")
+        return found
+    _check_kind(field.kind, code)
+    plain = reader.plain(code, depth)
+    _check(field, plain)
+    return plain
+
+
+def _check_kind(kind: str, code: int) -> None:
+    if KINDS[code] != kind:
+        found = "described value" if code == DESCRIBED else KINDS[code] or f"value of unknown type {code:#04x}"
+        raise CodecError(f"it must be of type {kind}, not a {found}")
+
+
+def _absent(field: FieldSpec) -> object:
+    if field.mandatory:
+        raise CodecError("it is mandatory and absent", INVALID_FIELD)
+    return [] if field.multiple else field.default
+
+
+def _read_multiple(reader: ValueReader, field: FieldSpec, code: int, depth: int) -> object:
+    """Read a field with multiple values: an array, or a single value."""
+    if KINDS[code] != values.ARRAY:
+        _check_kind(field.kind, code)
+        return [reader.plain(code, depth)]
+    found = reader.plain(code, depth)
+    assert isinstance(found, Array)
+    if found.values and (found.kind != field.kind or found.descriptors):
+        raise CodecError(f"it must be an array of type {field.kind}, not {found.kind}")
+    if field.mandatory and not found.values:
+        raise CodecError("it is mandatory and absent", INVALID_FIELD)
+    return found.values
+
+
+def _read_role(reader: ValueReader, field: FieldSpec, code: int, depth: int) -> object:
+    """Read a composite that provides the field's role, or a described value of another specification."""
+    if code != DESCRIBED:
+        raise CodecError(f"it must be a described value, not a {KINDS[code] or hex(code)}")
+    check_depth(depth)
+    descriptor = reader.value(depth + 1)
+    spec = spec_of(descriptor)
+    if spec is not None:
+        if field.role not in spec.provides:
+            raise CodecError(f"it must provide {field.role.replace('_', '-')}, not be of type {spec.name}")
+        return _read_fields(reader, spec, depth)
+    if field.role == "error":
+        raise CodecError(f"it must be an error, not be described by {descriptor!r}")
+    return Described(descriptor, reader.value(depth + 1))
+
+
+def _check(field: FieldSpec, value: object) -> None:
+    """Raise CodecError for a value that the field's restricted type does not have."""
+    if field.largest >= 0:
+        amount = value if isinstance(value, int) else len(value) if isinstance(value, bytes) else 0
+        if amount > field.largest:
+            unit = " octets" if isinstance(value, bytes) else ""
+            raise CodecError(f"{amount}{unit} is more than {field.largest}", INVALID_FIELD)
+    if field.choices and value not in field.choices:
+        raise CodecError(f"{str(value)[:60]!r} is none of {', '.join(field.choices)}", INVALID_FIELD)
+    if field.domain in SYMBOL_KEYS and isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, Symbol):
+                raise CodecError(f"the key {key!r:.60} is no symbol", INVALID_FIELD)
+
+
+# Encoding
+
+
+def composite(code: int, /, **fields: object) -> Composite:
+    """Return a composite; fields that are not given are absent. Raises TypeError for one that it does not have."""
+    spec = COMPOSITES[code]
+    unknown = set(fields) - {field.name for field in spec.fields}
+    if unknown:
+        raise TypeError(f"{spec.name} has no field {', '.join(sorted(unknown))}")
+    return Composite(spec, {field.name: _given(field, fields.get(field.name)) for field in spec.fields})
+
+
+def _given(field: FieldSpec, value: object) -> object:
+    if value is not None:
+        return value
+    return [] if field.multiple else field.default
+
+
+def encode(code: int, /, **fields: object) -> bytes:
+    """Return a composite as octets; as `composite`. Raises CodecError for a value that does not fit its field."""
+    return encode_composite(composite(code, **fields))
+
+
+def encode_composite(value: Composite) -> bytes:
+    """Return a composite as octets, without its absent last fields; a field with its default value is absent."""
+    out = bytearray()
+    _write_composite(out, value, 1)
+    return bytes(out)
+
+
+def as_described(value: Composite) -> Described:
+    """Return a composite as a described list, for maps such as `unsettled`."""
+    reader = ValueReader(encode_composite(value))
+    found = reader.value()
+    assert isinstance(found, Described)
+    return found
+
+
+def as_composite(value: object) -> Composite | None:
+    """Return a described list of a map as a composite; None if it is none. Raises CodecError."""
+    if not isinstance(value, Described) or spec_of(value.descriptor) is None:
+        return None
+    out = bytearray()
+    write_value(out, value)
+    return decode_composite(bytes(out))[0]
+
+
+def _write_composite(out: bytearray, value: Composite, depth: int) -> None:
+    check_depth(depth + 1)
+    parts: list[bytes | bytearray] = []
+    count = 0
+    for index, field in enumerate(value.spec.fields):
+        try:
+            part = _field_octets(field, value.fields[field.name], depth + 2)
+        except CodecError as error:
+            raise CodecError(f"{value.spec.name}: {field.title()}: {error.reason}", error.condition) from None
+        if len(part) > 1 or part[0] != NULL:
+            count = index + 1
+        parts.append(part)
+    out.append(DESCRIBED)
+    write_plain(out, values.ULONG, value.spec.code)
+    write_list(out, count, b"".join(parts[:count]))
+
+
+def write_list(out: bytearray, count: int, content: bytes) -> None:
+    """Append a list of encoded values."""
+    if count == 0:
+        out.append(0x45)
+    elif len(content) <= 254 and count <= 255:
+        out += bytes((0xC0, len(content) + 1, count))
+        out += content
+    else:
+        out.append(0xD0)
+        out += (len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
+        out += content
+
+
+def _field_octets(field: FieldSpec, value: object, depth: int) -> bytes | bytearray:
+    out = bytearray()
+    if value is None or (field.multiple and value == []):
+        if field.mandatory:
+            raise CodecError("it is mandatory and absent", INVALID_FIELD)
+        out.append(NULL)
+    elif field.default is not None and value == field.default and isinstance(value, type(field.default)):
+        out.append(NULL)
+    elif field.multiple:
+        if not isinstance(value, list):
+            raise unfit(value, f"{field.kind}, multiple")
+        write_plain(out, values.ARRAY, Array(field.kind, value), depth)
+    elif field.kind == ROLE:
+        _write_role(out, field, value, depth)
+    elif field.kind == ANY or field.kind == MESSAGE_ID:
+        write_value(out, value, depth)
+        if field.kind == MESSAGE_ID and KINDS[out[0]] not in _ID_KINDS:
+            raise unfit(value, field.kind)
+    else:
+        write_plain(out, field.kind, value, depth)
+        _check(field, value)
+    return out
+
+
+def _write_role(out: bytearray, field: FieldSpec, value: object, depth: int) -> None:
+    if isinstance(value, Composite):
+        if field.role not in value.spec.provides:
+            raise unfit(value, field.role)
+        _write_composite(out, value, depth)
+    elif isinstance(value, Described) and spec_of(value.descriptor) is None and field.role != "error":
+        write_value(out, value, depth)
+    else:
+        raise unfit(value, field.role)

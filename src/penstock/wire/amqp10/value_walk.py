@@ -1,0 +1,217 @@
+"""Values in place: validation, and the position at which each ends, without objects for what lies inside.
+
+Messages pass a broker without being decoded. Whatever is well formed here, `ValueReader` reads, but for maps that have
+a key twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from penstock.content.field_table import NESTING_MAX
+from penstock.wire.amqp10 import values
+from penstock.wire.amqp10.format_codes import (
+    ARRAY8,
+    ARRAY32,
+    BOOLEAN,
+    CHAR,
+    COMPOUND8,
+    DESCRIBED,
+    LIST0,
+    MAP8,
+    MAP32,
+    NESTED8,
+    STRING8,
+    STRING32,
+    SYMBOL8,
+    SYMBOL32,
+    UNKNOWN,
+    VARIABLE8,
+    VARIABLE32,
+    WIDTHS,
+    ZERO_WIDTH_MAX,
+    codes_of,
+)
+
+UNFIT: Final = -1
+
+_KEYS: Final = codes_of(
+    *(
+        *(values.BOOLEAN, values.UBYTE, values.USHORT, values.UINT, values.ULONG, values.BYTE, values.SHORT),
+        *(values.INT, values.LONG, values.FLOAT, values.DOUBLE, values.DECIMAL32, values.DECIMAL64),
+        *(values.DECIMAL128, values.CHAR, values.TIMESTAMP, values.UUID, values.BINARY, values.STRING, values.SYMBOL),
+    )
+)
+"""Format codes of scalars, which may be keys of a map."""
+
+
+def value_end(data: bytes, pos: i64, end: i64, depth: i64 = 1) -> i64:
+    """Return where the value at `pos` ends; `UNFIT` if it is malformed, or goes beyond `end`. It lies `depth` deep."""
+    while True:
+        if pos >= end:
+            return UNFIT
+        code: i64 = data[pos]
+        pos += 1
+        if code != DESCRIBED:
+            return plain_end(data, pos, end, code, depth)
+        if depth > NESTING_MAX:
+            return UNFIT
+        depth += 1
+        pos = value_end(data, pos, end, depth)  # the descriptor
+        if pos == UNFIT:
+            return UNFIT
+
+
+def plain_end(data: bytes, pos: i64, end: i64, code: i64, depth: i64) -> i64:
+    """Return where a value ends whose format code lies before `pos`; as `value_end`."""
+    width: i64 = WIDTHS[code]
+    if width >= 0:
+        if width > end - pos:
+            return UNFIT
+        if code == BOOLEAN and data[pos] > 1:
+            return UNFIT
+        if code == CHAR and not _is_character(data, pos):
+            return UNFIT
+        if code == LIST0 and depth > NESTING_MAX:
+            return UNFIT
+        return pos + width
+    if width == VARIABLE8 or width == VARIABLE32:
+        return _variable_end(data, pos, end, code)
+    if width == UNKNOWN or depth > NESTING_MAX:
+        return UNFIT
+    start = content_start(pos, width)
+    stop = content_stop(data, pos, end, width)
+    if stop == UNFIT:
+        return UNFIT
+    count = content_count(data, pos, width)
+    if code == ARRAY8 or code == ARRAY32:
+        return _elements_end(data, start, stop, count, depth)
+    if count > stop - start:
+        return UNFIT
+    return _items_end(data, start, stop, count, code == MAP8 or code == MAP32, depth)
+
+
+def content_start(pos: i64, width: i64) -> i64:
+    """Return where the elements of a list, map or array begin, whose size lies at `pos`."""
+    if width == COMPOUND8 or width == NESTED8:
+        return pos + 2
+    return pos + 8
+
+
+def content_stop(data: bytes, pos: i64, end: i64, width: i64) -> i64:
+    """Return where a list, map or array ends; `UNFIT` if it has no room for its count, or goes beyond `end`."""
+    if width == COMPOUND8 or width == NESTED8:
+        if end - pos < 2:
+            return UNFIT
+        size: i64 = data[pos]
+        if size < 1 or size > end - pos - 1:
+            return UNFIT
+        return pos + 1 + size
+    if end - pos < 8:
+        return UNFIT
+    size = u32(data, pos)
+    if size < 4 or size > end - pos - 4:
+        return UNFIT
+    return pos + 4 + size
+
+
+def content_count(data: bytes, pos: i64, width: i64) -> i64:
+    """Return the count of elements of a list, map or array, whose size lies at `pos`."""
+    if width == COMPOUND8 or width == NESTED8:
+        return i64(data[pos + 1])
+    return u32(data, pos + 4)
+
+
+def _items_end(data: bytes, pos: i64, stop: i64, count: i64, is_map: bool, depth: i64) -> i64:
+    """Walk over the elements of a list or map; return `stop` if they end there."""
+    if is_map and count & 1:
+        return UNFIT
+    index: i64 = 0
+    while index < count:
+        if is_map and not index & 1 and (pos >= stop or not _KEYS[data[pos]]):
+            return UNFIT
+        pos = value_end(data, pos, stop, depth + 1)
+        if pos == UNFIT:
+            return UNFIT
+        index += 1
+    if pos != stop:
+        return UNFIT
+    return stop
+
+
+def _elements_end(data: bytes, pos: i64, stop: i64, count: i64, depth: i64) -> i64:
+    """Walk over the constructor and the elements of an array; return `stop` if they end there."""
+    if count == 0 and pos == stop:
+        return stop
+    inner = depth + 1
+    if pos >= stop:
+        return UNFIT
+    while data[pos] == DESCRIBED:
+        if inner > NESTING_MAX:
+            return UNFIT
+        pos = value_end(data, pos + 1, stop, depth + 1)
+        if pos == UNFIT or pos >= stop:
+            return UNFIT
+        inner += 1
+    code: i64 = data[pos]
+    pos += 1
+    width: i64 = WIDTHS[code]
+    if width == UNKNOWN or (width == 0 and count > ZERO_WIDTH_MAX) or (width != 0 and count > stop - pos):
+        return UNFIT
+    index: i64 = 0
+    while index < count:
+        pos = plain_end(data, pos, stop, code, depth + 1)
+        if pos == UNFIT:
+            return UNFIT
+        index += 1
+    if pos != stop:
+        return UNFIT
+    return stop
+
+
+def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
+    """Return where a binary, string or symbol ends, whose size lies at `pos`."""
+    start = pos + 1
+    if code < 0xB0:
+        if pos >= end:
+            return UNFIT
+        size: i64 = data[pos]
+    else:
+        if end - pos < 4:
+            return UNFIT
+        size = u32(data, pos)
+        start = pos + 4
+    if size > end - start:
+        return UNFIT
+    stop = start + size
+    if code == STRING8 or code == STRING32:
+        if not is_utf8(data[start:stop]):
+            return UNFIT
+    elif code == SYMBOL8 or code == SYMBOL32:
+        if not data[start:stop].isascii():
+            return UNFIT
+    return stop
+
+
+def is_utf8(octets: bytes) -> bool:
+    """Tell whether octets are UTF-8."""
+    if octets.isascii():
+        return True
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_character(data: bytes, pos: i64) -> bool:
+    number = u32(data, pos)
+    return number <= 0x10FFFF and not 0xD800 <= number < 0xE000
+
+
+def u32(data: bytes, pos: i64) -> i64:
+    """Return an unsigned integer of four octets."""
+    return i64(read_i32_be(data, pos)) & 0xFFFFFFFF

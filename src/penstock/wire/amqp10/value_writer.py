@@ -1,0 +1,257 @@
+"""Encoding of values, the counterpart of `value_reader`: each in its smallest form."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from penstock.wire.amqp10 import values
+from penstock.wire.amqp10.format_codes import (
+    ARRAY8,
+    ARRAY32,
+    BINARY8,
+    BINARY32,
+    DOUBLE,
+    LIST0,
+    LIST8,
+    LIST32,
+    MAP8,
+    MAP32,
+    STRING8,
+    STRING32,
+    SYMBOL8,
+    SYMBOL32,
+    ZERO_WIDTH_MAX,
+)
+from penstock.wire.amqp10.malformed import INVALID_FIELD, CodecError
+from penstock.wire.amqp10.value_reader import check_depth
+from penstock.wire.amqp10.values import OPAQUE, SIGNED, UNSIGNED, Array, Described, Symbol, Typed
+
+_FLOAT: Final = struct.Struct(">f")
+_DOUBLE: Final = struct.Struct(">d")
+
+_FULL: Final[dict[str, int]] = {
+    values.UBYTE: 0x50, values.USHORT: 0x60, values.UINT: 0x70, values.ULONG: 0x80,
+    values.BYTE: 0x51, values.SHORT: 0x61, values.INT: 0x71, values.LONG: 0x81, values.TIMESTAMP: 0x83,
+    values.FLOAT: 0x72, values.DOUBLE: DOUBLE, values.CHAR: 0x73, values.UUID: 0x98,
+    values.DECIMAL32: 0x74, values.DECIMAL64: 0x84, values.DECIMAL128: 0x94,
+}  # fmt: skip
+"""Format code of each scalar with a fixed width, in its full form."""
+_SMALL: Final[dict[str, int]] = {values.UINT: 0x52, values.ULONG: 0x53, values.INT: 0x54, values.LONG: 0x55}
+"""Format code of the form with one octet."""
+_ZERO: Final[dict[str, int]] = {values.UINT: 0x43, values.ULONG: 0x44}
+"""Format code of the form without an octet."""
+_SIZED: Final[dict[str, tuple[int, int]]] = {
+    values.BINARY: (BINARY8, BINARY32),
+    values.STRING: (STRING8, STRING32),
+    values.SYMBOL: (SYMBOL8, SYMBOL32),
+    values.LIST: (LIST8, LIST32),
+    values.MAP: (MAP8, MAP32),
+    values.ARRAY: (ARRAY8, ARRAY32),
+}
+"""Format codes of the forms with a size of one octet and of four."""
+_UINT32_MAX: Final = (1 << 32) - 1
+
+
+def unfit(value: object, kind: str) -> CodecError:
+    """Return the error for a value that a type cannot carry."""
+    text = repr(value)
+    if len(text) > 60:
+        text = text[:60] + "…"
+    return CodecError(f"{text} does not fit the type {kind}", INVALID_FIELD)
+
+
+def encode_value(value: object) -> bytes:
+    """Return a value as octets. Raises CodecError."""
+    out = bytearray()
+    write_value(out, value)
+    return bytes(out)
+
+
+def write_value(out: bytearray, value: object, depth: int = 1) -> None:
+    """Append a value that lies `depth` deep; `values` has the AMQP type of each Python type. Raises CodecError."""
+    if value is None:
+        out.append(0x40)
+    elif isinstance(value, str):
+        write_plain(out, values.STRING, value, depth)
+    elif isinstance(value, bool):
+        out.append(0x41 if value else 0x42)
+    elif isinstance(value, Symbol):
+        write_plain(out, values.SYMBOL, value.text, depth)
+    elif isinstance(value, int):
+        write_plain(out, values.LONG, value, depth)
+    elif isinstance(value, Typed):
+        write_plain(out, value.kind, value.value, depth)
+    elif isinstance(value, Described):
+        check_depth(depth)
+        out.append(0x00)
+        write_value(out, value.descriptor, depth + 1)
+        write_value(out, value.value, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        write_plain(out, values.LIST, value, depth)
+    elif isinstance(value, dict):
+        write_plain(out, values.MAP, value, depth)
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        write_plain(out, values.BINARY, value, depth)
+    elif isinstance(value, float):
+        write_plain(out, values.DOUBLE, value, depth)
+    elif isinstance(value, Array):
+        write_plain(out, values.ARRAY, value, depth)
+    else:
+        raise unfit(value, "of any AMQP value")
+
+
+def write_plain(out: bytearray, kind: str, value: object, depth: int = 1) -> None:
+    """Append a value of a named type, in its smallest form."""
+    if kind == values.BOOLEAN and isinstance(value, bool):
+        out.append(0x41 if value else 0x42)
+    elif kind == values.NULL and value is None:
+        out.append(0x40)
+    elif kind in _SIZED:
+        _write_sized(out, kind, value, depth)
+    else:
+        octets = _fixed(kind, value)
+        short = _short(kind, octets)
+        if short == 0:
+            out.append(_ZERO[kind])
+        elif short == 1:
+            out.append(_SMALL[kind])
+            out.append(octets[-1])
+        else:
+            out.append(_FULL[kind])
+            out += octets
+
+
+def _write_sized(out: bytearray, kind: str, value: object, depth: int) -> None:
+    count, content = _sized(kind, value, depth)
+    if count == 0 and kind == values.LIST:
+        out.append(LIST0)
+        return
+    small = len(content) <= 254 and count <= 255 if count >= 0 else len(content) <= 255
+    out.append(_SIZED[kind][0] if small else _SIZED[kind][1])
+    _write_content(out, count, content, 1 if small else 4)
+
+
+def _write_content(out: bytearray, count: int, content: bytes | bytearray, width: int) -> None:
+    """Append size, count and content; a negative count says that the type has none."""
+    size = len(content) if count < 0 else len(content) + width
+    if size > _UINT32_MAX:
+        raise CodecError(f"a value of {size} octets is too large", INVALID_FIELD)
+    out += size.to_bytes(width, "big")
+    if count >= 0:
+        out += count.to_bytes(width, "big")
+    out += content
+
+
+def _fixed(kind: str, value: object) -> bytes:
+    """Return the octets of a scalar with a fixed width, in its full form."""
+    if kind in UNSIGNED:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 8 * UNSIGNED[kind]:
+            return value.to_bytes(UNSIGNED[kind], "big")
+    elif kind in SIGNED:
+        bound = 1 << 8 * SIGNED[kind] - 1
+        if isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound:
+            return value.to_bytes(SIGNED[kind], "big", signed=True)
+    elif kind in OPAQUE:
+        if isinstance(value, bytes) and len(value) == OPAQUE[kind]:
+            return value
+    elif kind == values.CHAR:
+        if isinstance(value, str) and len(value) == 1 and not 0xD800 <= ord(value) < 0xE000:
+            return ord(value).to_bytes(4, "big")
+    elif kind == values.DOUBLE or kind == values.FLOAT:
+        if isinstance(value, (float, int)):
+            return _packed(_DOUBLE if kind == values.DOUBLE else _FLOAT, float(value), kind)
+    raise unfit(value, kind)
+
+
+def _packed(layout: struct.Struct, value: float, kind: str) -> bytes:
+    try:
+        return layout.pack(value)
+    except OverflowError:
+        raise unfit(value, kind) from None
+
+
+def _short(kind: str, octets: bytes) -> int:
+    """Return the octets of the shortest form: 0 or 1, else all."""
+    if kind not in _SMALL:
+        return len(octets)
+    last = octets[-1]
+    if kind in _ZERO:
+        if any(octets[:-1]):
+            return len(octets)
+        return 0 if last == 0 else 1
+    sign = 0xFF if last & 0x80 else 0
+    return 1 if all(octet == sign for octet in octets[:-1]) else len(octets)
+
+
+def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes | bytearray]:
+    """Return the count of elements, -1 if the type has none, and the content."""
+    if kind == values.STRING and isinstance(value, str):
+        return -1, _encoded(value, "utf-8", kind)
+    if kind == values.SYMBOL and isinstance(value, str):
+        return -1, _encoded(value, "ascii", kind)
+    if kind == values.BINARY and isinstance(value, (bytes, bytearray, memoryview)):
+        return -1, bytes(value)
+    content = bytearray()
+    if kind == values.LIST and isinstance(value, (list, tuple)):
+        check_depth(depth)
+        for item in value:
+            write_value(content, item, depth + 1)
+        return len(value), content
+    if kind == values.MAP and isinstance(value, dict):
+        check_depth(depth)
+        for key, item in value.items():
+            if isinstance(key, (tuple, Described)):
+                raise unfit(key, "of a map's key")
+            write_value(content, key, depth + 1)
+            write_value(content, item, depth + 1)
+        return 2 * len(value), content
+    if kind == values.ARRAY and isinstance(value, Array):
+        check_depth(depth)
+        _write_elements(content, value, depth)
+        return len(value.values), content
+    raise unfit(value, kind)
+
+
+def _encoded(text: str, encoding: str, kind: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        raise unfit(text, kind) from None
+
+
+def _write_elements(out: bytearray, array: Array, depth: int) -> None:
+    """Append the constructor of an array and its elements, which have one form together."""
+    for position, descriptor in enumerate(array.descriptors):
+        check_depth(depth + position + 1)
+        out.append(0x00)
+        write_value(out, descriptor, depth + 1)
+    kind = array.kind
+    if kind == values.NULL:
+        if len(array.values) > ZERO_WIDTH_MAX or any(value is not None for value in array.values):
+            raise unfit(array, values.ARRAY)
+        out.append(0x40)
+    elif kind == values.BOOLEAN:
+        out.append(0x56)
+        for value in array.values:
+            if not isinstance(value, bool):
+                raise unfit(value, kind)
+            out.append(1 if value else 0)
+    elif kind in _SIZED:
+        _write_sized_elements(out, array, depth)
+    else:
+        if kind not in _FULL:
+            raise CodecError(f"no type of AMQP has the name {kind}", INVALID_FIELD)
+        encoded = [_fixed(kind, value) for value in array.values]
+        small = kind in _SMALL and all(_short(kind, octets) <= 1 for octets in encoded)
+        out.append(_SMALL[kind] if small else _FULL[kind])
+        for octets in encoded:
+            out += octets[-1:] if small else octets
+
+
+def _write_sized_elements(out: bytearray, array: Array, depth: int) -> None:
+    parts = [_sized(array.kind, value, depth + 1) for value in array.values]
+    small = all(len(content) <= 254 and count <= 255 for count, content in parts)
+    out.append(_SIZED[array.kind][0] if small else _SIZED[array.kind][1])
+    for count, content in parts:
+        _write_content(out, count, content, 1 if small else 4)
