@@ -12,6 +12,7 @@ from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
 from penstock.wire.amqp10.format_codes import FALSE, NULL, TRUE
 from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_boolean, put_uint
 from penstock.wire.amqp10.spec import ACCEPTED, DISPOSITION, RELEASED
+from penstock.wire.amqp10.value_writer import unfit
 
 ACCEPTED_STATE: Final = encode(ACCEPTED)
 RELEASED_STATE: Final = encode(RELEASED)
@@ -61,6 +62,8 @@ def write_disposition(
     out: BytesWriter, channel: i64, receiver: bool, first: i64, last: i64, settled: bool, state: bytes
 ) -> None:
     """Write a frame with a disposition of the deliveries from `first` to `last`; `state` is encoded."""
+    if len(state) > STATE_OCTETS_MAX:
+        raise unfit(state, "disposition")
     start = begin_performative(out, channel, DISPOSITION)
     out.append(TRUE if receiver else FALSE)
     put_uint(out, first)

@@ -27,7 +27,6 @@ from penstock.wire.amqp10.format_codes import (
     UBYTE,
     UINT,
     UINT0,
-    ULONG,
     WIDTHS,
 )
 from penstock.wire.amqp10.malformed import CodecError

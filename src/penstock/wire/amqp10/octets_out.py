@@ -1,4 +1,4 @@
-"""Output of the performatives that come with every message: fields on a `BytesWriter`, and sizes filled in afterwards."""
+"""Output of the performatives that come with every message: fields first, and their sizes filled in afterwards."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
 from penstock.wire.amqp10.format_codes import BINARY8, FALSE, TRUE, UINT, UINT0
 from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_boolean, put_uint
 from penstock.wire.amqp10.spec import TAG_MAX, TRANSFER
+from penstock.wire.amqp10.value_writer import unfit
 
 TRANSFER_OVERHEAD: Final = 48
 """Most octets of a frame that `write_delivery` adds to its payload."""
@@ -105,6 +106,8 @@ def write_transfer(
 
     `composite` has the words for a transfer with a state, or one that resumes or aborts.
     """
+    if tag is not None and len(tag) > TAG_MAX:
+        raise unfit(tag, "delivery-tag")
     start = begin_performative(out, channel, TRANSFER)
     put_uint(out, handle)
     put_uint(out, delivery_id)

@@ -114,7 +114,7 @@ def write_plain(out: bytearray, kind: str, value: object, depth: int = 1) -> Non
         short = _short(kind, octets)
         if short == 0:
             out.append(_ZERO[kind])
-        elif short == 1:
+        elif short < len(octets):
             out.append(_SMALL[kind])
             out.append(octets[-1])
         else:
@@ -160,11 +160,11 @@ def _fixed(kind: str, value: object) -> bytes:
             return ord(value).to_bytes(4, "big")
     elif kind == values.DOUBLE or kind == values.FLOAT:
         if isinstance(value, (float, int)):
-            return _packed(_DOUBLE if kind == values.DOUBLE else _FLOAT, float(value), kind)
+            return _packed(_DOUBLE if kind == values.DOUBLE else _FLOAT, value, kind)
     raise unfit(value, kind)
 
 
-def _packed(layout: struct.Struct, value: float, kind: str) -> bytes:
+def _packed(layout: struct.Struct, value: object, kind: str) -> bytes:
     try:
         return layout.pack(value)
     except OverflowError:

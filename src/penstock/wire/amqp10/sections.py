@@ -1,0 +1,273 @@
+"""Sections of a message in place (section 3.2): validation when it arrives, and the position of each.
+
+A message is walked once, and no objects are built. Order: header, delivery-annotations, message-annotations,
+properties, application-properties, the body, footer; all but the body at most once, and each may be absent. A body is
+several data sections, several amqp-sequence sections, or one amqp-value. A message without a body passes, as some
+clients send them, but one without any section is malformed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.wire.amqp10 import values
+from penstock.wire.amqp10.composite import decode_composite
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, LIST0, LIST8, LIST32, NULL, codes_of
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.map_walk import ANNOTATION_KEYS, STRING_KEYS, map_end
+from penstock.wire.amqp10.spec import (
+    AMQP_SEQUENCE,
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    DATA,
+    DELIVERY_ANNOTATIONS,
+    FOOTER,
+    HEADER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    SECTIONS,
+)
+from penstock.wire.amqp10.value_reader import ValueReader
+from penstock.wire.amqp10.value_walk import UNFIT, value_end
+
+_ID: Final = codes_of(values.ULONG, values.UUID, values.BINARY, values.STRING)
+_STRING: Final = codes_of(values.STRING)
+_SYMBOL: Final = codes_of(values.SYMBOL)
+_TIMESTAMP: Final = codes_of(values.TIMESTAMP)
+_PROPERTY_CODES: Final[list[bytes]] = [
+    *(_ID, codes_of(values.BINARY), _STRING, _STRING, _STRING, _ID, _SYMBOL, _SYMBOL, _TIMESTAMP, _TIMESTAMP),
+    *(_STRING, codes_of(values.UINT), _STRING),
+]
+"""Format codes that each property may have."""
+
+MESSAGE_ID: Final = 0
+USER_ID: Final = 1
+TO: Final = 2
+SUBJECT: Final = 3
+REPLY_TO: Final = 4
+CORRELATION_ID: Final = 5
+CONTENT_TYPE: Final = 6
+CONTENT_ENCODING: Final = 7
+ABSOLUTE_EXPIRY_TIME: Final = 8
+CREATION_TIME: Final = 9
+GROUP_ID: Final = 10
+GROUP_SEQUENCE: Final = 11
+REPLY_TO_GROUP_ID: Final = 12
+"""Indexes of properties (section 3.2.4)."""
+
+
+class Sections:
+    """Positions of the sections of the last message that was walked, and the fields of its header.
+
+    The position of a section is that of its value; `ABSENT` without one. Its descriptor lies before it.
+    """
+
+    __slots__ = (
+        "durable",
+        "priority",
+        "ttl",
+        "first_acquirer",
+        "delivery_count",
+        "annotated_at",
+        "delivery_annotations",
+        "message_annotations",
+        "annotations_end",
+        "properties",
+        "application_properties",
+        "body_at",
+        "body_code",
+        "body_end",
+        "footer",
+        "end",
+        "_cursor",
+    )
+
+    def __init__(self) -> None:
+        self._cursor = FieldCursor()
+        self.durable: i64 = ABSENT
+        """Fields of the header: booleans as 0 and 1; `ABSENT` if there is none, or no header."""
+        self.priority: i64 = ABSENT
+        self.ttl: i64 = ABSENT
+        self.first_acquirer: i64 = ABSENT
+        self.delivery_count: i64 = ABSENT
+        self.annotated_at: i64 = 0
+        """Position after header and delivery-annotations: what is stored and sent on begins here."""
+        self.delivery_annotations: i64 = ABSENT
+        self.message_annotations: i64 = ABSENT
+        self.annotations_end: i64 = 0
+        """End of the message annotations; without them, `annotated_at`."""
+        self.properties: i64 = ABSENT
+        self.application_properties: i64 = ABSENT
+        self.body_at: i64 = 0
+        """Position of the descriptor of the body's first section; that of the footer or the end without a body."""
+        self.body_code: i64 = ABSENT
+        """Descriptor of the body's sections."""
+        self.body_end: i64 = 0
+        self.footer: i64 = ABSENT
+        self.end: i64 = 0
+
+    def _clear(self, pos: i64, end: i64) -> None:
+        self.durable = ABSENT
+        self.priority = ABSENT
+        self.ttl = ABSENT
+        self.first_acquirer = ABSENT
+        self.delivery_count = ABSENT
+        self.annotated_at = pos
+        self.delivery_annotations = ABSENT
+        self.message_annotations = ABSENT
+        self.annotations_end = pos
+        self.properties = ABSENT
+        self.application_properties = ABSENT
+        self.body_at = end
+        self.body_code = ABSENT
+        self.body_end = end
+        self.footer = ABSENT
+        self.end = end
+
+    def walk(self, data: bytes, pos: i64, end: i64) -> None:
+        """Walk over the sections from `pos` to `end`. Raises CodecError unless they are exactly one message."""
+        self._clear(pos, end)
+        if pos >= end:
+            raise CodecError("a message without a section")
+        cursor = self._cursor
+        last: i64 = 0
+        while pos < end:
+            code = cursor.open(data, pos, end)
+            if code <= last and not (code == last and (code == DATA or code == AMQP_SEQUENCE)):
+                raise _out_of_order(code, last)
+            if code > FOOTER or code < HEADER or (last >= DATA and code < FOOTER and code != last):
+                raise _out_of_order(code, last)
+            after = self._section(cursor, data, pos, end, code)
+            if after == UNFIT:
+                raise _explained(data, pos, end, code)
+            last = code
+            pos = after
+
+    def _section(self, cursor: FieldCursor, data: bytes, start: i64, end: i64, code: i64) -> i64:
+        """Check and note the section at `start`, whose value the cursor has reached; return its end, or `UNFIT`."""
+        pos = cursor.pos
+        if DATA <= code < FOOTER:
+            after = _body_section_end(data, pos, end, code)
+            if self.body_code == ABSENT:
+                self.body_code = code
+                self.body_at = start
+            self.body_end = after
+            return after
+        if code == HEADER:
+            after = self._header(cursor)
+            self.annotated_at = after
+            self.annotations_end = after
+            return after
+        if code == PROPERTIES:
+            self.properties = pos
+            return _properties_end(cursor, data)
+        if code == APPLICATION_PROPERTIES:
+            self.application_properties = pos
+            return map_end(data, pos, end, STRING_KEYS, 2)
+        after = map_end(data, pos, end, ANNOTATION_KEYS, 2)
+        if code == DELIVERY_ANNOTATIONS:
+            self.delivery_annotations = pos
+            self.annotated_at = after
+            self.annotations_end = after
+        elif code == MESSAGE_ANNOTATIONS:
+            self.message_annotations = pos
+            self.annotations_end = after
+        else:
+            self.footer = pos
+            if self.body_code == ABSENT:
+                self.body_at = start
+                self.body_end = start
+        return after
+
+    def _header(self, cursor: FieldCursor) -> i64:
+        cursor.enter()
+        self.durable = cursor.boolean()
+        self.priority = cursor.ubyte(255)
+        self.ttl = cursor.uint()
+        self.first_acquirer = cursor.boolean()
+        self.delivery_count = cursor.uint()
+        if not cursor.is_finished():
+            return UNFIT
+        return cursor.pos
+
+
+def _body_section_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
+    if pos >= end:
+        return UNFIT
+    first: i64 = data[pos]
+    if code == DATA and first != BINARY8 and first != BINARY32:
+        return UNFIT
+    if code == AMQP_SEQUENCE and first != LIST8 and first != LIST32 and first != LIST0:
+        return UNFIT
+    return value_end(data, pos, end, 2)
+
+
+def _properties_end(cursor: FieldCursor, data: bytes) -> i64:
+    cursor.enter()
+    if cursor.malformed or cursor.left > len(_PROPERTY_CODES):
+        return UNFIT
+    end = cursor.end
+    pos = cursor.pos
+    left = cursor.left
+    index: i64 = 0
+    while index < left:
+        if pos >= end or not _PROPERTY_CODES[index][data[pos]]:
+            return UNFIT
+        pos = value_end(data, pos, end, 3)
+        if pos == UNFIT:
+            return UNFIT
+        index += 1
+    if pos != end:
+        return UNFIT
+    return end
+
+
+def property_at(data: bytes, properties: i64, end: i64, index: i64) -> i64:
+    """Return the position of a property, at its format code; `ABSENT` if it is null or absent.
+
+    `properties` is the position of a well-formed section (`Sections.properties`), which may be `ABSENT`.
+    """
+    if properties == ABSENT:
+        return ABSENT
+    cursor = FieldCursor()
+    cursor.data = data
+    cursor.pos = properties
+    cursor.end = end
+    cursor.enter()
+    pos = cursor.pos
+    if index >= cursor.left:
+        return ABSENT
+    while index > 0:
+        pos = value_end(data, pos, end)
+        index -= 1
+    if data[pos] == NULL:
+        return ABSENT
+    return pos
+
+
+def _out_of_order(code: i64, last: i64) -> CodecError:
+    name = SECTIONS.get(int(code))
+    if name is None:
+        return CodecError(f"no section has the descriptor {int(code):#04x}")
+    if code == last:
+        return CodecError(f"a message has two sections {name}")
+    return CodecError(f"a message has a section {name} after {SECTIONS[int(last)]}")
+
+
+def _explained(data: bytes, pos: i64, end: i64, code: i64) -> CodecError:
+    """Return the error for the section at `pos`, which the walk found malformed."""
+    name = SECTIONS[int(code)]
+    try:
+        if code == HEADER or code == PROPERTIES:
+            decode_composite(data, int(pos), int(end))
+        else:
+            ValueReader(data, int(pos), int(end)).value()
+    except CodecError as error:
+        reason = error.reason
+        return CodecError(reason if reason.startswith(name) else f"{name}: {reason}", error.condition)
+    if code == AMQP_VALUE:
+        return CodecError(f"{name}: malformed")
+    return CodecError(f"{name}: its value, or the key of an entry, is of a type that it may not have")

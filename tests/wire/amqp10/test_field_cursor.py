@@ -1,0 +1,114 @@
+"""Fields in place: each type, and where the cursor stops."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite, encode
+from penstock.wire.amqp10.field_cursor import ABSENT, NONE, FieldCursor, malformed
+from penstock.wire.amqp10.malformed import CodecError
+
+
+def at(octets: str) -> FieldCursor:
+    """Return a cursor at the first of these fields."""
+    fields = bytes.fromhex(octets)
+    data = b"\x00\x53\x13\xc0" + bytes((len(fields) + 1, 9)) + fields
+    cursor = FieldCursor()
+    assert cursor.open(data, 0, len(data)) == spec.FLOW
+    cursor.enter()
+    cursor.left = 1
+    return cursor
+
+
+@pytest.mark.parametrize(
+    "octets", ["00 53 18 45", "00 80 0000000000000018 45", "00 a3 0f 616d71703a636c6f73653a6c697374 45"]
+)
+def test_descriptor_is_read_in_every_form(octets: str) -> None:
+    data = bytes.fromhex(octets)
+    cursor = FieldCursor()
+    assert cursor.open(data, 0, len(data)) == spec.CLOSE
+    cursor.enter()
+    assert cursor.is_finished()
+    assert cursor.pos == len(data)
+
+
+def test_descriptor_that_nobody_knows_is_none_and_a_malformed_one_an_error() -> None:
+    cursor = FieldCursor()
+    assert cursor.open(bytes.fromhex("00a3017845"), 0, 5) == NONE
+    for octets in ("", "00", "40", "4545", "0053", "00a30578"):
+        with pytest.raises(CodecError):
+            FieldCursor().open(bytes.fromhex(octets), 0, len(octets) // 2)
+
+
+@pytest.mark.parametrize(("octets", "value"), [("43", 0), ("52ff", 255), ("70ffffffff", 2**32 - 1), ("40", ABSENT)])
+def test_uint(octets: str, value: int) -> None:
+    cursor = at(octets)
+    assert cursor.uint() == value
+    assert cursor.is_finished()
+
+
+@pytest.mark.parametrize(("octets", "value"), [("41", 1), ("42", 0), ("5601", 1), ("5600", 0), ("40", ABSENT)])
+def test_boolean(octets: str, value: int) -> None:
+    cursor = at(octets)
+    assert cursor.boolean() == value
+    assert cursor.is_finished()
+
+
+def test_ubyte_has_a_largest_value() -> None:
+    assert at("5001").ubyte(1) == 1
+    cursor = at("5002")
+    assert cursor.ubyte(1) == ABSENT
+    assert cursor.malformed
+
+
+def test_binary_and_any_value_have_an_extent() -> None:
+    for octets in ("a0026162", "b0000000026162"):
+        cursor = at(octets)
+        cursor.binary(2)
+        assert cursor.data[cursor.start : cursor.stop] == b"ab"
+        cursor = at(octets)
+        cursor.any()
+        assert cursor.data[cursor.start : cursor.stop].hex() == octets
+        cursor = at(octets)
+        cursor.binary(1)
+        assert cursor.malformed
+    cursor = at("40")
+    cursor.any()
+    assert (cursor.start, cursor.stop) == (0, 0)
+
+
+@pytest.mark.parametrize("octets", ["a10161", "70ffff", "52", "5602", "50", "b0ff", "46", ""])
+def test_field_of_another_type_or_cut_is_malformed_and_those_after_it_are_absent(octets: str) -> None:
+    for read in (FieldCursor.uint, FieldCursor.boolean):
+        cursor = at(octets)
+        cursor.left = 3
+        assert read(cursor) == ABSENT
+        assert cursor.malformed
+        assert (cursor.uint(), cursor.boolean(), cursor.ubyte(9)) == (ABSENT, ABSENT, ABSENT)
+        cursor.binary(9)
+        cursor.any()
+        assert not cursor.is_finished()
+
+
+def test_delivery_states() -> None:
+    for code in (spec.ACCEPTED, spec.RELEASED):
+        cursor = at(encode(code).hex())
+        cursor.delivery_state()
+        assert (cursor.state_code, cursor.state) == (code, None)
+    state = composite(spec.REJECTED, error=composite(spec.ERROR, condition="amqp:not-found"))
+    cursor = at(encode(spec.REJECTED, error=composite(spec.ERROR, condition="amqp:not-found")).hex())
+    cursor.delivery_state()
+    assert (cursor.state_code, cursor.state) == (spec.REJECTED, state)
+    cursor = at("00a3017845")
+    cursor.delivery_state()
+    assert cursor.state_code == NONE
+    cursor = at("005310c00201a10161")
+    cursor.delivery_state()
+    assert cursor.malformed
+
+
+def test_composite_finds_the_words_for_an_error() -> None:
+    data = encode(spec.DETACH, handle=0)[:-1] + b"\x41"
+    assert str(malformed(data, 0, len(data))).startswith("detach: handle: it must be of type uint, not a boolean")
+    assert str(malformed(encode(spec.CLOSE), 0, 4)) == "close: malformed"

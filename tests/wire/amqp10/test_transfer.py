@@ -1,0 +1,145 @@
+"""Transfers in place, against the composite that the table describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.frames import FrameSplitter
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.transfer import (
+    TRANSFER_OVERHEAD,
+    Transfer,
+    write_continuation,
+    write_delivery,
+    write_transfer,
+)
+from tests.profiles import examples
+from tests.support import amqp10_strategies
+from tests.support.amqp10_in_place import numbers, read, states
+
+ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.TRANSFER])
+
+
+def compare(data: bytes) -> None:
+    """Read a transfer both ways: what one refuses the other refuses with the same words."""
+    found, error = read(Transfer(), spec.TRANSFER, data)
+    if error is None:
+        table, payload = decode_performative(data)
+        assert found.payload == payload
+        assert numbers(found, "handle", "delivery_id", "message_format", "rcv_settle_mode") == numbers(table)
+        tag = table.fields["delivery_tag"]
+        assert (found.tag_start == 0) == (tag is None)
+        assert data[found.tag_start : found.tag_stop] == (tag or b"")
+        assert found.settled == {None: ABSENT, False: 0, True: 1}[table.fields["settled"]]  # type: ignore[index]
+        for name in ("more", "resume", "aborted", "batchable"):
+            assert getattr(found, name) == table.flag(name)
+        assert states(found) == states(table)
+    else:
+        with pytest.raises(CodecError) as caught:
+            decode_performative(data)
+        assert (str(caught.value), caught.value.condition) == error
+
+
+@settings(max_examples=examples(1000))
+@given(ARGUMENTS, st.binary(max_size=20))
+def test_transfer_in_place_is_that_of_the_table(arguments: dict[str, Any], payload: bytes) -> None:
+    compare(encode(spec.TRANSFER, **arguments) + payload)
+
+
+@settings(max_examples=examples(3000))
+@given(ARGUMENTS, st.integers(3, 10_000), st.binary(min_size=1, max_size=2))
+def test_transfer_that_is_changed_is_refused_by_both_or_read_by_both(
+    arguments: dict[str, Any], at: int, octets: bytes
+) -> None:
+    data = bytearray(encode(spec.TRANSFER, **arguments))
+    at = max(3, at % len(data))
+    data[at : at + len(octets)] = octets
+    compare(bytes(data))
+    compare(bytes(data[:at]))
+
+
+@settings(max_examples=examples(500))
+@given(
+    st.integers(0, 65535),
+    amqp10_strategies.uints,
+    amqp10_strategies.uints | st.just(ABSENT),
+    st.binary(max_size=32) | st.none(),
+    st.sampled_from([ABSENT, 0, 1]),
+    st.booleans(),
+    st.binary(max_size=20),
+)
+def test_written_transfer_is_that_of_the_table(
+    channel: int, handle: int, delivery_id: int, tag: bytes | None, settled: int, more: bool, payload: bytes
+) -> None:
+    out = BytesWriter()
+    write_transfer(out, channel, handle, delivery_id, tag, 0, settled, more, payload)
+    (frame,) = FrameSplitter(1 << 20).feed(out.getvalue())
+    found, start = decode_performative(frame.body)
+    assert (frame.channel, frame.body[start:]) == (channel, payload)
+    assert found == composite(
+        spec.TRANSFER,
+        handle=handle,
+        delivery_id=None if delivery_id < 0 else delivery_id,
+        delivery_tag=tag,
+        message_format=0,
+        settled=None if settled < 0 else settled == 1,
+        more=more,
+    )
+
+
+@settings(max_examples=examples(500))
+@given(amqp10_strategies.uints, amqp10_strategies.uints, st.integers(0, 2**63 - 1), st.booleans(), st.booleans())
+def test_delivery_and_continuation_are_transfers(
+    handle: int, delivery_id: int, tag: int, settled: bool, more: bool
+) -> None:
+    out = BytesWriter()
+    write_delivery(out, 7, handle, delivery_id, tag, settled, more, 3)
+    out.write(b"one")
+    assert len(out) <= TRANSFER_OVERHEAD + 3
+    write_continuation(out, 7, handle, more, 3)
+    out.write(b"two")
+    first, second = FrameSplitter(1 << 20).feed(out.getvalue())
+    found, start = decode_performative(first.body)
+    assert first.body[start:] == b"one"
+    assert found == composite(
+        spec.TRANSFER,
+        handle=handle,
+        delivery_id=delivery_id,
+        delivery_tag=tag.to_bytes(8, "big"),
+        message_format=0,
+        settled=settled,
+        more=more,
+    )
+    found, start = decode_performative(second.body)
+    assert second.body[start:] == b"two"
+    assert found == composite(spec.TRANSFER, handle=handle, more=more)
+
+
+def test_tag_over_32_octets_is_not_written() -> None:
+    with pytest.raises(CodecError):
+        write_transfer(BytesWriter(), 0, 0, 0, bytes(33), 0, 0, False, b"")
+
+
+def test_transfer_is_read_inside_other_octets() -> None:
+    data = b"..." + encode(spec.TRANSFER, handle=5, delivery_tag=b"ab") + b"payload"
+    cursor = FieldCursor()
+    assert cursor.open(data, 3, len(data)) == spec.TRANSFER
+    found = Transfer()
+    found.read(cursor, data, 3, len(data))
+    assert (found.handle, data[found.tag_start : found.tag_stop], data[found.payload :]) == (5, b"ab", b"payload")
+
+
+def test_state_of_a_transfer_is_read() -> None:
+    state = composite(spec.TRANSACTIONAL_STATE, txn_id=b"1", outcome=composite(spec.ACCEPTED))
+    found, _ = read(Transfer(), spec.TRANSFER, encode(spec.TRANSFER, handle=0, state=state))
+    assert found.state_code == spec.TRANSACTIONAL_STATE
+    assert isinstance(found.state, Composite)
+    assert found.state.octets("txn_id") == b"1"

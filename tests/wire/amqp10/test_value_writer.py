@@ -1,0 +1,110 @@
+"""Values to octets: the smallest form, and what does not fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from penstock.wire.amqp10.malformed import INVALID_FIELD, CodecError
+from penstock.wire.amqp10.value_reader import decode_value
+from penstock.wire.amqp10.value_writer import encode_value, write_plain
+from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, uint, ulong
+from tests.profiles import examples
+from tests.support import amqp10_strategies
+
+
+@settings(max_examples=examples(1000))
+@given(amqp10_strategies.anything)
+def test_what_is_written_is_read(value: object) -> None:
+    octets = encode_value(value)
+    found, end = decode_value(octets)
+    assert (found, end) == (value, len(octets))
+    assert encode_value(found) == octets
+
+
+@pytest.mark.parametrize(
+    ("value", "octets"),
+    [
+        (uint(0), "43"),
+        (uint(255), "52ff"),
+        (uint(256), "7000000100"),
+        (ulong(0), "44"),
+        (ulong(255), "53ff"),
+        (ulong(256), "800000000000000100"),
+        (Typed("int", -128), "5480"),
+        (Typed("int", 127), "547f"),
+        (Typed("int", 128), "7100000080"),
+        (Typed("int", -129), "71ffffff7f"),
+        (-128, "5580"),
+        (128, "810000000000000080"),
+        (True, "41"),
+        ("", "a100"),
+        ("x" * 255, "a1ff" + "78" * 255),
+        ("x" * 256, "b100000100" + "78" * 256),
+        ((), "45"),
+        ([None] * 254, "c0fffe" + "40" * 254),
+        ([None] * 255, "d000000103000000ff" + "40" * 255),
+        ({}, "c10100"),
+        (Array("symbol", ["a"]), "e00401a30161"),
+        (Array("uint", [0, 255]), "e004025200ff"),
+        (Array("uint", [0, 256]), "e00a02700000000000000100"),
+        (Array("boolean", [True]), "e0030156 01".replace(" ", "")),
+        (Described(ulong(0x24), []), "00532445"),
+        (bytearray(b"a"), "a00161"),
+        (memoryview(b"a"), "a00161"),
+    ],
+)
+def test_each_value_has_its_smallest_form(value: object, octets: str) -> None:
+    assert encode_value(value).hex() == octets
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        2**63,
+        uint(-1),
+        uint(2**32),
+        Typed("uint", True),
+        Typed("uint", "1"),
+        Typed("uuid", b"short"),
+        Typed("char", "ab"),
+        Typed("char", "\ud800"),
+        Typed("float", 1e300),
+        Typed("double", 10**400),
+        Typed("timestamp", 2**63),
+        Typed("no such type", 1),
+        Typed("null", 1),
+        Typed("boolean", 1),
+        Symbol("ü"),
+        "\ud800",
+        object(),
+        1j,
+        {(): 1},
+        {Described(ulong(1), 1): 1},
+        Array("null", [None] * 17),
+        Array("null", [1]),
+        Array("boolean", [1]),
+        Array("uint", [-1]),
+        Array("symbol", [1]),
+        Array("no such type", []),
+    ],
+)
+def test_what_does_not_fit_is_refused(value: object) -> None:
+    with pytest.raises(CodecError) as caught:
+        encode_value(value)
+    assert caught.value.condition == INVALID_FIELD
+
+
+def test_what_lies_too_deep_is_refused_before_it_is_sent() -> None:
+    value: object = []
+    for _ in range(31):
+        value = [value]
+    assert decode_value(encode_value(value))[0] == value
+    with pytest.raises(CodecError, match="deep"):
+        encode_value([value])
+
+
+def test_a_long_value_is_cut_in_the_text_of_the_error() -> None:
+    with pytest.raises(CodecError) as caught:
+        write_plain(bytearray(), "uint", "x" * 1000)
+    assert len(str(caught.value)) < 120
