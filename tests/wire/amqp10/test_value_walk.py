@@ -18,10 +18,13 @@ def agree(data: bytes) -> None:
     """Compare the walk with the reader: only a map that has a key twice is well formed for the walk alone."""
     end = value_end(data, 0, len(data))
     reader = ValueReader(data)
+    reason = ""
     try:
         reader.value()
     except CodecError as error:
-        assert end == UNFIT or "twice" in str(error), error
+        reason = error.reason
+    if reason:
+        assert end == UNFIT or "twice" in reason
     else:
         assert end == reader.pos
 

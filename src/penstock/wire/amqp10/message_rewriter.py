@@ -57,12 +57,17 @@ def with_header(content: bytes, sections: Sections, header: bytes) -> bytes:
     return header + content[sections.annotated_at :]
 
 
-def with_annotations(content: bytes, sections: Sections, added: dict[str, object]) -> bytes:
-    """Return a message with additional message annotations; one of the same key is replaced. Raises CodecError."""
+def with_annotations(
+    content: bytes, sections: Sections, added: dict[str, object], removed: tuple[str, ...] = ()
+) -> bytes:
+    """Return a message with additional message annotations; one of the same key is replaced. Raises CodecError.
+
+    `removed` are the keys of annotations to leave out.
+    """
     fresh = [(encode_value(Symbol(key)), encode_value(value)) for key, value in added.items()]
     before: list[tuple[bytes, bytes]] = []
     if sections.message_annotations != ABSENT:
-        replaced = {symbol_text(key) for key, _ in fresh}
+        replaced = {symbol_text(key) for key, _ in fresh} | {key.encode() for key in removed}
         before = [
             entry
             for entry in entries_of(content, sections.message_annotations, sections.end)

@@ -167,7 +167,7 @@ def _fixed(kind: str, value: object) -> bytes:
 def _packed(layout: struct.Struct, value: object, kind: str) -> bytes:
     try:
         return layout.pack(value)
-    except OverflowError:
+    except (OverflowError, struct.error):
         raise unfit(value, kind) from None
 
 
@@ -211,6 +211,11 @@ def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes | bytearray
         _write_elements(content, value, depth)
         return len(value.values), content
     raise unfit(value, kind)
+
+
+def encode_text(text: str) -> bytes:
+    """Return the octets of a string, without a format code. Raises CodecError for lone surrogates."""
+    return _encoded(text, "utf-8", values.STRING)
 
 
 def _encoded(text: str, encoding: str, kind: str) -> bytes:

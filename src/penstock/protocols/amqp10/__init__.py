@@ -1,0 +1,1 @@
+"""AMQP 1.0: so far the format of its messages."""

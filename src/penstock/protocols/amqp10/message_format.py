@@ -1,0 +1,158 @@
+"""The message format of AMQP 1.0: the sections of a message as its sender wrote them, from octet 0 on.
+
+A content begins with the header section, if the message has one; delivery annotations end where the message arrived.
+Rewriting copies the bare message octet by octet.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.content.properties import Properties
+from penstock.core.death_headers import added_headers, deaths_in, pairs_of
+from penstock.core.death_record import DeathRecord
+from penstock.core.message_format import MessageFormat, UnreadableContent, keys_in
+from penstock.errors import PreconditionFailed
+from penstock.protocols.amqp10.death_annotations import DEATHS, annotation_of, entries_in, last_times
+from penstock.protocols.amqp10.neutral_values import to_amqp10, to_neutral
+from penstock.protocols.amqp10.property_conversion import (
+    COPIES,
+    annotations_of,
+    encode_message,
+    properties_of,
+)
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.message_rewriter import header_octets, with_annotations
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.spec import DATA
+from penstock.wire.amqp10.value_reader import decode_value
+from penstock.wire.amqp10.values import Described, Symbol
+
+FIRST_OCTET: Final = 0
+"""A section is a described value, and those begin with 0 (section 1.2)."""
+
+
+class Amqp10Format(MessageFormat):
+    """The format whose contents are message sections."""
+
+    def __init__(self) -> None:
+        super().__init__("AMQP 1.0", bytes([FIRST_OCTET]))
+
+    @override
+    def properties(self, content: bytes) -> Properties:
+        try:
+            return properties_of(content, _sections(content))
+        except CodecError as error:
+            raise UnreadableContent(error.reason) from None
+
+    @override
+    def has_properties(self, content: bytes) -> bool:
+        return not (content[1] == 0x53 and content[2] == DATA)
+
+    @override
+    def body(self, content: bytes) -> bytes:
+        try:
+            sections = _sections(content)
+        except CodecError as error:
+            raise UnreadableContent(error.reason) from None
+        octets = content[sections.body_at : sections.body_end]
+        return _joined(octets) if sections.body_code == DATA else octets
+
+    @override
+    def body_bytes(self, content: bytes) -> i64:
+        try:
+            sections = _sections(content)
+        except CodecError:
+            return len(content)
+        if sections.body_code == DATA:
+            return len(_joined(content[sections.body_at : sections.body_end]))
+        return sections.body_end - sections.body_at
+
+    @override
+    def encode(self, properties: Properties, body: bytes) -> bytes:
+        try:
+            return encode_message(properties, body)
+        except CodecError as error:
+            raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+
+    @override
+    def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
+        if not all(name.startswith("x-") and name.isascii() for name in added):
+            return None  # Others would be application properties, and the bare message does not change.
+        try:
+            converted = {name: to_amqp10(value) for name, value in added.items()}
+            return with_annotations(content, _sections(content), converted)
+        except CodecError:
+            return None
+
+    @override
+    def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
+        try:
+            sections = _sections(content)
+            annotations = annotations_of(content, sections)
+            before = annotations.get(Symbol(DEATHS))
+            expiration = None if sections.ttl == ABSENT else str(int(sections.ttl))
+            added = added_headers(
+                deaths_in(entries_in(before)),
+                death,
+                expiration,
+                keys_in(to_neutral(annotations.get(Symbol(COPIES)))),
+                Symbol("x-first-death-reason") in annotations,
+            )
+            deaths = deaths_in(added.pop("x-death"))
+            added[DEATHS] = annotation_of(deaths, last_times(before), death.time)
+            removed = (COPIES,) if death.rerouted else ()
+            changed = with_annotations(content, sections, added, removed)
+        except CodecError:
+            return None
+        return _without_ttl(changed, sections)
+
+    @override
+    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+        return pairs_of(deaths_in(entries_in(_annotation(content, DEATHS))))
+
+    @override
+    def copies(self, content: bytes) -> list[str]:
+        return keys_in(to_neutral(_annotation(content, COPIES)))
+
+
+def _sections(content: bytes) -> Sections:
+    found = Sections()
+    found.walk(content, 0, len(content))
+    return found
+
+
+def _annotation(content: bytes, name: str) -> object:
+    try:
+        return annotations_of(content, _sections(content)).get(Symbol(name))
+    except CodecError:
+        return None
+
+
+def _joined(octets: bytes) -> bytes:
+    """Return the data of one or more data sections."""
+    parts: list[bytes] = []
+    pos = 0
+    while pos < len(octets):
+        section, pos = decode_value(octets, pos)
+        if isinstance(section, Described) and isinstance(section.value, bytes):
+            parts.append(section.value)
+    return b"".join(parts)
+
+
+def _without_ttl(content: bytes, sections: Sections) -> bytes:
+    """Return a message without its ttl; `sections` are those of the message before annotations were added."""
+    if sections.ttl == ABSENT:
+        return content
+    header = header_octets(
+        sections.durable != 0,
+        sections.priority,
+        ABSENT,
+        sections.first_acquirer != 0,
+        max(int(sections.delivery_count), 0),
+    )
+    return header + content[sections.annotated_at :]

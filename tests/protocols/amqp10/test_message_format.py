@@ -1,0 +1,155 @@
+"""The format of AMQP 1.0 messages, alone and beside that of AMQP 0-9-1."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.content.properties import Properties
+from penstock.core.death_record import DeathRecord
+from penstock.core.message import Envelope, Message
+from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.errors import PreconditionFailed
+from penstock.protocols.amqp091.message_format import Amqp091Format
+from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import encode
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.values import Symbol
+from tests.profiles import examples
+from tests.support.amqp10_strategies import messages, octets_of, section
+
+DATA = section(spec.DATA, b"body")
+FOOTER = section(spec.FOOTER, {Symbol("hash"): 1})
+BARE = encode(spec.PROPERTIES, subject="s", to="t") + DATA + FOOTER
+
+
+@pytest.fixture
+def formats() -> MessageFormats:
+    found = MessageFormats()
+    found.add(Amqp091Format())
+    found.add(Amqp10Format())
+    return found
+
+
+FORMAT = Amqp10Format()
+
+
+@settings(max_examples=examples(300))
+@given(messages())
+def test_every_message_begins_with_the_octet_of_its_format(message: dict[int, list[bytes]]) -> None:
+    content = octets_of(message)
+    assert content[0] == FIRST_OCTET
+    FORMAT.properties(content)
+    assert FORMAT.body_bytes(content) == len(FORMAT.body(content))
+
+
+def test_body_is_all_data_or_the_sections_as_they_are() -> None:
+    assert FORMAT.body(BARE) == b"body"
+    assert FORMAT.body(DATA + DATA) == b"bodybody"
+    value = section(spec.AMQP_VALUE, "text")
+    assert FORMAT.body(value + FOOTER) == value
+    assert FORMAT.body(encode(spec.HEADER)) == b""
+    assert FORMAT.body_bytes(value + FOOTER) == len(value)
+
+
+def test_message_of_data_alone_has_no_properties() -> None:
+    assert not FORMAT.has_properties(DATA)
+    assert FORMAT.has_properties(BARE)
+
+
+def test_malformed_content_is_unreadable() -> None:
+    for read in (FORMAT.properties, FORMAT.body):
+        with pytest.raises(UnreadableContent):
+            read(b"\0\x53\x75\xa0\x05")
+    assert FORMAT.body_bytes(b"\0\x53\x75") == 3
+    assert FORMAT.headers(b"\0\x53\x75") == {}
+    assert FORMAT.with_headers(b"\0\x53\x75", {"x-a": 1}) is None
+    assert FORMAT.with_death(b"\0\x53\x75", DeathRecord("q", "expired", "", "q", 1.0)) is None
+    assert FORMAT.deaths(b"\0\x53\x75") == []
+    assert FORMAT.copies(b"\0\x53\x75") == []
+
+
+def test_properties_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(PreconditionFailed, match="256 does not fit"):
+        FORMAT.encode(Properties(priority=256), b"")
+    with pytest.raises(PreconditionFailed):
+        FORMAT.encode(Properties(user_id="\ud800"), b"")
+
+
+@settings(max_examples=examples(200))
+@given(st.binary(max_size=300))
+def test_conversion_keeps_properties_and_body_each_way(body: bytes) -> None:
+    formats = MessageFormats()
+    formats.add(Amqp091Format())
+    formats.add(Amqp10Format())
+    made = Properties(headers={"a": 1, "x-b": ["c"]}, delivery_mode=2, message_id="id", reply_to="q", type="t")
+    frames = formats.by_octet(2).encode(made, body)
+    sections = formats.convert(frames, formats.by_octet(0))
+    assert sections[0] == FIRST_OCTET
+    back = formats.convert(sections, formats.by_octet(2))
+    for content in (frames, sections, back):
+        found = formats.of(content)
+        assert (found.properties(content), found.body(content)) == (made, body)
+
+
+def test_value_crosses_in_amqp_encoding_and_back(formats: MessageFormats) -> None:
+    value = section(spec.AMQP_VALUE, {"a": [1, None]})
+    frames = formats.convert(value, formats.by_octet(2))
+    assert formats.of(frames).properties(frames).type == "amqp-1.0"
+    assert formats.convert(frames, formats.by_octet(0)).endswith(value)
+
+
+def test_annotations_are_added_and_the_bare_message_stays() -> None:
+    changed = FORMAT.with_headers(BARE, {"x-delivery-count": 2})
+    assert changed is not None
+    assert changed.endswith(BARE)
+    assert FORMAT.headers(changed) == {"x-delivery-count": 2}
+    assert FORMAT.with_headers(BARE, {"a": 1}) is None
+
+
+def test_delivery_count_is_added(formats: MessageFormats) -> None:
+    message = Message(Envelope("", "q"), BARE, 300, 1, 0.0)
+    message.past = 3
+    counted = formats.with_delivery_count(message)
+    assert FORMAT.headers(counted.content) == {"x-delivery-count": 3}
+
+
+def test_deaths_are_those_of_frames(formats: MessageFormats) -> None:
+    made = Properties(expiration="50", headers={"CC": ["copy"], "a": 1}, delivery_mode=2, priority=3)
+    records = [DeathRecord("q", "expired", "in", "key", 5.0), DeathRecord("r", "rejected", "in", "key", 6.0, True)]
+    found = []
+    for one in (formats.by_octet(2), formats.by_octet(0)):
+        content = one.encode(made, b"body")
+        for record in records:
+            died = one.with_death(content, record)
+            assert died is not None
+            content = died
+        assert one.deaths(content) == [("r", "rejected"), ("q", "expired")]
+        assert one.copies(content) == []
+        found.append((one.properties(content), one.body(content)))
+    assert found[0] == found[1]
+    assert found[0][0].expiration is None
+
+
+def test_death_leaves_the_bare_message_and_counts_again() -> None:
+    content = BARE
+    for time in (5.0, 6.0):
+        died = FORMAT.with_death(content, DeathRecord("q", "rejected", "e", "k", time))
+        assert died is not None
+        content = died
+    assert content.endswith(BARE)
+    deaths = FORMAT.headers(content)["x-death"]
+    assert isinstance(deaths, list)
+    assert [entry["count"] for entry in deaths] == [2]
+    assert FORMAT.copies(section(spec.MESSAGE_ANNOTATIONS, {Symbol("x-cc"): ["a", 5]}) + DATA) == ["a"]
+
+
+def test_death_removes_the_ttl_and_no_other_field_of_the_header() -> None:
+    content = encode(spec.HEADER, durable=True, priority=7, ttl=50, delivery_count=2) + DATA
+    died = FORMAT.with_death(content, DeathRecord("q", "expired", "", "q", 5.0))
+    assert died is not None
+    sections = Sections()
+    sections.walk(died, 0, len(died))
+    assert (sections.durable, sections.priority, sections.ttl, sections.delivery_count) == (1, 7, -1, 2)

@@ -1,0 +1,199 @@
+"""Properties that cross, row by row of the table in `property_conversion`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from penstock.content.properties import Properties
+from penstock.protocols.amqp10.property_conversion import (
+    address_of,
+    encode_message,
+    is_body,
+    properties_of,
+    queue_of,
+)
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import decode_composite, encode
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.value_reader import decode_value
+from penstock.wire.amqp10.values import Symbol, Typed, timestamp, ulong
+from tests.profiles import examples
+from tests.support import amqp091_strategies
+from tests.support.amqp10_strategies import messages, octets_of, section
+
+BODY = section(spec.DATA, b"body")
+UUID = "urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+
+def walked(content: bytes) -> Sections:
+    found = Sections()
+    found.walk(content, 0, len(content))
+    return found
+
+
+def neutral(*parts: bytes, body: bytes = BODY) -> dict[str, object]:
+    """Return the neutral properties of sections, without the delivery mode."""
+    content = b"".join(parts) + body
+    found = properties_of(content, walked(content)).as_dict()
+    del found["delivery_mode"]
+    return found
+
+
+def properties(**fields: Any) -> bytes:
+    return encode(spec.PROPERTIES, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"message_id": "id"}, {"message_id": "id"}),
+        ({"message_id": ulong(2**64 - 1)}, {"message_id": "18446744073709551615"}),
+        ({"message_id": Typed("uuid", bytes(range(16)))}, {"message_id": UUID}),
+        ({"message_id": b"\xff"}, {"headers": {"x-message-id": b"\xff"}}),
+        ({"message_id": "i" * 256}, {"headers": {"x-message-id": "i" * 256}}),
+        ({"correlation_id": b"a"}, {"headers": {"x-correlation-id": b"a"}}),
+        ({"user_id": b"guest"}, {"user_id": "guest"}),
+        ({"user_id": b"\xff"}, {}),
+        ({"user_id": b"a\0"}, {}),
+        ({"to": "/queues/q", "subject": "s", "group_sequence": 5, "reply_to_group_id": "g"}, {}),
+        ({"reply_to": "/queues/a%20b%2Fc"}, {"reply_to": "a b/c"}),
+        ({"reply_to": "/exchanges/e/k"}, {"reply_to": "/exchanges/e/k"}),
+        ({"content_type": "text/plain"}, {"content_type": "text/plain"}),
+        ({"content_encoding": "gzip"}, {"content_encoding": "gzip"}),
+        ({"creation_time": 1999}, {"timestamp": 1}),
+        ({"creation_time": -1}, {}),
+        ({"group_id": "g"}, {"app_id": "g"}),
+        ({"group_id": "g" * 256}, {}),
+    ],
+)  # fmt: skip
+def test_properties_section(fields: dict[str, Any], found: dict[str, object]) -> None:
+    assert neutral(properties(**fields)) == found
+
+
+def test_header_section() -> None:
+    header = encode(spec.HEADER, durable=True, priority=9, ttl=50)
+    assert neutral(header) == {"priority": 9, "expiration": "50"}
+    for durable, mode in ((True, 2), (False, 1)):
+        content = b"\x00\x53\x70\xc0\x02\x01" + (b"\x41" if durable else b"\x42") + BODY
+        assert properties_of(content, walked(content)).delivery_mode == mode
+    assert properties_of(BODY, walked(BODY)).delivery_mode == 2
+
+
+def test_application_properties_and_annotations_are_headers() -> None:
+    application = section(spec.APPLICATION_PROPERTIES, {"a": Typed("int", 5), "k" * 256: 1, "n": None})
+    annotations = section(
+        spec.MESSAGE_ANNOTATIONS,
+        {
+            Symbol("x-opt-a"): Symbol("v"),
+            Symbol("other"): 1,
+            Symbol("x-cc"): ["copy"],
+            Symbol("x-routing-key"): "k",
+            Symbol("x-basic-priority"): 5,
+            Symbol("x-opt-rabbitmq-received-time"): timestamp(5),
+            ulong(7): 1,
+        },
+    )
+    assert neutral(annotations, application) == {
+        "headers": {"a": 5, "n": None, "x-opt-a": "v", "CC": ["copy"], "timestamp_in_ms": 5}
+    }
+
+
+def test_type_is_an_annotation_or_tells_the_encoding_of_the_body() -> None:
+    assert neutral(section(spec.MESSAGE_ANNOTATIONS, {Symbol("x-basic-type"): "t"})) == {"type": "t"}
+    assert neutral(body=section(spec.AMQP_VALUE, "text")) == {"type": "amqp-1.0"}
+    assert neutral(body=section(spec.AMQP_SEQUENCE, [1])) == {"type": "amqp-1.0"}
+
+
+FULL = Properties(
+    content_type="text/plain",
+    content_encoding="gzip",
+    headers={"a": 1, "b": "text", "x-opt-a": [1], "CC": ["copy"]},
+    delivery_mode=2,
+    priority=5,
+    correlation_id=UUID,
+    reply_to="a b/ü",
+    expiration="50",
+    message_id="id",
+    timestamp=7,
+    type="t",
+    user_id="guest",
+    app_id="app",
+)
+
+
+def test_neutral_properties_come_back() -> None:
+    content = encode_message(FULL, b"body")
+    assert properties_of(content, walked(content)) == FULL
+
+
+def test_neutral_properties_have_their_sections() -> None:
+    content = encode_message(FULL, b"body")
+    found = walked(content)
+    assert (found.durable, found.priority, found.ttl, found.first_acquirer) == (1, 5, 50, 1)
+    fields = decode_composite(b"\x00\x53\x73" + content[found.properties :])[0].fields
+    assert fields["correlation_id"] == Typed("uuid", bytes(range(16)))
+    assert fields["reply_to"] == "/queues/a%20b%2F%C3%BC"
+    assert fields["creation_time"] == 7000
+    assert fields["group_id"] == "app"
+    assert decode_value(content, int(found.application_properties))[0] == {"a": 1, "b": "text"}
+    assert decode_value(content, int(found.message_annotations))[0] == {
+        Symbol("x-opt-a"): [1],
+        Symbol("x-cc"): ["copy"],
+        Symbol("x-basic-type"): "t",
+    }
+
+
+def test_what_amqp_1_0_cannot_carry_is_left_out() -> None:
+    made = Properties(
+        headers={"list": [1], "table": {}, "BCC": ["b"], "x-ü": 1},
+        expiration="soon",
+        content_type="ü",
+        timestamp=2**63,
+        cluster_id="c",
+    )
+    content = encode_message(made, b"")
+    assert properties_of(content, walked(content)).as_dict() == {"delivery_mode": 1}
+    assert walked(encode_message(Properties(expiration="4294967296"), b"")).ttl == ABSENT
+
+
+def test_text_that_is_no_uuid_stays_text() -> None:
+    for text in ("urn:uuid:x", UUID[:-1] + "g", UUID.replace("-", "0"), "urn:uuid:" + "-" * 36):
+        content = encode_message(Properties(message_id=text), b"")
+        assert properties_of(content, walked(content)).message_id == text
+
+
+def test_body_in_amqp_encoding_comes_back_as_sections() -> None:
+    value = section(spec.AMQP_VALUE, ["a", 1])
+    assert encode_message(Properties(type="amqp-1.0"), value).endswith(b"amqp-1.0" + value)
+    assert is_body(value)
+    for octets in (b"", b"text", value + b"\0", encode(spec.HEADER) + value, value + section(spec.FOOTER, {})):
+        assert not is_body(octets)
+        content = encode_message(Properties(type="amqp-1.0"), octets)
+        assert walked(content).body_code == spec.DATA
+
+
+def test_addresses_of_queues() -> None:
+    assert queue_of("/queues/a%2Fb") == "a/b"
+    assert queue_of("/queues/%ff") == "/queues/%ff"
+    assert address_of("a/b") == "/queues/a%2Fb"
+    assert address_of("/exchanges/e") == "/exchanges/e"
+
+
+@settings(max_examples=examples(500))
+@given(messages())
+def test_any_message_has_neutral_properties_that_can_be_sent_on(message: dict[int, list[bytes]]) -> None:
+    content = octets_of(message)
+    found = properties_of(content, walked(content))
+    again = encode_message(found, b"")
+    walked(again)
+
+
+@settings(max_examples=examples(500))
+@given(amqp091_strategies.properties)
+def test_any_neutral_properties_make_a_well_formed_message(given_properties: dict[str, Any]) -> None:
+    content = encode_message(Properties(**given_properties), b"body")
+    assert walked(content).body_code == spec.DATA
