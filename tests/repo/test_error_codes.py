@@ -57,7 +57,9 @@ def test_every_error_that_a_client_is_told_has_a_code_a_condition_and_a_status()
             assert error.code in CODES, error
             assert error.closes in ("nothing", "channel", "connection"), error
         else:
-            assert local or error in (CodecError, Amqp10CodecError), f"{error} is neither told to clients nor known as local"
+            assert local or error in (CodecError, Amqp10CodecError), (
+                f"{error} is neither told to clients nor known as local"
+            )
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
