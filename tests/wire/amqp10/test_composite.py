@@ -22,6 +22,7 @@ from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, uint, ulong
 from tests.profiles import examples
 from tests.support import amqp10_strategies
+from tests.support.amqp10_wide import widened
 
 
 @settings(max_examples=examples(1500))
@@ -31,6 +32,7 @@ def test_what_is_written_is_read(value: Composite) -> None:
     found, end = decode_composite(octets)
     assert (found, end) == (value, len(octets))
     assert encode_composite(found) == octets
+    assert decode_composite(widened(octets))[0] == value
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,20 @@ def test_delivery_states() -> None:
     assert cursor.malformed
 
 
+@pytest.mark.parametrize("fields", ["45", "c00100", "c0020140", "d00000000400000000"])
+def test_state_without_fields_has_no_value_in_any_form(fields: str) -> None:
+    cursor = at("005325" + fields)
+    cursor.delivery_state()
+    assert (cursor.state_code, cursor.state, cursor.malformed) == (spec.REJECTED, None, False)
+
+
+@pytest.mark.parametrize("octets", ["605324", "515300", "a0025324", "00532441", "00532440", "005324c00101"])
+def test_state_of_another_form_is_malformed(octets: str) -> None:
+    cursor = at(octets)
+    cursor.delivery_state()
+    assert cursor.malformed
+
+
 def test_composite_finds_the_words_for_an_error() -> None:
     data = encode(spec.DETACH, handle=0)[:-1] + b"\x41"
     assert str(malformed(data, 0, len(data))).startswith("detach: handle: it must be of type uint, not a boolean")

@@ -18,6 +18,7 @@ from penstock.wire.amqp10.malformed import CodecError
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_in_place import numbers, read
+from tests.support.amqp10_wide import widened
 
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.FLOW])
 SESSION = ("next_incoming_id", "incoming_window", "next_outgoing_id", "outgoing_window")
@@ -43,10 +44,12 @@ def compare(data: bytes) -> None:
 @settings(max_examples=examples(1000))
 @given(ARGUMENTS, st.sampled_from([b"", b"\x40"]))
 def test_flow_in_place_is_that_of_the_table(arguments: dict[str, Any], after: bytes) -> None:
-    compare(encode(spec.FLOW, **arguments) + after)
+    data = encode(spec.FLOW, **arguments)
+    compare(data + after)
+    compare(widened(data) + after)
 
 
-@settings(max_examples=examples(3000))
+@settings(max_examples=examples(1500))
 @given(ARGUMENTS, st.integers(3, 10_000), st.binary(min_size=1, max_size=2))
 def test_flow_that_is_changed_is_refused_by_both_or_read_by_both(
     arguments: dict[str, Any], at: int, octets: bytes

@@ -45,7 +45,7 @@ def test_composite_that_is_cut_is_refused(value: Composite) -> None:
             decode_composite(data[:end])
 
 
-@settings(max_examples=examples(3000))
+@settings(max_examples=examples(1500))
 @given(st.binary(max_size=60))
 @example(b"\x00" * 60)
 @example(b"\x00\x53\x70\xc0\xff\xff")

@@ -100,7 +100,7 @@ def test_message_that_is_cut_ends_with_a_whole_section_or_is_refused(message: di
             walked(data[:at])
 
 
-@settings(max_examples=examples(3000))
+@settings(max_examples=examples(1500))
 @given(messages(), st.integers(0, 10_000), st.binary(min_size=1, max_size=2))
 def test_whatever_passes_is_described_values_with_the_right_contents(
     message: dict[int, list[bytes]], at: int, octets: bytes

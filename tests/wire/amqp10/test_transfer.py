@@ -24,6 +24,7 @@ from penstock.wire.amqp10.transfer import (
 from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_in_place import numbers, read, states
+from tests.support.amqp10_wide import widened
 
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.TRANSFER])
 
@@ -51,10 +52,12 @@ def compare(data: bytes) -> None:
 @settings(max_examples=examples(1000))
 @given(ARGUMENTS, st.binary(max_size=20))
 def test_transfer_in_place_is_that_of_the_table(arguments: dict[str, Any], payload: bytes) -> None:
-    compare(encode(spec.TRANSFER, **arguments) + payload)
+    data = encode(spec.TRANSFER, **arguments)
+    compare(data + payload)
+    compare(widened(data) + payload)
 
 
-@settings(max_examples=examples(3000))
+@settings(max_examples=examples(1500))
 @given(ARGUMENTS, st.integers(3, 10_000), st.binary(min_size=1, max_size=2))
 def test_transfer_that_is_changed_is_refused_by_both_or_read_by_both(
     arguments: dict[str, Any], at: int, octets: bytes

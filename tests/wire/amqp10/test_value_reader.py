@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
 
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_reader import ValueReader, decode_value
 from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, timestamp, uint, ulong
+from tests.profiles import examples
+from tests.support import amqp10_strategies
+from tests.support.amqp10_wide import wide
 
 
 @pytest.mark.parametrize(
@@ -118,6 +122,13 @@ def test_malformed_octets_are_refused_with_a_reason(octets: str, reason: str) ->
     with pytest.raises(CodecError) as caught:
         decode_value(bytes.fromhex(octets))
     assert reason in str(caught.value)
+
+
+@settings(max_examples=examples(500))
+@given(amqp10_strategies.anything)
+def test_values_are_read_in_their_largest_form(value: object) -> None:
+    data = wide(value)
+    assert decode_value(data) == (value, len(data))
 
 
 def nested(depth: int) -> bytes:

@@ -228,17 +228,24 @@ class FieldCursor:
             return
         data = self.data
         start = self.start
-        if self.stop - start == 4 and data[start] == DESCRIBED and data[start + 1] == SMALL_ULONG:
+        if self.stop - start <= 6 and data[start] == DESCRIBED and data[start + 1] == SMALL_ULONG:
             code: i64 = data[start + 2]
-            if data[start + 3] == LIST0 and ACCEPTED <= code <= MODIFIED:
-                self.state_code = code
-                return
+            # Without fields: an empty list, or one of eight-bit size, as JMS clients write it.
+            if ACCEPTED <= code <= MODIFIED and (data[start + 3] == LIST0 or data[start + 3] == LIST8):
+                if self.stop - start == 4 or data[start + 5] == 0:
+                    self.state_code = code
+                    return
         try:
-            self.state = read_field(ValueReader(data, int(start), int(self.stop)), _STATE, 3)
+            found = read_field(ValueReader(data, int(start), int(self.stop)), _STATE, 3)
         except CodecError:
             self._fail()
             return
-        self.state_code = self.state.code if isinstance(self.state, Composite) else NONE
+        self.state_code = NONE
+        self.state = found
+        if isinstance(found, Composite):
+            self.state_code = found.code
+            if ACCEPTED <= found.code <= MODIFIED and all(value is None for value in found.fields.values()):
+                self.state = None
 
     def is_finished(self) -> bool:
         """Tell whether all fields were read, were well formed, and fill their list."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
 from penstock.wire.amqp10.format_codes import FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
 from penstock.wire.amqp10.frames import write_frame_start
 
-_LIST_AT = 13
+_LIST_AT: Final = 13
 """Position in a frame after which the octets of its performative's list count: 8 of the frame's header, 3 of the
 descriptor, the format code and the size."""
 
