@@ -12,7 +12,13 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, decode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.message_rewriter import header_octets, symbol_text, with_annotations, with_header
+from penstock.wire.amqp10.message_rewriter import (
+    header_octets,
+    symbol_text,
+    with_annotations,
+    with_header,
+    without_delivery_annotations,
+)
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
@@ -57,6 +63,14 @@ def test_another_header_leaves_all_but_header_and_delivery_annotations(message: 
     rest = {code: parts for code, parts in message.items() if code > spec.DELIVERY_ANNOTATIONS}
     assert changed == header + octets_of(rest)
     assert walked(changed).durable == 1
+
+
+@settings(max_examples=examples(300))
+@given(messages())
+def test_delivery_annotations_are_not_stored(message: dict[int, list[bytes]]) -> None:
+    data = octets_of(message)
+    rest = {code: parts for code, parts in message.items() if code != spec.DELIVERY_ANNOTATIONS}
+    assert without_delivery_annotations(data, walked(data)) == octets_of(rest)
 
 
 @settings(max_examples=examples(500))

@@ -19,6 +19,7 @@ from penstock.wire.amqp10.sections import (
     REPLY_TO_GROUP_ID,
     SUBJECT,
     Sections,
+    header_end,
     property_at,
 )
 from penstock.wire.amqp10.value_reader import ValueReader, decode_value
@@ -64,6 +65,9 @@ def test_sections_are_found_where_they_were_written(message: dict[int, list[byte
     assert (found.body_code, found.body_at, found.body_end) == (body, starts[body], ends[body])
     hop = max((ends.get(code, len(before)) for code in (spec.HEADER, spec.DELIVERY_ANNOTATIONS)), default=0)
     assert found.annotated_at == hop
+    assert found.header_end == ends.get(spec.HEADER, len(before))
+    if not before:
+        assert header_end(data) == found.header_end
     assert found.annotations_end == ends.get(spec.MESSAGE_ANNOTATIONS, hop)
 
 
@@ -176,6 +180,23 @@ def test_symbolic_descriptors_are_sections_too() -> None:
     data = b"\x00\xa3\x10amqp:data:binary\xa0\x01A"
     found = walked(data)
     assert (found.body_code, found.body_at, found.body_end) == (spec.DATA, 0, len(data))
+
+
+@pytest.mark.parametrize(
+    ("octets", "end"),
+    [
+        ("005370 45", 4),
+        ("005370 c0 02 01 41", 7),
+        ("005370 d0 00000005 00000001 41", 13),
+        ("00 80 0000000000000070 45", 11),
+        ("00 a3 10 616d71703a6865616465723a6c697374 45", 20),
+        ("00 80 0000000000000073 45", 0),
+        ("005373 45", 0),
+    ],
+)
+def test_end_of_the_header_in_every_form(octets: str, end: int) -> None:
+    data = bytes.fromhex(octets + DATA)
+    assert header_end(data) == end == walked(data).header_end
 
 
 def test_positions_of_the_message_before_are_forgotten() -> None:

@@ -57,6 +57,13 @@ def with_header(content: bytes, sections: Sections, header: bytes) -> bytes:
     return header + content[sections.annotated_at :]
 
 
+def without_delivery_annotations(content: bytes, sections: Sections) -> bytes:
+    """Return a message as it is stored: what concerns the hop that it came by is left out, but for its header."""
+    if sections.delivery_annotations == ABSENT:
+        return content
+    return content[: sections.header_end] + content[sections.annotated_at :]
+
+
 def with_annotations(
     content: bytes, sections: Sections, added: dict[str, object], removed: tuple[str, ...] = ()
 ) -> bytes:

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import decode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, LIST0, LIST8, LIST32, NULL, codes_of
+from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, LIST0, LIST8, LIST32, NULL, SMALL_ULONG, codes_of
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import ANNOTATION_KEYS, STRING_KEYS, map_end
 from penstock.wire.amqp10.spec import (
@@ -71,6 +71,7 @@ class Sections:
         "ttl",
         "first_acquirer",
         "delivery_count",
+        "header_end",
         "annotated_at",
         "delivery_annotations",
         "message_annotations",
@@ -93,6 +94,8 @@ class Sections:
         self.ttl: i64 = ABSENT
         self.first_acquirer: i64 = ABSENT
         self.delivery_count: i64 = ABSENT
+        self.header_end: i64 = 0
+        """End of the header section; the start of the message without one."""
         self.annotated_at: i64 = 0
         """Position after header and delivery-annotations: what is stored and sent on begins here."""
         self.delivery_annotations: i64 = ABSENT
@@ -115,6 +118,7 @@ class Sections:
         self.ttl = ABSENT
         self.first_acquirer = ABSENT
         self.delivery_count = ABSENT
+        self.header_end = pos
         self.annotated_at = pos
         self.delivery_annotations = ABSENT
         self.message_annotations = ABSENT
@@ -158,6 +162,7 @@ class Sections:
             return after
         if code == HEADER:
             after = self._header(cursor)
+            self.header_end = after
             self.annotated_at = after
             self.annotations_end = after
             return after
@@ -223,6 +228,20 @@ def _properties_end(cursor: FieldCursor, data: bytes) -> i64:
     if pos != end:
         return UNFIT
     return end
+
+
+def header_end(content: bytes) -> i64:
+    """Return the end of the header of a message that was found well formed; 0 without a header.
+
+    For deliveries, which need no other position.
+    """
+    if content[1] == SMALL_ULONG and content[2] != HEADER:
+        return 0
+    cursor = FieldCursor()
+    if cursor.open(content, 0, len(content)) != HEADER:
+        return 0
+    cursor.enter()
+    return cursor.end
 
 
 def property_at(data: bytes, properties: i64, end: i64, index: i64) -> i64:
