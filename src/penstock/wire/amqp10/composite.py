@@ -239,9 +239,10 @@ def _check(field: FieldSpec, value: object) -> None:
 # Encoding
 
 
-def composite(code: int, /, **fields: object) -> Composite:
+def composite(descriptor: int, /, **fields: object) -> Composite:
     """Return a composite; fields that are not given are absent. Raises TypeError for one that it does not have."""
-    spec = COMPOSITES[code]
+    # Not `code`, a field of sasl-outcome: compiled, even a positional-only name takes up the keyword.
+    spec = COMPOSITES[descriptor]
     unknown = set(fields) - {field.name for field in spec.fields}
     if unknown:
         raise TypeError(f"{spec.name} has no field {', '.join(sorted(unknown))}")
@@ -254,9 +255,9 @@ def _given(field: FieldSpec, value: object) -> object:
     return [] if field.multiple else field.default
 
 
-def encode(code: int, /, **fields: object) -> bytes:
+def encode(descriptor: int, /, **fields: object) -> bytes:
     """Return a composite as octets; as `composite`. Raises CodecError for a value that does not fit its field."""
-    return encode_composite(composite(code, **fields))
+    return encode_composite(composite(descriptor, **fields))
 
 
 def encode_composite(value: Composite) -> bytes:

@@ -80,7 +80,8 @@ class FieldCursor:
         self.malformed = False
         if end - pos >= 3 and data[pos] == DESCRIBED and data[pos + 1] == SMALL_ULONG:
             self.pos = pos + 3
-            return i64(data[pos + 2])
+            code: i64 = data[pos + 2]
+            return code
         return self._open_other(data, pos, end)
 
     def _open_other(self, data: bytes, pos: i64, end: i64) -> i64:
@@ -125,7 +126,8 @@ class FieldCursor:
             self._fail()
             return NULL
         self.pos = pos + 1
-        return i64(self.data[pos])
+        code: i64 = self.data[pos]
+        return code
 
     def _fail(self) -> i64:
         """Remember that a field is malformed: those after it are absent."""
@@ -140,7 +142,8 @@ class FieldCursor:
         if code == SMALL_UINT:
             if pos < self.end:
                 self.pos = pos + 1
-                return i64(self.data[pos])
+                octet: i64 = self.data[pos]
+                return octet
         elif code == UINT:
             if self.end - pos >= 4:
                 self.pos = pos + 4
@@ -191,7 +194,8 @@ class FieldCursor:
         pos = self.pos
         size = largest + 1
         if code == BINARY8 and pos < self.end:
-            size = i64(self.data[pos])
+            octet: i64 = self.data[pos]
+            size = octet
             pos += 1
         elif code == BINARY32 and self.end - pos >= 4:
             size = u32(self.data, pos)

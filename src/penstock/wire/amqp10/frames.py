@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be
+from librt.strings import BytesWriter, read_i64_be, write_i32_be
 from mypy_extensions import i32, i64
 
 from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
@@ -52,17 +52,17 @@ def frame_end(data: bytes, pos: i64, n: i64, max_frame_size: i64) -> i64:
 
 def frame_kind(data: bytes, pos: i64) -> i64:
     """Return the type of the frame at `pos`: `FRAME_AMQP` or `FRAME_SASL`."""
-    return i64(data[pos + 5])
+    return (read_i64_be(data, pos) >> 16) & 0xFF
 
 
 def frame_channel(data: bytes, pos: i64) -> i64:
     """Return the channel of the frame at `pos`. It has no meaning in a SASL frame."""
-    return i64(read_i32_be(data, pos + 4)) & 0xFFFF
+    return read_i64_be(data, pos) & 0xFFFF
 
 
 def frame_body(data: bytes, pos: i64) -> i64:
     """Return the position of the body of the frame at `pos`, after an extended header; an empty body is a heartbeat."""
-    return pos + 4 * i64(data[pos + 4])
+    return pos + 4 * ((read_i64_be(data, pos) >> 24) & 0xFF)
 
 
 def frame(channel: int, body: bytes = b"", kind: int = FRAME_AMQP) -> bytes:

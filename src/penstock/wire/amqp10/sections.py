@@ -31,7 +31,7 @@ from penstock.wire.amqp10.spec import (
     SECTIONS,
 )
 from penstock.wire.amqp10.value_reader import ValueReader
-from penstock.wire.amqp10.value_walk import UNFIT, value_end
+from penstock.wire.amqp10.value_walk import UNFIT, u32, value_end
 
 _ID: Final = codes_of(values.ULONG, values.UUID, values.BINARY, values.STRING)
 _STRING: Final = codes_of(values.STRING)
@@ -136,6 +136,10 @@ class Sections:
         self._clear(pos, end)
         if pos >= end:
             raise CodecError("a message without a section")
+        if _is_data_alone(data, pos, end):
+            self.body_at = pos
+            self.body_code = DATA
+            return
         cursor = self._cursor
         last: i64 = 0
         while pos < end:
@@ -197,6 +201,15 @@ class Sections:
         if not cursor.is_finished():
             return UNFIT
         return cursor.pos
+
+
+def _is_data_alone(data: bytes, pos: i64, end: i64) -> bool:
+    """Tell whether a message is one data section in its usual form, as most are."""
+    if end - pos < 8 or data[pos] != 0 or data[pos + 1] != SMALL_ULONG or data[pos + 2] != DATA:
+        return False
+    if data[pos + 3] == BINARY8:
+        return data[pos + 4] == end - pos - 5
+    return data[pos + 3] == BINARY32 and u32(data, pos + 4) == end - pos - 8
 
 
 def _body_section_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i32_be
+from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.content.field_table import NESTING_MAX
@@ -121,7 +121,8 @@ def content_stop(data: bytes, pos: i64, end: i64, width: i64) -> i64:
 def content_count(data: bytes, pos: i64, width: i64) -> i64:
     """Return the count of elements of a list, map or array, whose size lies at `pos`."""
     if width == COMPOUND8 or width == NESTED8:
-        return i64(data[pos + 1])
+        count: i64 = data[pos + 1]
+        return count
     return u32(data, pos + 4)
 
 
@@ -214,4 +215,6 @@ def _is_character(data: bytes, pos: i64) -> bool:
 
 def u32(data: bytes, pos: i64) -> i64:
     """Return an unsigned integer of four octets."""
+    if pos >= 4:  # The lower half of the eight octets that end with it.
+        return read_i64_be(data, pos - 4) & 0xFFFFFFFF
     return i64(read_i32_be(data, pos)) & 0xFFFFFFFF
