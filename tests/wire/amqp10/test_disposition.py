@@ -38,7 +38,7 @@ def compare(data: bytes) -> None:
             table.flag(name) for name in ("role", "settled", "batchable")
         )
         assert (found.first, found.last) == (table.number("first"), table.number("last", table.number("first")))
-        assert states(found) == states(table)
+        assert repr(states(found)) == repr(states(table))  # A changed octet may make it not a number.
     else:
         with pytest.raises(CodecError) as caught:
             decode_performative(data)

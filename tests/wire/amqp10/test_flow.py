@@ -34,7 +34,7 @@ def compare(data: bytes) -> None:
         table, _ = decode_performative(data)
         assert numbers(found, *SESSION, *LINK) == numbers(table)
         assert (found.drain, found.echo) == (table.flag("drain"), table.flag("echo"))
-        assert found.properties == table.fields["properties"]
+        assert repr(found.properties) == repr(table.fields["properties"])  # A changed octet may make it not a number.
     else:
         with pytest.raises(CodecError) as caught:
             decode_performative(data)

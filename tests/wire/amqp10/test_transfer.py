@@ -42,7 +42,7 @@ def compare(data: bytes) -> None:
         assert found.settled == {None: ABSENT, False: 0, True: 1}[table.fields["settled"]]  # type: ignore[index]
         for name in ("more", "resume", "aborted", "batchable"):
             assert getattr(found, name) == table.flag(name)
-        assert states(found) == states(table)
+        assert repr(states(found)) == repr(states(table))  # A changed octet may make it not a number.
     else:
         with pytest.raises(CodecError) as caught:
             decode_performative(data)
