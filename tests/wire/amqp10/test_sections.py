@@ -19,7 +19,9 @@ from penstock.wire.amqp10.sections import (
     REPLY_TO_GROUP_ID,
     SUBJECT,
     Sections,
+    data_octets,
     header_end,
+    joined_data,
     property_at,
 )
 from penstock.wire.amqp10.value_reader import ValueReader, decode_value
@@ -27,7 +29,7 @@ from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol
 from tests.profiles import examples
 from tests.support import amqp10_strategies
-from tests.support.amqp10_strategies import messages, octets_of
+from tests.support.amqp10_strategies import messages, octets_of, section
 
 PROPERTIES = spec.COMPOSITES[spec.PROPERTIES]
 DATA = "005375 a00141"
@@ -197,6 +199,15 @@ def test_symbolic_descriptors_are_sections_too() -> None:
 def test_end_of_the_header_in_every_form(octets: str, end: int) -> None:
     data = bytes.fromhex(octets + DATA)
     assert header_end(data) == end == walked(data).header_end
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=4))
+def test_data_sections_are_put_together(parts: list[bytes]) -> None:
+    data = b"".join(section(spec.DATA, part) for part in parts)
+    found = walked(data + section(spec.FOOTER, {}))
+    assert joined_data(data, found) == b"".join(parts)
+    assert data_octets(data, found) == sum(len(part) for part in parts)
 
 
 def test_positions_of_the_message_before_are_forgotten() -> None:

@@ -27,10 +27,9 @@ from penstock.protocols.amqp10.property_conversion import (
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.message_rewriter import header_octets, with_annotations
-from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.sections import Sections, data_octets, joined_data
 from penstock.wire.amqp10.spec import DATA
-from penstock.wire.amqp10.value_reader import decode_value
-from penstock.wire.amqp10.values import Described, Symbol
+from penstock.wire.amqp10.values import Symbol
 
 FIRST_OCTET: Final = 0
 """A section is a described value, and those begin with 0 (section 1.2)."""
@@ -59,8 +58,9 @@ class Amqp10Format(MessageFormat):
             sections = _sections(content)
         except CodecError as error:
             raise UnreadableContent(error.reason) from None
-        octets = content[sections.body_at : sections.body_end]
-        return _joined(octets) if sections.body_code == DATA else octets
+        if sections.body_code == DATA:
+            return joined_data(content, sections)
+        return content[sections.body_at : sections.body_end]
 
     @override
     def body_bytes(self, content: bytes) -> i64:
@@ -69,7 +69,7 @@ class Amqp10Format(MessageFormat):
         except CodecError:
             return len(content)
         if sections.body_code == DATA:
-            return len(_joined(content[sections.body_at : sections.body_end]))
+            return data_octets(content, sections)
         return sections.body_end - sections.body_at
 
     @override
@@ -131,17 +131,6 @@ def _annotation(content: bytes, name: str) -> object:
         return annotations_of(content, _sections(content)).get(Symbol(name))
     except CodecError:
         return None
-
-
-def _joined(octets: bytes) -> bytes:
-    """Return the data of one or more data sections."""
-    parts: list[bytes] = []
-    pos = 0
-    while pos < len(octets):
-        section, pos = decode_value(octets, pos)
-        if isinstance(section, Described) and isinstance(section.value, bytes):
-            parts.append(section.value)
-    return b"".join(parts)
 
 
 def _without_ttl(content: bytes, sections: Sections) -> bytes:

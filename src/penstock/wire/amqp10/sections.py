@@ -243,6 +243,38 @@ def _properties_end(cursor: FieldCursor, data: bytes) -> i64:
     return end
 
 
+def data_octets(content: bytes, sections: Sections) -> i64:
+    """Return the octets in the data sections of a message whose body they are."""
+    total: i64 = 0
+    pos = sections.body_at
+    cursor = FieldCursor()
+    while pos < sections.body_end:
+        start, pos = _data_extent(cursor, content, pos, sections.body_end)
+        total += pos - start
+    return total
+
+
+def joined_data(content: bytes, sections: Sections) -> bytes:
+    """Return the data sections of a message put together."""
+    parts: list[bytes] = []
+    pos = sections.body_at
+    cursor = FieldCursor()
+    while pos < sections.body_end:
+        start, pos = _data_extent(cursor, content, pos, sections.body_end)
+        parts.append(content[start:pos])
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _data_extent(cursor: FieldCursor, content: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
+    """Return where the octets of the data section at `pos` begin and end."""
+    cursor.open(content, pos, end)
+    at = cursor.pos
+    if content[at] == BINARY8:
+        size: i64 = content[at + 1]
+        return at + 2, at + 2 + size
+    return at + 5, at + 5 + u32(content, at + 1)
+
+
 def header_end(content: bytes) -> i64:
     """Return the end of the header of a message that was found well formed; 0 without a header.
 
