@@ -45,6 +45,12 @@ def test_deaths_are_read_as_they_were_written() -> None:
     assert last_times(found) == {("q", "expired"): timestamp(9000), ("r", "expired"): timestamp(7000)}
 
 
+def test_death_of_an_unknown_last_time_has_that_of_the_first() -> None:
+    (item,) = annotation_of([ENTRY], {}).values
+    assert isinstance(item, dict)
+    assert item[Symbol("last-time")] == timestamp(5000)
+
+
 def test_annotation_of_another_form_has_no_deaths() -> None:
     for value in (None, "a", [], Array("uint", [1]), Array("map", [{}]), Array("map", [{Symbol("queue"): 5}])):
         assert deaths_in(entries_in(value)) == []

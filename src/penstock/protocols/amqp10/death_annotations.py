@@ -59,13 +59,18 @@ def last_times(annotation: object) -> dict[tuple[object, object], object]:
     return found
 
 
-def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object], now: float) -> Array:
-    """Return the annotation of deaths whose first one happened now, in seconds; `times` are those of the others."""
+def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object], now: float = -1.0) -> Array:
+    """Return the annotation of deaths. The first one happened now, in seconds since the epoch, if that is given.
+
+    `times` are the times of the last deaths; where one is missing, that of the first death stands in.
+    """
     found: list[object] = []
     for index, entry in enumerate(deaths):
         first = entry.get("time")
         first_time = timestamp(milliseconds_of(first) if isinstance(first, datetime) else 0)
-        last_time = timestamp(int(now * 1000)) if index == 0 else times.get((entry["queue"], entry["reason"]))
+        last_time: object = times.get((entry["queue"], entry["reason"]))
+        if index == 0 and now >= 0.0:
+            last_time = timestamp(int(now * 1000))
         item: dict[object, object] = {}
         expiration = entry.get("original-expiration")
         if isinstance(expiration, str) and expiration.isdecimal() and int(expiration) <= _TTL_MAX:

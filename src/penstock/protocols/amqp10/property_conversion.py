@@ -203,7 +203,7 @@ def _annotations_from(properties: Properties, headers: dict[str, object]) -> dic
         if name == "x-death":
             deaths = deaths_in(value)
             if deaths:
-                found[Symbol(DEATHS)] = annotation_of(deaths, {}, 0.0)
+                found[Symbol(DEATHS)] = annotation_of(deaths, {})
         elif name == CC and isinstance(value, list):
             found[Symbol(COPIES)] = to_amqp10(value)
         elif name.startswith("x-") and name.isascii():
