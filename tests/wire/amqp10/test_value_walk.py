@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_reader import ValueReader
-from penstock.wire.amqp10.value_walk import UNFIT, is_utf8, u32, value_end
+from penstock.wire.amqp10.value_walk import UNFIT, is_ascii, is_utf8, u32, value_end
 from penstock.wire.amqp10.value_writer import encode_value
 from tests.profiles import examples
 from tests.support import amqp10_strategies
@@ -89,6 +89,19 @@ def test_walk_and_reader_agree_on_the_deepest_nesting(code: str) -> None:
         agree(nested(depth, code))
     assert value_end(nested(30, code), 0, len(nested(30, code))) > 0
     assert value_end(nested(40, code), 0, len(nested(40, code))) == UNFIT
+
+
+@settings(max_examples=examples(500))
+@given(st.binary(max_size=10), st.text(st.characters(max_codepoint=127), max_size=80), st.integers(0, 79))
+def test_ascii_is_found_at_any_place_and_of_any_length(before: bytes, text: str, at: int) -> None:
+    octets = text.encode()
+    data = before + octets + b"\xff"
+    assert is_ascii(data, len(before), len(before) + len(octets))
+    assert is_ascii(b"\xff" + octets, 1, 1 + len(octets))
+    if octets:
+        at %= len(octets)
+        changed = octets[:at] + b"\x80" + octets[at + 1 :]
+        assert not is_ascii(before + changed, len(before), len(before) + len(octets))
 
 
 def test_unsigned_integers_and_texts() -> None:

@@ -38,6 +38,22 @@ from penstock.wire.amqp10.format_codes import (
 
 UNFIT: Final = -1
 
+_SHORT: Final = 64
+"""Longest text that is looked at in place."""
+_HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
+"""The highest bit of each of eight octets, as a signed integer."""
+_LAST_HIGH_BITS: Final[list[int]] = [
+    0,
+    0x80,
+    0x8080,
+    0x808080,
+    0x80808080,
+    0x8080808080,
+    0x808080808080,
+    0x80808080808080,
+]
+"""The highest bit of each of the last octets, by their number."""
+
 _KEYS: Final = codes_of(
     *(
         *(values.BOOLEAN, values.UBYTE, values.USHORT, values.UINT, values.ULONG, values.BYTE, values.SHORT),
@@ -189,12 +205,26 @@ def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
         return UNFIT
     stop = start + size
     if code == STRING8 or code == STRING32:
-        if not is_utf8(data[start:stop]):
+        if not is_ascii(data, start, stop) and not is_utf8(data[start:stop]):
             return UNFIT
     elif code == SYMBOL8 or code == SYMBOL32:
-        if not data[start:stop].isascii():
+        if not is_ascii(data, start, stop):
             return UNFIT
     return stop
+
+
+def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
+    """Tell whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
+    size = stop - start
+    if size > _SHORT or stop < 8:
+        return data[start:stop].isascii()
+    high_bits: i64 = _HIGH_BITS  # Too large for the compiler's short integers: converted once.
+    while stop - start >= 8:
+        if read_i64_be(data, start) & high_bits != 0:
+            return False
+        start += 8
+    rest: i64 = _LAST_HIGH_BITS[stop - start]
+    return read_i64_be(data, stop - 8) & rest == 0
 
 
 def is_utf8(octets: bytes) -> bool:
