@@ -5,15 +5,25 @@
     │   ├── ContentTooLarge         channel      the message can never fit
     │   ├── AccessRefused           channel
     │   ├── NotFound                channel
+    │   ├── ResourceDeleted         channel      an object in use was deleted
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
-    │   ├── Fenced                  nothing      a newer holder took over (control operations only)
+    │   ├── InvalidField            channel
+    │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
+    │   ├── TransferLimitExceeded   channel      sent without credit
+    │   ├── UnknownTransaction      channel
+    │   ├── TransactionRolledBack   channel
+    │   ├── TransactionTimeout      channel
     │   ├── ConnectionForced        connection   an operator closes it, or the broker stops
     │   ├── FrameError              connection
     │   ├── SyntaxInvalid           connection
     │   ├── CommandInvalid          connection
     │   ├── ChannelError            connection
+    │   ├── HandleInUse             connection   a session in AMQP 1.0, as the next three
+    │   ├── UnattachedHandle        connection
+    │   ├── ErrantLink              connection
+    │   ├── WindowViolation         connection
     │   ├── UnexpectedFrame         connection
     │   ├── NotAllowed              connection
     │   ├── NotImplementedHere      connection
@@ -39,7 +49,7 @@ class Codes(NamedTuple):
     name: str
     """Name of the AMQP 0-9-1 reply code, written before the text as in RabbitMQ."""
     condition: str
-    """AMQP 1.0 error condition (specification sections 2.8.15 to 2.8.18)."""
+    """AMQP 1.0 error condition (specification sections 2.8.15 to 2.8.18), unless the error has a finer one."""
     http_status: int
     """HTTP status, as in RabbitMQ's management API."""
 
@@ -75,7 +85,14 @@ class BrokerError(PenstockError):
     code: int = 541
     """AMQP 0-9-1 reply code; the key of `CODES`."""
     closes: ClassVar[str] = "connection"
-    """The smallest scope to close: "nothing", "channel" or "connection"."""
+    """The smallest scope to close in AMQP 0-9-1: "nothing", "channel" or "connection"."""
+    ends: ClassVar[str] = "connection"
+    """The smallest scope to end in AMQP 1.0: "delivery", "link", "session" or "connection".
+
+    A delivery is rejected, or its transaction fails. A refused performative ends what it is about, if that is larger.
+    """
+    finer_condition: str = ""
+    """AMQP 1.0 error condition, where AMQP 1.0 tells errors of one code apart; else that of the code."""
     retriable: ClassVar[bool] = False
     """True if the same request may succeed later."""
 
@@ -87,7 +104,7 @@ class BrokerError(PenstockError):
     @property
     def condition(self) -> str:
         """AMQP 1.0 error condition."""
-        return CODES[self.code].condition
+        return self.finer_condition or CODES[self.code].condition
 
     @property
     def http_status(self) -> int:
@@ -106,6 +123,7 @@ class ContentTooLarge(BrokerError):
 
     code = 311
     closes = "channel"
+    ends = "link"
 
 
 class AccessRefused(BrokerError):
@@ -113,6 +131,7 @@ class AccessRefused(BrokerError):
 
     code = 403
     closes = "channel"
+    ends = "delivery"
 
 
 class NotFound(BrokerError):
@@ -120,6 +139,16 @@ class NotFound(BrokerError):
 
     code = 404
     closes = "channel"
+    ends = "delivery"
+
+
+class ResourceDeleted(BrokerError):
+    """An object that was in use has been deleted."""
+
+    code = 404
+    closes = "channel"
+    ends = "link"
+    finer_condition = "amqp:resource-deleted"
 
 
 class ResourceLocked(BrokerError):
@@ -127,6 +156,7 @@ class ResourceLocked(BrokerError):
 
     code = 405
     closes = "channel"
+    ends = "delivery"
     retriable = True
 
 
@@ -135,13 +165,53 @@ class PreconditionFailed(BrokerError):
 
     code = 406
     closes = "channel"
+    ends = "delivery"
+
+
+class InvalidField(BrokerError):
+    """A field, address or property with a value that it may not have."""
+
+    code = 406
+    closes = "channel"
+    ends = "delivery"
+    finer_condition = "amqp:invalid-field"
+
+
+class UnknownTransaction(BrokerError):
+    """A transaction identifier that this connection has not declared, or has discharged."""
+
+    code = 406
+    closes = "channel"
+    ends = "delivery"
+    finer_condition = "amqp:transaction:unknown-id"
+
+
+class TransactionRolledBack(BrokerError):
+    """A transaction that was rolled back instead of committed."""
+
+    code = 406
+    closes = "channel"
+    ends = "delivery"
+    finer_condition = "amqp:transaction:rollback"
+    retriable = True
+
+
+class TransactionTimeout(BrokerError):
+    """A transaction that was open for longer than permitted."""
+
+    code = 406
+    closes = "channel"
+    ends = "delivery"
+    finer_condition = "amqp:transaction:timeout"
+    retriable = True
 
 
 class Fenced(BrokerError):
-    """A newer holder took over."""
+    """A newer holder took over: of a cursor, or of a link by its name."""
 
     code = 409
     closes = "nothing"
+    ends = "link"
 
 
 class ResourceError(BrokerError):
@@ -149,7 +219,17 @@ class ResourceError(BrokerError):
 
     code = 506
     closes = "channel"
+    ends = "delivery"
     retriable = True
+
+
+class TransferLimitExceeded(BrokerError):
+    """A message that was sent without credit, beyond what is held of it."""
+
+    code = 506
+    closes = "channel"
+    ends = "link"
+    finer_condition = "amqp:link:transfer-limit-exceeded"
 
 
 class ConnectionForced(BrokerError):
@@ -183,6 +263,38 @@ class ChannelError(BrokerError):
     code = 504
 
 
+class HandleInUse(BrokerError):
+    """An attach with a handle that a link of the session has."""
+
+    code = 504
+    ends = "session"
+    finer_condition = "amqp:session:handle-in-use"
+
+
+class UnattachedHandle(BrokerError):
+    """A performative with a handle that no link of the session has."""
+
+    code = 504
+    ends = "session"
+    finer_condition = "amqp:session:unattached-handle"
+
+
+class ErrantLink(BrokerError):
+    """Input on a link that was detached because of an error."""
+
+    code = 504
+    ends = "session"
+    finer_condition = "amqp:session:errant-link"
+
+
+class WindowViolation(BrokerError):
+    """More transfers than the window of the session permits."""
+
+    code = 504
+    ends = "session"
+    finer_condition = "amqp:session:window-violation"
+
+
 class UnexpectedFrame(BrokerError):
     """A frame of a type that is not valid in the present state."""
 
@@ -193,12 +305,14 @@ class NotAllowed(BrokerError):
     """A violation of the negotiated limits, or of a rule of this broker."""
 
     code = 530
+    ends = "session"
 
 
 class NotImplementedHere(BrokerError):
     """A part of the protocol that this broker does not implement."""
 
     code = 540
+    ends = "link"
 
 
 class InternalError(BrokerError):

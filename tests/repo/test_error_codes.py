@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import CODES, BrokerError, PenstockError, StoreError
 from penstock.protocols.amqp091.malformed import Malformed
+from penstock.protocols.amqp10.malformed import MalformedMessage, MalformedPerformative
 from penstock.server.http.app import STATUS_WORDS, refused
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode
@@ -30,8 +31,30 @@ CONDITIONS = {
     "amqp:connection": {"forced", "framing-error", "redirect"},
     "amqp:session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle"},
     "amqp:link": {"detach-forced", "transfer-limit-exceeded", "message-size-exceeded", "redirect", "stolen"},
+    "amqp:transaction": {"unknown-id", "rollback", "timeout"},
 }
-"""The conditions of AMQP 1.0 (specification sections 2.8.15 to 2.8.18)."""
+"""The conditions of AMQP 1.0 (specification sections 2.8.15 to 2.8.18, and 4.5.8)."""
+UNUSED = {
+    "amqp:frame-size-too-small": "a peer's frame size is checked when it opens, as a field",
+    "amqp:connection:redirect": "a broker has no other one to name",
+    "amqp:link:redirect": "the same",
+    "amqp:link:detach-forced": "a link ends with its connection, its node or by its name",
+}
+"""Conditions that no error has, with the reason."""
+FROM_CODEC = (Malformed, MalformedPerformative, MalformedMessage)
+"""Errors whose code or condition the codec chooses."""
+SCOPES = {
+    "delivery": {
+        *("decode-error", "invalid-field", "not-found", "unauthorized-access", "precondition-failed"),
+        *("resource-locked", "resource-limit-exceeded", "unknown-id", "rollback", "timeout"),
+    },
+    "link": {
+        *("stolen", "message-size-exceeded", "transfer-limit-exceeded", "resource-deleted", "not-implemented"),
+    },
+    "session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle", "not-allowed"},
+    "connection": {"forced", "framing-error", "decode-error", "illegal-state", "internal-error"},
+}
+"""The smallest scope that each condition ends in AMQP 1.0."""
 
 
 def subclasses(of: type[PenstockError]) -> Iterator[type[PenstockError]]:
@@ -56,6 +79,8 @@ def test_every_error_that_a_client_is_told_has_a_code_a_condition_and_a_status()
         if issubclass(error, BrokerError):
             assert error.code in CODES, error
             assert error.closes in ("nothing", "channel", "connection"), error
+            if error not in FROM_CODEC:
+                assert error("").condition.rpartition(":")[2] in SCOPES[error.ends], error
         else:
             assert local or error in (CodecError, Amqp10CodecError), (
                 f"{error} is neither told to clients nor known as local"
@@ -71,7 +96,13 @@ def test_row_of_the_error_table_has_names_that_the_protocols_define(code: int) -
     assert row.name == ("FENCED" if code == 409 else ReplyCode(code).name)
 
 
-@pytest.mark.parametrize("error", [each for each in subclasses(BrokerError) if each is not Malformed])
+def test_every_condition_of_amqp_1_0_has_an_error() -> None:
+    every = {f"{kind}:{name}" for kind, names in CONDITIONS.items() for name in names}
+    found = {error("").condition for error in subclasses(BrokerError) if error not in FROM_CODEC}
+    assert (found | UNUSED.keys(), found & UNUSED.keys()) == (every, set())
+
+
+@pytest.mark.parametrize("error", [each for each in subclasses(BrokerError) if each not in FROM_CODEC])
 def test_http_server_answers_with_the_status_of_the_error_table(error: type[BrokerError]) -> None:
     answer = refused(error("a reason"))
     assert (answer.status, answer.error) == (CODES[error.code].http_status, STATUS_WORDS[answer.status])
@@ -89,10 +120,14 @@ def test_malformed_frame_has_the_code_of_the_codec(code: ReplyCode) -> None:
 
 def test_page_of_error_codes_lists_the_error_table() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
-    documented = re.findall(r"^\| `(\w+)` \| (\d+) \| (\w+) \| (\w+) \| ([\w:-]+) \| (\d+) \|$", page, re.MULTILINE)
+    row = r"^\| `(\w+)` \| (\d+) \| (\w+) \| (\w+) \| ([\w:-]+) \| (\w+) \| (\d+) \|$"
+    documented = re.findall(row, page, re.MULTILINE)
+    errors = [error for error in BrokerError.__subclasses__() if error not in FROM_CODEC]
     table = [
-        (error.__name__, str(error.code), *CODES[error.code][:1], error.closes, *map(str, CODES[error.code][1:]))
-        for error in sorted(BrokerError.__subclasses__(), key=lambda each: each.code)
-        if error is not Malformed
+        (
+            *(error.__name__, str(error.code), CODES[error.code].name, error.closes),
+            *(error("").condition, error.ends, str(CODES[error.code].http_status)),
+        )
+        for error in sorted(errors, key=lambda each: each.code)
     ]
     assert documented == table
