@@ -9,11 +9,9 @@ from hypothesis import given, settings
 
 from penstock.content.properties import Properties
 from penstock.protocols.amqp10.property_conversion import (
-    address_of,
     encode_message,
     is_body,
     properties_of,
-    queue_of,
 )
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import decode_composite, encode
@@ -174,13 +172,6 @@ def test_body_in_amqp_encoding_comes_back_as_sections() -> None:
         assert not is_body(octets)
         content = encode_message(Properties(type="amqp-1.0"), octets)
         assert walked(content).body_code == spec.DATA
-
-
-def test_addresses_of_queues() -> None:
-    assert queue_of("/queues/a%2Fb") == "a/b"
-    assert queue_of("/queues/%ff") == "/queues/%ff"
-    assert address_of("a/b") == "/queues/a%2Fb"
-    assert address_of("/exchanges/e") == "/exchanges/e"
 
 
 @settings(max_examples=examples(500))

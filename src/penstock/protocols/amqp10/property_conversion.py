@@ -20,13 +20,13 @@ absolute-expiry-time, group-sequence and reply-to-group-id do not cross.
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote, unquote
 
 from penstock.content.names import is_name
 from penstock.content.properties import Properties
 from penstock.core.death_headers import deaths_in
 from penstock.core.message_format import CC
 from penstock.core.routing.copies import BCC
+from penstock.protocols.amqp10.addresses import to_reply_address, to_reply_queue
 from penstock.protocols.amqp10.death_annotations import DEATHS, annotation_of, entries_in
 from penstock.protocols.amqp10.neutral_values import neutral_table, to_amqp10, to_neutral, uuid_text
 from penstock.wire.amqp10 import spec, values
@@ -44,7 +44,6 @@ AMQP10_TYPE: Final = "amqp-1.0"
 TYPE: Final = "x-basic-type"
 COPIES: Final = "x-cc"
 _RECEIVED: Final = "x-opt-rabbitmq-received-time"
-_QUEUES: Final = "/queues/"
 _URN: Final = "urn:uuid:"
 _INTERNAL: Final = frozenset({"x-routing-key", "x-exchange", "x-death"})
 _UINT_MAX: Final = (1 << 32) - 1
@@ -118,10 +117,7 @@ def _read_properties(section: Composite, found: Properties, headers: dict[str, o
     found.message_id = _id_text(section.fields["message_id"], "x-message-id", headers)
     found.correlation_id = _id_text(section.fields["correlation_id"], "x-correlation-id", headers)
     found.user_id = _user(section.octets("user_id"))
-    reply_to = section.text("reply_to")
-    if reply_to.startswith(_QUEUES):
-        reply_to = queue_of(reply_to)
-    found.reply_to = _short(reply_to)
+    found.reply_to = _short(to_reply_queue(section.text("reply_to")))
     found.content_type = _short(section.text("content_type"))
     found.content_encoding = _short(section.text("content_encoding"))
     created = section.number("creation_time")
@@ -153,14 +149,6 @@ def _user(octets: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return _short(text) if "\0" not in text else None
-
-
-def queue_of(address: str) -> str:
-    """Return the queue that an address `/queues/:queue` names; the address itself if it cannot be read."""
-    try:
-        return unquote(address[len(_QUEUES) :], errors="strict")
-    except UnicodeDecodeError:
-        return address
 
 
 # From neutral properties
@@ -219,7 +207,7 @@ def _properties_from(properties: Properties) -> Composite:
         spec.PROPERTIES,
         message_id=_id_from(properties.message_id),
         user_id=None if properties.user_id is None else encode_text(properties.user_id),
-        reply_to=None if properties.reply_to is None else address_of(properties.reply_to),
+        reply_to=None if properties.reply_to is None else to_reply_address(properties.reply_to),
         correlation_id=_id_from(properties.correlation_id),
         content_type=_ascii(properties.content_type),
         content_encoding=_ascii(properties.content_encoding),
@@ -236,11 +224,6 @@ def _id_from(text: str | None) -> object:
     if [len(part) for part in digits.split("-")] != [8, 4, 4, 4, 12] or not _HEX.issuperset(digits.replace("-", "")):
         return text
     return Typed(values.UUID, bytes.fromhex(digits.replace("-", "")))
-
-
-def address_of(reply_to: str) -> str:
-    """Return the address of a queue for replies; what is an address already stays."""
-    return reply_to if reply_to.startswith("/") else _QUEUES + quote(reply_to, safe="")
 
 
 def _ascii(text: str | None) -> str | None:

@@ -1,0 +1,332 @@
+"""Addresses of AMQP 1.0: RabbitMQ 4's, percent-encoded, and plain names as in Qpid and Artemis.
+
+| address | of a target | of a source |
+|---|---|---|
+| `/queues/:queue` | the queue | the queue |
+| `/exchanges/:exchange/:key` | the exchange, with this key | the same as a subscription, with capability `topic` |
+| `/exchanges/:exchange` | the exchange; the subject of a message is its key | the same |
+| null | the anonymous terminus: each message has its address in `to` | - |
+| `/management` | the management node | the same |
+| `name` | the exchange of that name, else the queue | the queue of that name, else the exchange |
+| `exchange/key` | the same, else the exchange before the first `/` with the key behind it | the same |
+
+The capability `queue` or `topic` decides where a plain name may be either. An unroutable message is released, as in
+RabbitMQ 4. A topic accepts it: in JMS it is no error that nobody has subscribed. A `to` that names nothing is rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+from penstock.content.names import is_name
+from penstock.core.vhost import VirtualHost
+from penstock.errors import InvalidField, NotFound
+from penstock.setting_names.setting_value import NAME_MAX
+
+QUEUES: Final = "/queues/"
+EXCHANGES: Final = "/exchanges/"
+MANAGEMENT: Final = "/management"
+"""Address of the management node (RabbitMQ 4)."""
+QUEUE_CAPABILITY: Final = "queue"
+TOPIC_CAPABILITY: Final = "topic"
+"""Capabilities of a terminus (AMQP JMS mapping 1.0, section 3.3)."""
+ADDRESS_MAX: Final = len(EXCHANGES) + 2 * 3 * NAME_MAX + 1
+"""Most octets of an address: two names, each octet percent-encoded."""
+CACHED_MAX: Final = 256
+"""Addresses of `to` that a cache has at most."""
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+_DEFAULT: Final = frozenset({"", "amq.default"})
+"""Names of the default exchange, which no address may have (RabbitMQ 4)."""
+_FORMER: Final = {
+    "/queue/": QUEUES,
+    "/amq/queue/": QUEUES,
+    "/exchange/": EXCHANGES,
+    "/topic/": EXCHANGES + "amq.topic/",
+}
+"""Beginnings of RabbitMQ 3's addresses, and the present ones, for errors."""
+
+
+class AddressKind(IntEnum):
+    """Forms of an address."""
+
+    QUEUE = 0
+    EXCHANGE = 1
+    PLAIN = 2
+    """A name without a leading `/`: an exchange or a queue."""
+    ANONYMOUS = 3
+    """Null, of a target: each message has its own."""
+    MANAGEMENT = 4
+
+
+class Unroutable(IntEnum):
+    """Outcomes of a message that reaches no queue."""
+
+    RELEASED = 0
+    ACCEPTED = 1
+    """It is accepted and counted: nobody has subscribed to the topic."""
+    REJECTED = 2
+    """amqp:not-found."""
+
+
+class Node:
+    """A node that an address may name: a queue, or an exchange with a routing key."""
+
+    __slots__ = ("queue", "exchange", "key", "by_subject")
+
+    def __init__(self, queue: str, exchange: str, key: str, by_subject: bool) -> None:
+        self.queue: Final = queue
+        """Name of the queue; empty for an exchange."""
+        self.exchange: Final = exchange
+        """Exchange to publish to, or to bind to; the default exchange ("") for a queue."""
+        self.key: Final = key
+        """Routing key: the queue's name for a queue; empty if `by_subject`."""
+        self.by_subject: Final = by_subject
+        """True if the subject of each message is its routing key; a subscription has no key then."""
+
+    def __repr__(self) -> str:
+        return f"<queue {self.queue!r}>" if self.queue else f"<exchange {self.exchange!r} key {self.key!r}>"
+
+
+class Address:
+    """An address that was read: `nodes` are what it may name, in the order to try; see `target_node`, `source_node`."""
+
+    __slots__ = ("text", "kind", "nodes", "unroutable")
+
+    def __init__(self, text: str, kind: AddressKind, nodes: list[Node], unroutable: Unroutable) -> None:
+        self.text: Final = text
+        self.kind: Final = kind
+        self.nodes: Final = nodes
+        """Empty for the anonymous terminus and the management node."""
+        self.unroutable: Final = unroutable
+        """Outcome of a message that reaches no queue."""
+
+    def __repr__(self) -> str:
+        return f"<address {self.text!r} {self.kind.name}>"
+
+
+# Reading
+
+
+def parse_target(text: str, capabilities: Sequence[str] = ()) -> Address:
+    """Return the address of a target; an empty text stands for null. Raises InvalidField."""
+    if text == "":
+        return Address(text, AddressKind.ANONYMOUS, [], Unroutable.REJECTED)
+    wants_queue, wants_topic = _wanted(capabilities)
+    unroutable = Unroutable.ACCEPTED if wants_topic else Unroutable.RELEASED
+    if text.startswith("/"):
+        return _read_path(text, unroutable)
+    nodes = _plain_nodes(text, wants_queue, wants_topic)
+    if not wants_queue and not wants_topic and is_name(text):
+        nodes[0], nodes[1] = nodes[1], nodes[0]
+    return Address(text, AddressKind.PLAIN, nodes, unroutable)
+
+
+def parse_source(text: str, capabilities: Sequence[str] = ()) -> Address:
+    """Return the address of a source. Raises InvalidField."""
+    if text == "":
+        raise InvalidField("a source without an address; only a target may have none")
+    wants_queue, wants_topic = _wanted(capabilities)
+    if text.startswith("/"):
+        found = _read_path(text, Unroutable.RELEASED)
+        if found.kind is AddressKind.EXCHANGE and not wants_topic:
+            raise InvalidField(
+                f"address {_shown(text)} of a source: only a queue can be consumed from; "
+                f"bind one to the exchange, or ask for a subscription by the capability {TOPIC_CAPABILITY}"
+            )
+        return found
+    return Address(text, AddressKind.PLAIN, _plain_nodes(text, wants_queue, wants_topic), Unroutable.RELEASED)
+
+
+def parse_to(octets: bytes) -> Address:
+    """Return the address in `to` of a message to the anonymous terminus. Raises InvalidField."""
+    if not octets:
+        raise InvalidField("a message to the anonymous terminus has no address in 'to'")
+    if len(octets) > ADDRESS_MAX:
+        raise InvalidField(f"'to' has {len(octets)} octets; the most is {ADDRESS_MAX}")
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError:
+        raise InvalidField("'to' is not UTF-8") from None
+    return parse_target(text)
+
+
+class ToAddresses:
+    """Cache of the addresses in `to`, by their octets: an address is read once. It has `CACHED_MAX` at most."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Address] = {}
+
+    def address(self, octets: bytes) -> Address:
+        """Return the address in `to`. Raises InvalidField; what cannot be read is not stored."""
+        found = self._found.get(octets)
+        if found is None:
+            found = parse_to(octets)
+            if len(self._found) >= CACHED_MAX:
+                del self._found[next(iter(self._found))]
+            self._found[octets] = found
+        return found
+
+
+def _wanted(capabilities: Sequence[str]) -> tuple[bool, bool]:
+    """Return whether only a queue, or only a topic, is meant; both together mean neither."""
+    queue, topic = QUEUE_CAPABILITY in capabilities, TOPIC_CAPABILITY in capabilities
+    return queue and not topic, topic and not queue
+
+
+def _read_path(text: str, unroutable: Unroutable) -> Address:
+    if text.startswith(QUEUES):
+        parts = text[len(QUEUES) :].split("/")
+        if len(parts) == 1 and parts[0]:
+            queue = _decoded(text, "queue", parts[0])
+            return Address(text, AddressKind.QUEUE, [_queue_node(queue)], Unroutable.RELEASED)
+    elif text.startswith(EXCHANGES):
+        parts = text[len(EXCHANGES) :].split("/")
+        if len(parts) <= 2:
+            exchange = _decoded(text, "exchange", parts[0])
+            if exchange in _DEFAULT:
+                raise InvalidField(
+                    f"address {_shown(text)} names the default exchange; a queue in it is {QUEUES}:queue"
+                )
+            key = _decoded(text, "routing key", parts[1]) if len(parts) == 2 else ""
+            return Address(text, AddressKind.EXCHANGE, [Node("", exchange, key, len(parts) == 1)], unroutable)
+    elif text == MANAGEMENT:
+        return Address(text, AddressKind.MANAGEMENT, [], Unroutable.REJECTED)
+    raise _unknown(text)
+
+
+def _unknown(text: str) -> InvalidField:
+    hint = "a '/' in a name is written %2F"
+    for former, present in _FORMER.items():
+        if text.startswith(former):
+            hint = f"did you mean {_shown(present + text[len(former) :])}?"
+    return InvalidField(
+        f"address {_shown(text)} is neither {QUEUES}:queue, {EXCHANGES}:exchange/:key, {EXCHANGES}:exchange "
+        f"nor a name that begins without '/'; {hint}"
+    )
+
+
+def _plain_nodes(text: str, wants_queue: bool, wants_topic: bool) -> list[Node]:
+    """Return what a plain name may name: the queue, the exchange, and the exchange and key that `/` divides."""
+    nodes: list[Node] = []
+    exchange, slash, key = text.partition("/")
+    divided = slash != "" and not wants_queue
+    if is_name(text) or not divided:
+        _check(text, "name", text)
+        if not wants_topic:
+            nodes.append(_queue_node(text))
+        if not wants_queue:
+            nodes.append(Node("", text, "", True))
+    if divided:
+        _check(text, "exchange", exchange)
+        _check(text, "routing key", key)
+        nodes.append(Node("", exchange, key, False))
+    return nodes
+
+
+def _queue_node(queue: str) -> Node:
+    return Node(queue, "", queue, False)
+
+
+def _decoded(text: str, what: str, part: str) -> str:
+    """Return a percent-decoded name. Raises InvalidField."""
+    if "%" not in part:
+        _check(text, what, part)
+        return part
+    for escaped in part.split("%")[1:]:
+        if len(escaped) < 2 or not _HEX.issuperset(escaped[:2]):
+            raise InvalidField(f"address {_shown(text)}: a '%' that two hexadecimal digits do not follow")
+    try:
+        name = unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise InvalidField(f"address {_shown(text)}: the percent-decoded {what} is not UTF-8") from None
+    _check(text, what, name)
+    return name
+
+
+def _check(text: str, what: str, name: str) -> None:
+    if not is_name(name):
+        octets = len(name.encode(errors="replace"))
+        raise InvalidField(f"address {_shown(text)}: its {what} has {octets} octets; the most is {NAME_MAX}")
+
+
+def _shown(text: str) -> str:
+    return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
+
+
+# Finding
+
+
+def target_node(address: Address, vhost: VirtualHost) -> Node:
+    """Return the first node of a target's address that exists; queues of direct replies do. Raises NotFound."""
+    for node in address.nodes:
+        if node.queue:
+            if vhost.default_route(node.queue) is not None:
+                return node
+        elif node.exchange in vhost.exchanges:
+            return node
+    raise _not_found(address, vhost)
+
+
+def source_node(address: Address, vhost: VirtualHost) -> Node:
+    """Return the first node of a source's address that exists. Raises NotFound."""
+    for node in address.nodes:
+        if node.queue in vhost.queues or (not node.queue and node.exchange in vhost.exchanges):
+            return node
+    raise _not_found(address, vhost)
+
+
+def _not_found(address: Address, vhost: VirtualHost) -> NotFound:
+    missing = [f"no queue '{node.queue}'" if node.queue else f"no exchange '{node.exchange}'" for node in address.nodes]
+    return NotFound(f"address {_shown(address.text)}: {', '.join(missing)} in vhost '{vhost.name}'")
+
+
+def routing_key(node: Node, subject: str) -> str:
+    """Return the routing key of a message to a node. Raises InvalidField for a subject that is too long for one."""
+    if not node.by_subject:
+        return node.key
+    if not is_name(subject):
+        octets = len(subject.encode(errors="replace"))
+        raise InvalidField(
+            f"subject {_shown(subject)}, the routing key to exchange '{node.exchange}', has {octets} octets; "
+            f"the most is {NAME_MAX}"
+        )
+    return subject
+
+
+# Writing
+
+
+def queue_address(queue: str) -> str:
+    """Return the address of a queue, such as that of a dynamic node."""
+    return QUEUES + quote(queue, safe="", errors="replace")
+
+
+def exchange_address(exchange: str, key: str | None = None) -> str:
+    """Return the address of an exchange; without a key, the subject is the key."""
+    address = EXCHANGES + quote(exchange, safe="", errors="replace")
+    return address if key is None else f"{address}/{quote(key, safe='', errors='replace')}"
+
+
+# The property reply-to
+
+
+def to_reply_queue(reply_to: str) -> str:
+    """Return the neutral reply-to of an address: the queue that it names, else the address itself."""
+    if reply_to.startswith(QUEUES):
+        try:
+            return _read_path(reply_to, Unroutable.RELEASED).nodes[0].queue
+        except InvalidField:
+            return reply_to
+    return reply_to
+
+
+def to_reply_address(reply_to: str) -> str:
+    """Return the address of a neutral reply-to, which names a queue; what is an address already stays."""
+    if reply_to.startswith((QUEUES, EXCHANGES)):
+        return reply_to
+    return queue_address(reply_to)

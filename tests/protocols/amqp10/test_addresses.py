@@ -1,0 +1,293 @@
+"""Addresses: RabbitMQ 4's and plain names, what they name, and the addresses of queues and exchanges."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.content.names import is_name
+from penstock.core.vhost import VirtualHost
+from penstock.errors import InvalidField, NotFound
+from penstock.protocols.amqp10.addresses import (
+    ADDRESS_MAX,
+    CACHED_MAX,
+    Address,
+    AddressKind,
+    Node,
+    ToAddresses,
+    Unroutable,
+    exchange_address,
+    parse_source,
+    parse_target,
+    parse_to,
+    queue_address,
+    routing_key,
+    source_node,
+    target_node,
+    to_reply_address,
+    to_reply_queue,
+)
+from tests.support.broker_fixture import House
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=255).filter(is_name)
+
+
+def found(node: Node) -> tuple[str, str, str, bool]:
+    return node.queue, node.exchange, node.key, node.by_subject
+
+
+def nodes(address: Address) -> list[tuple[str, str, str, bool]]:
+    return [found(node) for node in address.nodes]
+
+
+def queue(name: str) -> tuple[str, str, str, bool]:
+    return name, "", name, False
+
+
+@pytest.fixture
+def vhost() -> VirtualHost:
+    """Queues `q`, `both` and `a/b`; exchanges `x`, `both` and `a`."""
+    house = House()
+    for name in ("q", "both", "a/b"):
+        house.queue(name)
+    for name in ("x", "both", "a"):
+        house.vhost.declare_exchange(name, "topic", {}, False, False, False)
+    return house.vhost
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("/queues/q", "q"), ("/queues/a%2Fb%20%c3%a9%25", "a/b é%"), ("/queues/a b+é", "a b+é"), ("/queues/.%2E", "..")],
+)
+def test_address_of_a_queue_is_percent_decoded(text: str, name: str) -> None:
+    for address in (parse_target(text, ["topic"]), parse_source(text), parse_to(text.encode())):
+        assert (address.kind, nodes(address)) == (AddressKind.QUEUE, [queue(name)])
+        assert address.unroutable is Unroutable.RELEASED
+
+
+@pytest.mark.parametrize(
+    ("text", "exchange", "key", "by_subject"),
+    [
+        ("/exchanges/x", "x", "", True),
+        ("/exchanges/x/", "x", "", False),
+        ("/exchanges/x/k.%2F", "x", "k./", False),
+        ("/exchanges/%E2%82%AC/k", "€", "k", False),
+    ],
+)
+def test_address_of_an_exchange_has_its_key_or_takes_the_subject(
+    text: str, exchange: str, key: str, by_subject: bool
+) -> None:
+    address = parse_target(text)
+    assert (address.kind, nodes(address)) == (AddressKind.EXCHANGE, [("", exchange, key, by_subject)])
+    assert address.unroutable is Unroutable.RELEASED
+    assert parse_target(text, ["topic"]).unroutable is Unroutable.ACCEPTED
+
+
+def test_address_of_an_exchange_is_a_source_only_of_a_subscription() -> None:
+    with pytest.raises(InvalidField, match="only a queue can be consumed from"):
+        parse_source("/exchanges/amq.topic/news")
+    assert nodes(parse_source("/exchanges/amq.topic/news", ["topic"])) == [("", "amq.topic", "news", False)]
+
+
+def test_null_address_is_the_anonymous_terminus_of_targets_only() -> None:
+    address = parse_target("")
+    assert (address.kind, address.nodes, address.unroutable) == (AddressKind.ANONYMOUS, [], Unroutable.REJECTED)
+    with pytest.raises(InvalidField, match="a source without an address"):
+        parse_source("")
+
+
+def test_management_node_has_an_address() -> None:
+    assert parse_target("/management").kind is parse_source("/management").kind is AddressKind.MANAGEMENT
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "target", "source"),
+    [
+        ([], ["exchange", "queue"], ["queue", "exchange"]),
+        (["queue"], ["queue"], ["queue"]),
+        (["shared", "topic"], ["exchange"], ["exchange"]),
+        (["queue", "topic"], ["exchange", "queue"], ["queue", "exchange"]),
+    ],
+)
+def test_plain_name_may_be_exchange_or_queue_as_capabilities_say(
+    capabilities: list[str], target: list[str], source: list[str]
+) -> None:
+    kinds = {"exchange": ("", "n", "", True), "queue": queue("n")}
+    assert nodes(parse_target("n", capabilities)) == [kinds[each] for each in target]
+    assert nodes(parse_source("n", capabilities)) == [kinds[each] for each in source]
+    accepted = capabilities == ["shared", "topic"]
+    assert parse_target("n", capabilities).unroutable is (Unroutable.ACCEPTED if accepted else Unroutable.RELEASED)
+
+
+def test_plain_name_with_a_slash_may_be_an_exchange_and_a_key() -> None:
+    divided = ("", "a", "b/c%20", False)
+    assert nodes(parse_target("a/b/c%20")) == [("", "a/b/c%20", "", True), queue("a/b/c%20"), divided]
+    assert nodes(parse_source("a/b/c%20")) == [queue("a/b/c%20"), ("", "a/b/c%20", "", True), divided]
+    assert nodes(parse_target("a/b/c%20", ["queue"])) == [queue("a/b/c%20")]
+    long = "a" * 200 + "/" + "b" * 200
+    assert nodes(parse_target(long)) == nodes(parse_source(long)) == [("", "a" * 200, "b" * 200, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("/queue/q", r"did you mean '/queues/q'\?"),
+        ("/amq/queue/q", r"did you mean '/queues/q'\?"),
+        ("/exchange/x/k", r"did you mean '/exchanges/x/k'\?"),
+        ("/topic/k", r"did you mean '/exchanges/amq.topic/k'\?"),
+        ("/queues/", "a '/' in a name is written %2F"),
+        ("/queues", "neither /queues/:queue"),
+        ("/queues/a/b", "a '/' in a name is written %2F"),
+        ("/exchanges/x/a/b", "a '/' in a name is written %2F"),
+        ("/", "neither"),
+        ("/exchanges/", "the default exchange; a queue in it is /queues/:queue"),
+        ("/exchanges//q", "the default exchange"),
+        ("/exchanges/amq.default/q", "the default exchange"),
+        ("/queues/a%2", "a '%' that two hexadecimal digits do not follow"),
+        ("/queues/%+1", "a '%' that two hexadecimal digits do not follow"),
+        ("/exchanges/x/%zz", "a '%' that two hexadecimal digits do not follow"),
+        ("/queues/%ff", "the percent-decoded queue is not UTF-8"),
+        ("/queues/" + "a" * 256, "its queue has 256 octets; the most is 255"),
+        ("/exchanges/x/" + "%C3%A9" * 128, "its routing key has 256 octets; the most is 255"),
+        ("a" * 256, "its name has 256 octets; the most is 255"),
+        ("x/" + "k" * 256, "its routing key has 256 octets"),
+    ],
+)
+def test_address_that_cannot_be_read_is_refused_with_the_rule(text: str, reason: str) -> None:
+    for parse in (parse_target, parse_source):
+        with pytest.raises(InvalidField, match=reason) as refused:
+            parse(text)
+        assert refused.value.condition == "amqp:invalid-field"
+        assert f"'{text[:60]}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (b"", "a message to the anonymous terminus has no address in 'to'"),
+        (b"\xff", "'to' is not UTF-8"),
+        (b"a" * (ADDRESS_MAX + 1), f"'to' has {ADDRESS_MAX + 1} octets; the most is {ADDRESS_MAX}"),
+        (b"/queue/q", "did you mean"),
+    ],
+)
+def test_address_in_to_that_cannot_be_read_rejects_its_delivery(octets: bytes, reason: str) -> None:
+    addresses = ToAddresses()
+    for _ in range(2):
+        with pytest.raises(InvalidField, match=reason) as refused:
+            addresses.address(octets)
+        assert refused.value.ends == "delivery"
+
+
+def test_addresses_in_to_are_read_once_and_forgotten_beyond_a_bound() -> None:
+    addresses = ToAddresses()
+    first = addresses.address(b"/queues/0")
+    assert addresses.address(b"/queues/0") is first
+    for index in range(1, CACHED_MAX):
+        addresses.address(b"/queues/%d" % index)
+    assert addresses.address(b"/queues/0") is first
+    addresses.address(b"/queues/one-more")
+    assert addresses.address(b"/queues/0") is not first
+
+
+@pytest.mark.parametrize(
+    ("text", "capabilities", "target", "source"),
+    [
+        ("/queues/q", [], queue("q"), queue("q")),
+        ("q", [], queue("q"), queue("q")),
+        ("x", [], ("", "x", "", True), ("", "x", "", True)),
+        ("both", [], ("", "both", "", True), queue("both")),
+        ("both", ["queue"], queue("both"), queue("both")),
+        ("both", ["topic"], ("", "both", "", True), ("", "both", "", True)),
+        ("a/b", [], queue("a/b"), queue("a/b")),
+        ("a/b", ["topic"], ("", "a", "b", False), ("", "a", "b", False)),
+        ("a/c", [], ("", "a", "c", False), ("", "a", "c", False)),
+    ],
+)
+def test_address_names_the_first_node_that_exists(
+    vhost: VirtualHost,
+    text: str,
+    capabilities: list[str],
+    target: tuple[str, str, str, bool],
+    source: tuple[str, str, str, bool],
+) -> None:
+    assert found(target_node(parse_target(text, capabilities), vhost)) == target
+    assert found(source_node(parse_source(text, capabilities), vhost)) == source
+
+
+@pytest.mark.parametrize(
+    ("text", "capabilities", "reason"),
+    [
+        ("/queues/none", [], "address '/queues/none': no queue 'none' in vhost '/'"),
+        ("x", ["queue"], "address 'x': no queue 'x' in vhost '/'"),
+        ("q", ["topic"], "address 'q': no exchange 'q' in vhost '/'"),
+        ("n/k", [], "address 'n/k': no exchange 'n/k', no queue 'n/k', no exchange 'n' in vhost '/'"),
+    ],
+)
+def test_address_that_names_nothing_is_refused_with_what_was_looked_for(
+    vhost: VirtualHost, text: str, capabilities: list[str], reason: str
+) -> None:
+    with pytest.raises(NotFound) as refused:
+        target_node(parse_target(text, capabilities), vhost)
+    assert str(refused.value) == reason
+    with pytest.raises(NotFound):
+        source_node(parse_source(text, capabilities), vhost)
+
+
+def test_queue_of_direct_replies_is_a_target_and_no_source(vhost: VirtualHost) -> None:
+    vhost.create_reply_queue("amq.rabbitmq.reply-to.k1")
+    address = queue_address("amq.rabbitmq.reply-to.k1")
+    assert target_node(parse_target(address), vhost).queue == "amq.rabbitmq.reply-to.k1"
+    with pytest.raises(NotFound):
+        source_node(parse_source(address), vhost)
+
+
+def test_routing_key_is_that_of_the_address_or_the_subject() -> None:
+    assert routing_key(parse_target("/exchanges/x/k").nodes[0], "subject") == "k"
+    assert routing_key(parse_target("/queues/q").nodes[0], "subject") == "q"
+    node = parse_target("/exchanges/x").nodes[0]
+    assert routing_key(node, "subject") == "subject"
+    assert routing_key(node, "") == ""
+    with pytest.raises(InvalidField, match="the routing key to exchange 'x', has 256 octets; the most is 255"):
+        routing_key(node, "é" * 128)
+
+
+@given(NAMES)
+def test_any_queue_has_an_address_that_names_it(name: str) -> None:
+    address = queue_address(name)
+    assert address.isascii()
+    assert len(address) <= ADDRESS_MAX
+    assert nodes(parse_target(address)) == nodes(parse_source(address)) == [queue(name)]
+    assert to_reply_queue(address) == name
+
+
+@given(NAMES.filter(lambda name: name != "amq.default"), st.none() | st.just("") | NAMES)
+def test_any_exchange_has_an_address_that_names_it(exchange: str, key: str | None) -> None:
+    address = exchange_address(exchange, key)
+    assert len(address) <= ADDRESS_MAX
+    assert nodes(parse_target(address)) == [("", exchange, key or "", key is None)]
+
+
+@given(st.text(), st.lists(st.sampled_from(["queue", "topic"])))
+def test_any_text_is_read_or_refused(text: str, capabilities: list[str]) -> None:
+    for parse in (parse_target, parse_source):
+        with suppress(InvalidField):
+            parse(text, capabilities)
+
+
+@pytest.mark.parametrize(
+    ("reply_to", "neutral", "back"),
+    [
+        ("/queues/a%2Fb", "a/b", "/queues/a%2Fb"),
+        ("/queues/%2Fslash", "/slash", "/queues/%2Fslash"),
+        ("replies", "replies", "/queues/replies"),
+        ("/queues/%ff", "/queues/%ff", "/queues/%ff"),
+        ("/exchanges/x/k", "/exchanges/x/k", "/exchanges/x/k"),
+        ("/exchanges/x", "/exchanges/x", "/exchanges/x"),
+    ],
+)
+def test_reply_to_of_a_queue_crosses_by_its_name(reply_to: str, neutral: str, back: str) -> None:
+    assert to_reply_queue(reply_to) == neutral
+    assert to_reply_address(neutral) == back
