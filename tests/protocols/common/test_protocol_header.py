@@ -28,7 +28,7 @@ def test_protocol_header_may_come_octet_by_octet() -> None:
 
 
 def test_protocol_header_that_is_unknown_is_answered_with_ours_at_the_first_wrong_octet() -> None:
-    for start in (b"G", b"AMQP\x02", b"HTTP/1.1"):
+    for start in (b"G", b"AMQP\x07", b"HTTP/1.1"):
         found = connection(make_driver())
         found.receive(start)
         assert found.take_output() == HEADER

@@ -103,6 +103,7 @@ class Connection(Worker):
         self.output.touched = False
         if self.output.waits_for_disk():
             return self.engine.take_heartbeat()
+        self.engine.complete_output()
         data = self.output.take()
         self.engine.on_output_taken()
         if data:

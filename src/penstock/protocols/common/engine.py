@@ -84,6 +84,9 @@ class ProtocolEngine:
         """Return the seconds for which the present output must wait; 0.0 if it need not."""
         return 0.0
 
+    def complete_output(self) -> None:
+        """Write what is gathered until the end of a turn, before the event loop takes the output."""
+
     def on_output_taken(self) -> None:
         """Record that the event loop has taken the output."""
 

@@ -1,0 +1,129 @@
+"""Attach: links for the termini that a peer asks for (section 2.6.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.core.consume.outcome import Outcome, modified
+from penstock.core.queue.queue import Queue
+from penstock.errors import BrokerError, NotFound, NotImplementedHere
+from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.target import Target
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.spec import ACCEPTED, ATTACH, DETACH, MODIFIED, REJECTED, SOURCE
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
+"""Outcomes that we support, as receiver and as sender."""
+
+
+def on_attach(session: AmqpSession, attach: Composite) -> None:
+    """Attach a link, or answer with a null terminus and detach it at once with the error (section 2.6.3)."""
+    sends = not attach.flag("role")
+    try:
+        if sends:
+            _attach_incoming(session, attach)
+        else:
+            _attach_outgoing(session, attach)
+    except BrokerError as error:
+        handle = attach.number("handle")
+        session.connection.services.log(
+            f"[{session.name}] link '{attach.text('name')}' refused: {error.condition}: {error}"
+        )
+        session.send(_answer(attach, None, None))
+        session.send(composite(DETACH, handle=handle, closed=True, error=error_composite(error)))
+        session.ignored_handles.add(handle)
+
+
+def _answer(attach: Composite, source: object, target: object, **fields: object) -> Composite:
+    receives = not attach.flag("role")
+    if not receives:
+        fields.setdefault("initial_delivery_count", 0)
+    return composite(
+        ATTACH,
+        name=attach.text("name"),
+        handle=attach.number("handle"),
+        role=receives,
+        snd_settle_mode=attach.number("snd_settle_mode"),
+        rcv_settle_mode=attach.number("rcv_settle_mode"),
+        source=source,
+        target=target,
+        **fields,
+    )
+
+
+def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
+    terminus = attach.inner("target")
+    if terminus is None:
+        raise NotImplementedHere("attach without a target")
+    address = terminus.text("address")
+    exchange, key = _exchange_and_key(session, address)
+    target = Target(session.vhost, exchange, key)
+    link = IncomingLink(session, attach, target)
+    session.links[int(link.handle)] = link
+    session.send(
+        _answer(
+            attach,
+            attach.inner("source"),
+            terminus,
+            max_message_size=session.connection.limits.message_bytes_max,
+        )
+    )
+    link.grant()
+
+
+def _exchange_and_key(session: AmqpSession, address: str) -> tuple[str, str]:
+    if address.startswith("/queues/"):
+        name = address.removeprefix("/queues/")
+        session.vhost.queue(name, session.connection)
+        return "", name
+    if address.startswith("/exchanges/"):
+        exchange, _, key = address.removeprefix("/exchanges/").partition("/")
+        session.vhost.exchange(exchange)
+        return exchange, key
+    session.vhost.queue(address, session.connection)
+    return "", address
+
+
+def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
+    terminus = attach.inner("source")
+    if terminus is None:
+        raise NotImplementedHere("attach without a source")
+    queue = _queue(session, terminus.text("address"))
+    session.connection.services.deliver_first(queue)
+    link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
+    session.broker.consume(session, link.consumer, ConsumerSettings(queue.settings, {}))
+    session.links[int(link.handle)] = link
+    if len(session.consumers) == 1:
+        session.connection.review_hold_bound()
+    session.send(_answer(attach, _granted(terminus), attach.inner("target")))
+
+
+def _queue(session: AmqpSession, address: str) -> Queue:
+    if not address:
+        raise NotFound("a source without an address")
+    return session.vhost.queue(address.removeprefix("/queues/"), session.connection)
+
+
+def _granted(terminus: Composite) -> Composite:
+    fields = dict(terminus.fields)
+    fields["outcomes"] = OUTCOMES
+    return composite(SOURCE, **fields)
+
+
+def _default_outcome(terminus: Composite) -> Outcome:
+    state = terminus.inner("default_outcome")
+    if state is None:
+        return Outcome.RELEASED
+    if state.code == ACCEPTED:
+        return Outcome.ACCEPTED
+    if state.code == REJECTED:
+        return Outcome.REJECTED
+    if state.code == MODIFIED:
+        return modified(state.flag("delivery_failed"), state.flag("undeliverable_here"))
+    return Outcome.RELEASED

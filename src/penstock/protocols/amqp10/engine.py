@@ -1,0 +1,332 @@
+"""AMQP 1.0 engine of a connection: headers, SASL, open and close, and frames to sessions. Bytes in, bytes out.
+
+Theory of operation. A connection passes through `HEADER` (SASL header), `START` (SASL frames), `TUNE` (AMQP header) and
+`OPEN` (open) to `RUNNING` (protocols/common/connection_state.py). A frame that its state does not expect closes the
+connection.
+
+An error closes the smallest scope that it concerns: a delivery gets an outcome, a link is detached, a session ended.
+What is raised here closes the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.broker import Broker
+from penstock.core.consume.session import Session
+from penstock.core.message_format import MessageFormat
+from penstock.core.teardown import SessionTeardown
+from penstock.errors import BrokerError, CommandInvalid, FrameError
+from penstock.protocols.amqp10 import opening
+from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.frame_reader import FrameReader
+from penstock.protocols.amqp10.idle_timer import IdleTimer
+from penstock.protocols.amqp10.malformed import MalformedPerformative
+from penstock.protocols.amqp10.message_format import Amqp10Format
+from penstock.protocols.amqp10.sasl_layer import SaslLayer
+from penstock.protocols.amqp10.session import AmqpSession
+from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_state import ConnectionState, TeardownState
+from penstock.protocols.common.engine import Protocol, ProtocolEngine
+from penstock.protocols.common.services import Services
+from penstock.wire.amqp10.composite import Composite, composite, encode_composite
+from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.spec import BEGIN, CLOSE, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
+
+NAME: Final = "AMQP 1.0"
+CONTROL_WORK: Final = 16
+"""Units of work of a performative other than transfer, flow and disposition."""
+OCTETS_A_UNIT: Final = 128
+"""Octets of input per unit of work."""
+
+
+class Amqp10(Protocol):
+    """AMQP 1.0 (OASIS Standard, 29 October 2012)."""
+
+    name = NAME
+
+    @override
+    def accepts(self, start: bytes) -> bool:
+        return is_header(start)
+
+    @override
+    def engine(self, connection: Connection) -> ProtocolEngine:
+        return Amqp10Engine(connection)
+
+    @override
+    def message_format(self) -> MessageFormat:
+        return Amqp10Format()
+
+    @override
+    def header(self) -> bytes:
+        return SASL_HEADER
+
+
+class Amqp10Engine(ProtocolEngine):
+    """AMQP 1.0 side of one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.services: Services = connection.services
+        self.broker: Broker = connection.broker
+        self.limits: ConnectionLimits = connection.limits
+        self.work = connection.work
+        self.out: BytesWriter = connection.output.buffer
+        self.reader = FrameReader()
+        self.sasl: SaslLayer | None = None
+        """SASL layer until the login is over."""
+        self.max_frame_size: i64 = self.limits.initial_frame_max
+        """Largest frame that the peer may send now."""
+        self.peer_max_frame_size: i64 = FRAME_MIN_SIZE
+        """Largest frame that the peer takes."""
+        self.channel_max: int = self.limits.channel_max
+        self.container: str = ""
+        """Container id of the peer."""
+        self.channels: dict[int, AmqpSession] = {}
+        """Sessions by channel number, ours and the peer's: both are the same."""
+        self._flowing: dict[int, AmqpSession] = {}
+        """Sessions with flows to write."""
+        self.open_sent: bool = False
+        self.close_sent: bool = False
+        self.idle: IdleTimer | None = None
+
+    # Input
+
+    @override
+    def receive(self, data: bytes) -> None:
+        reader = self.reader
+        connection = self.connection
+        if reader.unparsed:
+            data = reader.unparsed + data
+            reader.unparsed = b""
+        connection.input_paused = False
+        pos: i64 = 0
+        try:
+            while self._expects_header() and len(data) - pos >= HEADER_OCTETS:
+                self._on_header(data[pos : pos + HEADER_OCTETS])
+                pos += HEADER_OCTETS
+                pos = reader.frames(self, data, pos)
+            if not self._expects_header() and pos < len(data):
+                pos = reader.frames(self, data, pos)
+        except CodecError as error:
+            self.close(MalformedPerformative(error))
+            pos = len(data)
+        except BrokerError as error:
+            self.close(error)
+            pos = len(data)
+        self.work.done += pos // OCTETS_A_UNIT + 1
+        if connection.is_closed():
+            connection.input_paused = False
+        elif pos < len(data):
+            reader.unparsed = data[pos:] if pos else data
+
+    def _expects_header(self) -> bool:
+        state = self.connection.state
+        return state is ConnectionState.HEADER or state is ConnectionState.TUNE
+
+    def _on_header(self, header: bytes) -> None:
+        connection = self.connection
+        if connection.state is ConnectionState.HEADER:
+            if header == SASL_HEADER:
+                connection.move(ConnectionState.START)
+                self.sasl = SaslLayer(self)
+                self.sasl.begin()
+                return
+        elif header == AMQP_HEADER:
+            self.out.write(AMQP_HEADER)
+            connection.move(ConnectionState.OPEN)
+            connection.request_flush()
+            return
+        # Anything else is answered with the header that is expected (section 2.2): SASL is not optional here.
+        self.out.write(SASL_HEADER if connection.state is ConnectionState.HEADER else AMQP_HEADER)
+        connection.end()
+
+    @override
+    def defer(self, data: bytes) -> None:
+        self.reader.unparsed += data
+        self.connection.input_paused = True
+
+    @override
+    def forget_input(self) -> None:
+        self.reader.unparsed = b""
+
+    # Performatives
+
+    def on_performative(self, channel: int, performative: Composite) -> None:
+        """Act on a performative that is no transfer, flow or disposition. Raises BrokerError."""
+        self.work.done += CONTROL_WORK
+        connection = self.connection
+        declared = self.broker.durable_changes.durable_declarations
+        if performative.code == CLOSE:
+            self._on_close(performative)
+        elif connection.ignores_input():
+            return
+        elif connection.state is ConnectionState.OPEN and performative.code == OPEN:
+            opening.on_open(self, performative)
+        elif connection.state is not ConnectionState.RUNNING:
+            raise CommandInvalid(f"{performative.name} before open")
+        elif performative.code == OPEN:
+            raise CommandInvalid("a second open")
+        elif performative.code == BEGIN:
+            self._on_begin(channel, performative)
+        else:
+            session = self.session_on(channel, performative.name)
+            if performative.code == END:
+                self._on_end(session)
+            elif session.state == SESSION_MAPPED:
+                session.on_performative(performative)
+        if len(self.out) > 0:
+            connection.output.await_change(declared)
+
+    def session_on(self, channel: int, what: str) -> AmqpSession:
+        """Return the session on a channel. Raises BrokerError if there is none."""
+        session = self.channels.get(channel)
+        if session is None:
+            raise CommandInvalid(f"{what} on channel {channel}, which has no session")
+        return session
+
+    def _on_begin(self, channel: int, begin: Composite) -> None:
+        if channel > self.channel_max:
+            raise FrameError(f"begin on channel {channel}; the largest is {self.channel_max}")
+        if channel in self.channels:
+            raise CommandInvalid(f"begin on channel {channel}, which has a session already")
+        if begin.number("remote_channel") >= 0:
+            raise CommandInvalid("begin with a remote-channel: this broker begins no sessions")
+        session = AmqpSession(self, channel, begin)
+        self.channels[channel] = session
+        session.write_begin()
+
+    def _on_end(self, session: AmqpSession) -> None:
+        if session.state == SessionState.END_SENT:
+            self.forget_session(session)
+        elif session.state == SESSION_MAPPED:
+            self.services.deliver()
+            self.services.dispatch_effects()
+            self.tear_down(session, SessionState.END_RECEIVED)
+
+    def _on_close(self, close: Composite) -> None:
+        connection = self.connection
+        if self.close_sent:
+            connection.end()
+            return
+        if connection.state is ConnectionState.OPEN:
+            raise CommandInvalid("close before open")
+        connection.on_client_close()
+
+    # Output
+
+    def send(self, channel: i64, performative: Composite, kind: int = FRAME_AMQP) -> None:
+        """Write a performative frame."""
+        self.out.write(frame(int(channel), encode_composite(performative), kind))
+        self.connection.request_flush()
+
+    def request_flow(self, session: AmqpSession) -> None:
+        """Have the flows of a session written when the output is taken, at the end of the turn."""
+        self._flowing[int(session.number)] = session
+        self.connection.request_flush()
+
+    @override
+    def complete_output(self) -> None:
+        if self._flowing:
+            flowing = self._flowing
+            self._flowing = {}
+            for session in flowing.values():
+                session.write_flows()
+
+    @override
+    def take_heartbeat(self) -> bytes:
+        return b"" if self.idle is None else self.idle.take()
+
+    # Sessions
+
+    @override
+    def sessions(self) -> Collection[Session]:
+        return self.channels.values()
+
+    @override
+    def session(self, number: int) -> Session | None:
+        return self.channels.get(number)
+
+    @override
+    def end_session(self, session: Session, graceful: bool) -> None:
+        assert isinstance(session, AmqpSession)
+        if session.state == SESSION_MAPPED:
+            session.move(SessionState.ENDED)
+            session.end(graceful)
+            del self.channels[int(session.number)]
+        elif session.state != SessionState.ENDED:
+            self.forget_session(session)
+
+    def tear_down(self, session: AmqpSession, state: SessionState) -> None:
+        """Tear down a session that the broker (`END_SENT`) or its peer (`END_RECEIVED`) ends."""
+        session.write_outcomes()
+        session.move(state)
+        session.end(state is SessionState.END_RECEIVED)
+        self.broker.endings.begin(SessionTeardown(self.broker, session))
+
+    def forget_session(self, session: AmqpSession) -> None:
+        """Remove an ended session from those of the connection."""
+        session.move(SessionState.ENDED)
+        del self.channels[int(session.number)]
+
+    # Close
+
+    @override
+    def close(self, error: BrokerError) -> None:
+        connection = self.connection
+        if connection.state <= ConnectionState.TUNE:
+            if connection.start_closing(str(error)):
+                connection.end()  # Nothing can be said before the AMQP header.
+            return
+        if connection.start_closing(f"{error.condition}: {error}"):
+            if not self.open_sent:
+                opening.write_open(self)
+            self.close_sent = True
+            self.send(0, composite(CLOSE, error=error_composite(error)))
+
+    @override
+    def refuse_login(self) -> None:
+        if self.sasl is not None:
+            self.sasl.refuse()
+
+    @override
+    def answer_close(self) -> None:
+        if not self.close_sent:
+            self.close_sent = True
+            self.send(0, composite(CLOSE))
+
+    @override
+    def write_last_outcomes(self) -> None:
+        for session in self.channels.values():
+            session.write_outcomes()
+
+    @override
+    def on_disconnect(self) -> None:
+        if self.idle is not None:
+            self.idle.end()
+        self.idle = None
+        self.sasl = None
+
+    # For people
+
+    @override
+    def details(self) -> dict[str, object]:
+        return {
+            "protocol": NAME,
+            "channel_max": self.channel_max,
+            "frame_max": int(self.peer_max_frame_size),
+            "timeout": 0 if self.idle is None else int(self.idle.peer_timeout_s),
+            "container_id": self.container,
+        }
+
+    def is_torn_down(self) -> bool:
+        """Tell whether the sessions send nothing more."""
+        return self.connection.teardown is not TeardownState.NONE

@@ -1,0 +1,101 @@
+"""Frame reader: splits input into frames, and hands transfers, flows and dispositions to their sessions in place.
+
+Other performatives are decoded into composites. An incomplete frame waits in `unparsed`: at most one, whose size
+max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.errors import CommandInvalid
+from penstock.protocols.amqp10.session_state import SESSION_MAPPED
+from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
+from penstock.protocols.common.connection_state import ConnectionState
+from penstock.wire.amqp10.composite import decode_performative
+from penstock.wire.amqp10.disposition import Disposition
+from penstock.wire.amqp10.field_cursor import FieldCursor
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.frames import INCOMPLETE, frame_body, frame_channel, frame_end, frame_kind
+from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
+from penstock.wire.amqp10.spec import DISPOSITION, FLOW, FRAME_AMQP, FRAME_SASL, TRANSFER
+from penstock.wire.amqp10.transfer import Transfer
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.engine import Amqp10Engine
+
+
+class FrameReader:
+    """Parser of the input of one connection; each call gets the engine."""
+
+    def __init__(self) -> None:
+        self.unparsed: bytes = b""
+        """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
+        self._cursor = FieldCursor()
+        self._transfer = Transfer()
+        self._flow = Flow()
+        self._disposition = Disposition()
+
+    def frames(self, engine: Amqp10Engine, data: bytes, pos: i64) -> i64:
+        """Handle every complete frame. Return the position of the first one that is left.
+
+        Raises CodecError and BrokerError, which close the connection.
+        """
+        n: i64 = len(data)
+        connection = engine.connection
+        while n - pos >= 8 and connection.state is not ConnectionState.TUNE:
+            end = frame_end(data, pos, n, engine.max_frame_size)
+            if end == INCOMPLETE:
+                return pos
+            self._frame(engine, data, pos, end)
+            pos = end
+            if connection.is_closed():
+                return n
+            if engine.work.done >= engine.work.limit or len(engine.out) > OUTPUT_LEFT_UNREAD or connection.busy:
+                connection.input_paused = True
+                connection.request_flush()
+                return pos
+        return pos
+
+    def _frame(self, engine: Amqp10Engine, data: bytes, pos: i64, end: i64) -> None:
+        body = frame_body(data, pos)
+        if frame_kind(data, pos) == FRAME_SASL or engine.sasl is not None:
+            self._sasl_frame(engine, data, pos, body, end)
+            return
+        if body == end:
+            return  # An empty frame: it is traffic, no more (section 2.4.5).
+        channel = int(frame_channel(data, pos))
+        cursor = self._cursor
+        code = cursor.open(data, body, end)
+        if code != TRANSFER and code != FLOW and code != DISPOSITION:
+            engine.on_performative(channel, decode_performative(data, int(body), int(end))[0])
+            return
+        if engine.connection.ignores_input():
+            return
+        if engine.connection.state is not ConnectionState.RUNNING:
+            raise CommandInvalid("a frame of a session before open")
+        session = engine.channels.get(channel)
+        if session is None:
+            session = engine.session_on(channel, "a frame")
+        if session.state != SESSION_MAPPED:
+            return
+        if code == TRANSFER:
+            transfer = self._transfer
+            transfer.read(cursor, data, body, end)
+            session.on_transfer(transfer, data, end)
+        elif code == DISPOSITION:
+            disposition = self._disposition
+            disposition.read(cursor, data, body, end)
+            session.on_disposition(disposition)
+        else:
+            flow = self._flow
+            flow.read(cursor, data, body, end)
+            session.on_flow(flow)
+
+    def _sasl_frame(self, engine: Amqp10Engine, data: bytes, pos: i64, body: i64, end: i64) -> None:
+        if engine.sasl is None or frame_kind(data, pos) == FRAME_AMQP:
+            raise CodecError("a frame of the wrong type for this layer", FRAMING_ERROR)
+        if body < end:
+            engine.sasl.on_frame(decode_performative(data, int(body), int(end))[0])

@@ -1,0 +1,336 @@
+"""Incoming link: the messages that a peer sends, its credit, and their outcomes (section 2.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.message import OVERHEAD
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.publish.reservation import Reservation
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError, ContentTooLarge, NotAllowed
+from penstock.flow.gate import Gate
+from penstock.flow.refusal import Refusal
+from penstock.flow.timers import NEVER
+from penstock.protocols.amqp10.delivery_ids import DeliveryIds
+from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX, error_composite
+from penstock.protocols.amqp10.link import Link
+from penstock.protocols.amqp10.malformed import MalformedMessage
+from penstock.protocols.amqp10.target import Target
+from penstock.protocols.common.partial_messages import PIECE_BYTES
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
+from penstock.wire.amqp10.disposition import (
+    ACCEPTED_STATE,
+    RELEASED_STATE,
+    STATE_OCTETS_MAX,
+    write_disposition,
+)
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.spec import DISPOSITION, ERROR, REJECTED
+from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.values import UINT, Symbol, Typed
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+WINDOW: Final = 1000
+"""Credit in messages of a link."""
+FIRST_GRANT: Final = 64
+MESSAGE_BYTES: Final = 1024
+"""Octets that a message of credit is taken for."""
+RETRY_AFTER_S: Final = 1.0
+"""Seconds after which a retry is worth while, where the time of the gate's opening is unknown."""
+SETTLED: Final = 1
+MIXED: Final = 2
+"""Values of snd-settle-mode (section 2.8.2)."""
+SECOND: Final = 1
+"""Value of rcv-settle-mode (section 2.8.3)."""
+
+
+class IncomingLink(Link):
+    """A link whose sender is the peer."""
+
+    def __init__(self, session: AmqpSession, attach: Composite, target: Target) -> None:
+        super().__init__(session, attach)
+        connection = session.connection
+        self.target: Target = target
+        self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
+        self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
+        """True if we settle when the sender has."""
+        self.producer = Producer(
+            session.broker,
+            f"{session.name}/{self.link_name}",
+            connection.pausing.budget,
+            connection.origin,
+            LinkPublisher(self),
+        )
+        self.producer.confirming = True
+        self.ids = DeliveryIds()
+        self.credit: i64 = 0
+        """Messages that the peer may still send."""
+        route = target.fixed_route()
+        queues, gates = ([], []) if route is None else (route.queues, route.gates)
+        self.reservation = Reservation(queues, MESSAGE_BYTES + OVERHEAD, gates)
+        self._sections = Sections()
+        self._pieces: list[bytes] = []
+        """Payloads of the delivery that arrives in several frames."""
+        self._pieces_octets: i64 = 0
+        self._arriving_id: i64 = ABSENT
+        """Delivery-id of that delivery; `ABSENT` if there is none."""
+        self._arriving_settled: bool = False
+
+    # Credit
+
+    def grant(self) -> None:
+        """Grant credit, if less than half of the window is left."""
+        if self.credit >= WINDOW // 2:
+            return
+        now = self.session.broker.now
+        route = self.target.fixed_route()
+        if route is not None:
+            self.reservation.follow(route.queues, route.gates, now)
+        granted = self.reservation.grant(WINDOW - self.credit, now)
+        if granted > 0:
+            self.credit += granted
+            self.request_flow()
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        if flow.delivery_count != ABSENT:
+            drained = serial_distance(self.delivery_count, flow.delivery_count)
+            if drained > 0:  # The sender has given credit up.
+                self.delivery_count = flow.delivery_count
+                self.credit -= drained if drained < self.credit else self.credit
+                self.reservation.settle(drained, self.session.broker.now)
+        if flow.echo:
+            self.request_flow()
+
+    @override
+    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+        session = self.session
+        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+
+    # Transfers
+
+    def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        """Act on a transfer of this link. Raises BrokerError."""
+        if self._arriving_id != ABSENT or transfer.more or transfer.aborted:
+            self._on_piece(transfer, data, end)
+            return
+        settled = transfer.settled == 1
+        self._begin(transfer, settled)
+        self._on_message(data, transfer.payload, end, transfer.delivery_id, settled)
+
+    def _begin(self, transfer: Transfer, settled: bool) -> None:
+        """Check and count a delivery at its first frame."""
+        session = self.session
+        delivery_id = transfer.delivery_id
+        if delivery_id == ABSENT:
+            raise NotAllowed("the first transfer of a delivery has no delivery-id")
+        if transfer.tag_stop == 0:
+            raise NotAllowed(f"delivery {delivery_id} has no delivery-tag")
+        last = session.last_delivery_id
+        if last != ABSENT and delivery_id != (last + 1) & 0xFFFFFFFF:
+            raise NotAllowed(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
+        session.last_delivery_id = delivery_id
+        self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
+        if self.credit > 0:
+            self.credit -= 1
+
+    def _on_piece(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        """Take a frame of a delivery that has several, or is aborted."""
+        session = self.session
+        if self._arriving_id == ABSENT:
+            self._begin(transfer, transfer.settled == 1)
+            self._arriving_id = transfer.delivery_id
+        elif transfer.delivery_id != ABSENT and transfer.delivery_id != self._arriving_id:
+            raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
+        if transfer.settled == 1:
+            self._arriving_settled = True
+        if transfer.aborted:
+            self._drop_pieces()
+            return
+        payload = data[transfer.payload : end]
+        self._pieces_octets += len(payload)
+        most = session.connection.limits.message_bytes_max
+        if self._pieces_octets > most:
+            raise ContentTooLarge(f"a message larger than the {most} octets that link '{self.link_name}' takes")
+        session.connection.services.partial_messages.add(session.connection, session, len(payload) + PIECE_BYTES)
+        self._pieces.append(payload)
+        if not transfer.more:
+            content = b"".join(self._pieces)
+            delivery_id, settled = self._arriving_id, self._arriving_settled
+            self._drop_pieces()
+            self._on_message(content, 0, len(content), delivery_id, settled)
+
+    def _drop_pieces(self) -> None:
+        if self._pieces:
+            connection = self.session.connection
+            connection.services.partial_messages.give_back(connection, self.session)
+        self._pieces = []
+        self._pieces_octets = 0
+        self._arriving_id = ABSENT
+        self._arriving_settled = False
+
+    def _on_message(self, data: bytes, start: i64, end: i64, delivery_id: i64, settled: bool) -> None:
+        """Publish a complete message, or give it its outcome."""
+        sections = self._sections
+        try:
+            sections.walk(data, start, end)
+        except CodecError as error:
+            self._refuse(delivery_id, settled, MalformedMessage(error))
+            return
+        if sections.delivery_annotations == ABSENT:
+            content = data[start:end]
+        else:
+            content = data[start : sections.header_end] + data[sections.annotated_at : end]
+        try:
+            route = self.target.route_of(content, data, sections)
+        except BrokerError as refused:
+            self._refuse(delivery_id, settled, refused)
+            return
+        if not route.queues and not route.control:
+            self._unroutable(delivery_id, settled, route, content)
+            return
+        self._publish(route, content, delivery_id, settled)
+
+    def _publish(self, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
+        producer = self.producer
+        charge: i64 = len(content) + OVERHEAD
+        producer.confirming = not settled
+        if not settled:
+            self.ids.add(producer.confirms.published + 1, delivery_id)
+        now = self.session.broker.now
+        if self.reservation.use(charge, now):
+            producer.accept(route, route.queues, content, charge, None, not settled)
+        elif route.stored_queue is not None:
+            producer.publish_stored(route, content, charge)
+        else:
+            producer.publish(route, content, charge)
+        if self.credit < WINDOW // 2:
+            self.grant()
+
+    def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes) -> None:
+        self.session.broker.count_unroutable(self.producer, route, content)
+        if not settled:
+            state = ACCEPTED_STATE if self.target.accepts_unroutable else RELEASED_STATE
+            self._write(delivery_id, delivery_id, state)
+
+    # Outcomes
+
+    def write_outcomes(self) -> None:
+        """Write the outcomes of the link's publishes that are ready, as ranges."""
+        outcomes = self.producer.confirms.take()
+        for outcome in outcomes:
+            state = (
+                ACCEPTED_STATE if outcome.refusal is None else rejected_state(outcome.refusal, self.session.broker.now)
+            )
+            for first, last in self.ids.ranges(outcome.first, outcome.last):
+                self._write(first, last, state)
+        for outcome in outcomes:
+            if outcome.confirmed:
+                self.ids.forget(outcome.last)
+
+    def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
+        """Reject a delivery that was not published; one that was sent settled is dropped."""
+        if not settled:
+            self._write(delivery_id, delivery_id, encode_composite(composite(REJECTED, error=error_composite(error))))
+
+    def _write(self, first: i64, last: i64, state: bytes) -> None:
+        session = self.session
+        if not session.is_open():
+            return
+        if len(state) <= STATE_OCTETS_MAX:
+            write_disposition(session.engine.out, session.number, True, first, last, not self.second, state)
+            session.connection.request_flush()
+        else:
+            session.send(_large_disposition(first, last, not self.second, state))
+
+    # End
+
+    @override
+    def on_detach(self, closed: bool) -> None:
+        self.end(True)
+
+    def end(self, graceful: bool) -> None:
+        """End the publishing side: what has not arrived completely is dropped, and all credit given back."""
+        self._drop_pieces()
+        self.reservation.give_back(self.session.broker.now)
+        if graceful:
+            self.producer.close_gracefully()
+        else:
+            self.producer.abort(self.session.connection.losses.cause)
+
+
+class LinkPublisher(ProducerListener):
+    """The publishing client of an incoming link."""
+
+    def __init__(self, link: IncomingLink) -> None:
+        super().__init__(link.session.connection_number)
+        self._link = link
+
+    @override
+    def on_confirms(self) -> None:
+        if self._link.session.is_open():
+            self._link.write_outcomes()
+        else:
+            self._link.producer.confirms.take()
+
+    @override
+    def on_closed(self, error: BrokerError) -> None:
+        self._link.detach(error)
+
+    @override
+    def on_blocked(self, gate: Gate) -> bool:
+        self._link.session.connection.count_block(gate, 1)
+        return not gate.frequent
+
+    @override
+    def on_unblocked(self, gate: Gate) -> bool:
+        self._link.session.connection.count_block(gate, -1)
+        return not gate.frequent
+
+    @override
+    def on_departed(self) -> None:
+        connection, producer = self._link.session.connection, self._link.producer
+        if producer.loss is not None:
+            connection.losses.add(producer.loss, producer.origin)
+        connection.services.schedule_loss_report(connection)
+
+
+def rejected_state(refusal: Refusal, now: float) -> bytes:
+    """Return the state of a refused delivery: `rejected`, with the reason, the gate and the time to wait for."""
+    info: dict[object, object] = {Symbol("reason"): refusal.cause}
+    gate = refusal.gate
+    if gate is not None:
+        info[Symbol("gate")] = f"{gate.kind} '{gate.name}'"
+    if refusal.retriable:
+        ready_at = NEVER if gate is None or gate.owner is None else gate.owner.ready_at(now)
+        retry_s = RETRY_AFTER_S if ready_at == NEVER else max(ready_at - now, 0.0)
+        info[Symbol("retry-after")] = Typed(UINT, int(retry_s * 1000))
+    error = refusal.error
+    condition = "amqp:resource-limit-exceeded" if error is None else error.condition
+    reason = refusal.describe().encode()[:DESCRIPTION_MAX].decode(errors="ignore")
+    return encode_composite(
+        composite(REJECTED, error=composite(ERROR, condition=condition, description=reason, info=info))
+    )
+
+
+def _large_disposition(first: i64, last: i64, settled: bool, state: bytes) -> Composite:
+    """Return a disposition whose state has a reason."""
+    return composite(
+        DISPOSITION,
+        role=True,
+        first=int(first),
+        last=int(last),
+        settled=settled,
+        state=decode_composite(state, 0, len(state))[0],
+    )

@@ -1,0 +1,62 @@
+"""Link: what both directions have in common, from attach to detach (section 2.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.errors import BrokerError
+from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LINK_STATES, LinkState
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.spec import DETACH
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+
+class Link:
+    """A link endpoint of a session. Our handle is the peer's."""
+
+    def __init__(self, session: AmqpSession, attach: Composite) -> None:
+        self.session: AmqpSession = session
+        self.handle: i64 = attach.number("handle")
+        self.link_name: str = attach.text("name")
+        self.state: i64 = LINK_ATTACHED
+        """The `LinkState`, as a number: each transfer reads it."""
+        self.flow_due: bool = False
+        """True if a flow of the link is to be written at the end of the turn."""
+
+    def move(self, state: LinkState) -> None:
+        """Change the state; see link_state.py for the transitions."""
+        self.state = LINK_STATES.step(self.state, state)
+
+    def on_flow(self, flow: Flow) -> None:
+        """Act on a flow of the peer. Raises BrokerError."""
+        raise NotImplementedError
+
+    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+        """Write the state of the link."""
+        raise NotImplementedError
+
+    def on_detach(self, closed: bool) -> None:
+        """Release what the link holds: the peer has detached it, or its session ends (`closed` is true)."""
+        raise NotImplementedError
+
+    def detach(self, error: BrokerError) -> None:
+        """Detach the link because of an error, and ignore what comes on it until the peer's detach."""
+        if self.state == LINK_ATTACHED:
+            self.session.connection.services.log(
+                f"[{self.session.name}] link '{self.link_name}' detached: {error.condition}: {error}"
+            )
+            self.on_detach(True)
+            self.move(LinkState.DETACH_SENT)
+            self.session.send(composite(DETACH, handle=int(self.handle), closed=True, error=error_composite(error)))
+
+    def request_flow(self) -> None:
+        """Have a flow of the link written at the end of the turn."""
+        if not self.flow_due:
+            self.flow_due = True
+            self.session.request_flow(self)

@@ -1,0 +1,74 @@
+"""Outgoing link: a consumer whose receiver is the peer, with its link credit (section 2.6.7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.consume.bulk_requeue import settle_in_slices
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.outcome import Outcome
+from penstock.core.queue.queue import Queue
+from penstock.flow.credit import LinkCredit
+from penstock.protocols.amqp10.link import Link
+from penstock.wire.amqp10.composite import Composite
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+SETTLED: int = 1
+"""Value of snd-settle-mode: all deliveries are sent settled."""
+
+
+class OutgoingLink(Link):
+    """A link whose receiver is the peer."""
+
+    def __init__(self, session: AmqpSession, attach: Composite, queue: Queue, default_outcome: Outcome) -> None:
+        super().__init__(session, attach)
+        self.consumer = Consumer(self.link_name, session, queue, attach.number("snd_settle_mode") == SETTLED, False, 0)
+        self.credit = LinkCredit(0, queue.settings.consumer_window_bytes)
+        self.consumer.credit = self.credit
+        self.default_outcome = default_outcome
+        """Outcome of deliveries that are settled without one, or left unsettled by the end of the link."""
+        self.next_tag: i64 = 0
+        """Delivery-tag of the next delivery: a number of eight octets."""
+        self.draining: bool = False
+        """True if the peer waits for the credit to be used up or given up."""
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        session = self.session
+        if flow.link_credit != ABSENT:
+            seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
+            session.grant_credit(self.consumer, seen, flow.link_credit)
+        self.draining = flow.drain
+        if flow.drain or flow.echo:
+            self.request_flow()
+
+    @override
+    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+        session = self.session
+        if self.draining:
+            self.draining = False
+            self.credit.drain()
+        session.windows.write(
+            session.engine.out,
+            session.number,
+            self.handle,
+            self.credit.delivery_count,
+            self.credit.left(),
+            self.consumer.queue.available(),
+        )
+
+    @override
+    def on_detach(self, closed: bool) -> None:
+        session = self.session
+        broker = session.broker
+        unsettled = session.unsettled.numbers_of(self.consumer)
+        broker.cancel(session, self.consumer.tag)
+        for first, last in unsettled:
+            settle_in_slices(broker, session, first, last, self.default_outcome)

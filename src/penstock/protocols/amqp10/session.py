@@ -1,0 +1,344 @@
+"""Session: windows, links by handle, and the deliveries of all its outgoing links (section 2.5).
+
+Numbers of the ledger of unsettled deliveries are delivery-ids: number 1 has the delivery-id 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.broker import Broker
+from penstock.core.consume.bulk_requeue import settle_in_slices
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.outcome import Outcome, modified
+from penstock.core.consume.session import Session
+from penstock.core.publish.producer import Producer
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, ErrantLink, HandleInUse, NotAllowed, ResourceDeleted, UnattachedHandle
+from penstock.protocols.amqp10 import attach as attaching
+from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
+from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
+from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.protocols.amqp10.link import Link
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LinkState
+from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SESSION_STATES, SessionState
+from penstock.protocols.amqp10.windows import INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows
+from penstock.protocols.common.ack_timeout import AckTimeout
+from penstock.protocols.common.connection import Connection
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.spec import (
+    ACCEPTED,
+    ATTACH,
+    BEGIN,
+    DETACH,
+    DISPOSITION,
+    END,
+    FLOW,
+    MODIFIED,
+    RECEIVED,
+    REJECTED,
+    RELEASED,
+    TRANSFER,
+)
+from penstock.wire.amqp10.transfer import Transfer
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.engine import Amqp10Engine
+
+HANDLE_MAX: Final = 1023
+"""Largest handle: a session has at most 1,024 links."""
+
+
+class AmqpSession(Session):
+    """Session of a connection. Our channel number is the peer's."""
+
+    def __init__(self, engine: Amqp10Engine, channel: int, begin: Composite) -> None:
+        connection = engine.connection
+        super().__init__(connection.output, f"{connection.name()}/ssn:{channel}", connection.number)
+        assert connection.vhost is not None
+        self.engine: Amqp10Engine = engine
+        self.connection: Connection = connection
+        self.number = channel
+        self.broker: Broker = engine.broker
+        self.vhost: VirtualHost = connection.vhost
+        self.state: i64 = SESSION_MAPPED
+        """The `SessionState`, as a number: each transfer reads it."""
+        self.windows = SessionWindows(begin)
+        self.last_delivery_id: i64 = ABSENT
+        """Delivery-id of the last delivery of the peer."""
+        self.links: dict[int, Link] = {}
+        """Links by handle."""
+        self.ignored_handles: set[int] = set()
+        """Handles of links that were refused, until the peer's detach."""
+        self.writer = DeliveryWriter(self)
+        self._flows: list[Link] = []
+        """Links with a flow to write at the end of the turn."""
+        self._ack_timeout: AckTimeout | None = None
+
+    def move(self, state: SessionState) -> None:
+        """Change the state; see session_state.py for the transitions."""
+        self.state = SESSION_STATES.step(self.state, state)
+
+    def is_open(self) -> bool:
+        """Tell whether frames may be sent on the session."""
+        return self.state == SESSION_MAPPED and not self.engine.is_torn_down()
+
+    def write_begin(self) -> None:
+        """Answer the peer's begin."""
+        self.send(
+            composite(
+                BEGIN,
+                remote_channel=int(self.number),
+                next_outgoing_id=int(self.windows.next_outgoing_id),
+                incoming_window=INCOMING_WINDOW,
+                outgoing_window=OUTGOING_WINDOW,
+                handle_max=HANDLE_MAX,
+            )
+        )
+
+    def send(self, performative: Composite) -> None:
+        """Write a performative on the session's channel."""
+        self.engine.send(self.number, performative)
+
+    # Performatives
+
+    def on_performative(self, performative: Composite) -> None:
+        """Act on attach or detach. Raises BrokerError for what closes the connection."""
+        try:
+            if performative.code == ATTACH:
+                self._on_attach(performative)
+            elif performative.code == DETACH:
+                self._on_detach(performative)
+            else:
+                raise NotAllowed(f"{performative.name} is no performative of a session")
+        except BrokerError as error:
+            self.on_error(error, performative.code)
+
+    def _on_attach(self, attach: Composite) -> None:
+        handle = attach.number("handle")
+        if handle > HANDLE_MAX:
+            raise NotAllowed(f"attach with handle {handle}; the largest is {HANDLE_MAX}")
+        if handle in self.links or handle in self.ignored_handles:
+            raise HandleInUse(f"attach of link '{attach.text('name')}' with handle {handle}, which another link has")
+        attaching.on_attach(self, attach)
+
+    def _on_detach(self, detach: Composite) -> None:
+        handle = detach.number("handle")
+        if handle in self.ignored_handles:
+            self.ignored_handles.discard(handle)
+            return
+        link = self._link(handle, detach.name)
+        if link.state == LINK_ATTACHED:
+            closed = detach.flag("closed")
+            link.on_detach(closed)
+            self.send(composite(DETACH, handle=int(link.handle), closed=closed))
+        self.forget_link(link)
+
+    def forget_link(self, link: Link) -> None:
+        """Remove a detached link."""
+        link.move(LinkState.DETACHED)
+        del self.links[int(link.handle)]
+
+    def _link(self, handle: i64, what: str) -> Link:
+        link = self.links.get(int(handle))
+        if link is None:
+            raise UnattachedHandle(f"{what} with handle {handle}, which no link of the session has")
+        return link
+
+    def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
+        try:
+            self.windows.count_transfer()
+            link = self.links.get(transfer.handle)
+            if isinstance(link, IncomingLink) and link.state == LINK_ATTACHED:
+                link.on_transfer(transfer, data, end)
+            elif link is None and transfer.handle not in self.ignored_handles:
+                raise UnattachedHandle(f"transfer with handle {transfer.handle}, which no link of the session has")
+            elif link is not None and link.state == LINK_ATTACHED:
+                raise ErrantLink(f"transfer on link '{link.link_name}', whose receiver the peer is")
+            if self.windows.needs_renewal():
+                self.request_flow(None)
+        except BrokerError as error:
+            self.on_error(error, TRANSFER, self.links.get(transfer.handle))
+
+    def on_flow(self, flow: Flow) -> None:
+        """Act on a flow. Raises BrokerError for what closes the connection."""
+        link: Link | None = None
+        try:
+            was_open = self.window_open()
+            self.windows.on_flow(flow)
+            if flow.handle != ABSENT and flow.handle not in self.ignored_handles:
+                link = self._link(flow.handle, "flow")
+                if link.state == LINK_ATTACHED:
+                    link.on_flow(flow)
+            elif flow.echo:
+                self.request_flow(None)
+            self.writer.go_on()
+            if not was_open and self.window_open():
+                self.wake_waiting()
+        except BrokerError as error:
+            self.on_error(error, FLOW, link)
+
+    def on_error(self, error: BrokerError, performative: int, link: Link | None = None) -> None:
+        """End what an error ends. Raises it again if that is the connection."""
+        scope = scope_of(error, performative, link is not None)
+        if scope is Scope.CONNECTION:
+            raise error
+        if scope is Scope.SESSION or link is None:
+            self.fail(error)
+        else:
+            link.detach(error)
+
+    # Flows at the end of the turn
+
+    def request_flow(self, link: Link | None) -> None:
+        """Have a flow written at the end of the turn: of a link, or of the session alone (None)."""
+        if link is not None:
+            self._flows.append(link)
+        self.engine.request_flow(self)
+
+    def write_flows(self) -> None:
+        """Write the flows that are due."""
+        flows = self._flows
+        self._flows = []
+        if not self.is_open():
+            return
+        for link in flows:
+            link.flow_due = False
+            if link.state == LINK_ATTACHED:
+                link.write_flow()
+        if self.windows.needs_renewal() or not flows:
+            self.windows.write(self.engine.out, self.number)
+
+    # Publishing
+
+    @override
+    def producers(self) -> list[Producer]:
+        return [link.producer for link in self.links.values() if isinstance(link, IncomingLink)]
+
+    def write_outcomes(self) -> None:
+        """Write the outcomes of all links that are ready."""
+        for link in self.links.values():
+            if isinstance(link, IncomingLink) and link.producer.confirms.ready():
+                link.write_outcomes()
+
+    # Consuming
+
+    def window_open(self) -> bool:
+        """Tell whether the peer takes transfer frames."""
+        return self.windows.remote_incoming_window > 0 and self.writer.is_empty()
+
+    @override
+    def receiving(self) -> bool:
+        return self.delivering and self.connection.output.writable and self.window_open()
+
+    @override
+    def stopped(self) -> bool:
+        return not self.delivering or not self.window_open()
+
+    @override
+    def why_not_receiving(self) -> str:
+        if not self.window_open():
+            return "the window of its session is used up (incoming-window)"
+        return "its connection does not read what has been sent"
+
+    @override
+    def deliver(self, batch: Batch) -> None:
+        link = self.outgoing_link(batch.consumer)
+        if link is not None:
+            self.writer.write(link, batch)
+        if batch.waits_for_disk:
+            self.connection.output.await_deliveries()
+        if not batch.consumer.no_ack:
+            if self._ack_timeout is None:
+                self._ack_timeout = AckTimeout(self.connection.services, self)
+            self._ack_timeout.delivered(batch)
+        self.connection.request_flush()
+
+    def outgoing_link(self, consumer: Consumer) -> OutgoingLink | None:
+        """Return the link of a consumer."""
+        for link in self.links.values():
+            if isinstance(link, OutgoingLink) and link.consumer is consumer:
+                return link
+        return None
+
+    def on_disposition(self, disposition: Disposition) -> None:
+        """Settle deliveries. Raises BrokerError for what closes the connection."""
+        try:
+            if disposition.receiver:
+                self._settle(disposition)
+        except BrokerError as error:
+            self.on_error(error, DISPOSITION)
+
+    def _settle(self, disposition: Disposition) -> None:
+        next_number = self.writer.next_number
+        next_id = (next_number - 1) & 0xFFFFFFFF
+        if serial_distance(disposition.last, next_id) <= 0:
+            raise NotAllowed(f"disposition of delivery {disposition.last}, which was not sent yet")
+        first = next_number - serial_distance(disposition.first, next_id)
+        last = next_number - serial_distance(disposition.last, next_id)
+        if disposition.state_code == ABSENT and not disposition.settled:
+            return
+        if disposition.state_code == RECEIVED and not disposition.settled:
+            return
+        now = self.broker.now
+        if disposition.state_code == ACCEPTED and self.unsettled.is_front(first):
+            self.unsettled.settle(first, last, Outcome.ACCEPTED, now)
+        else:
+            settle_in_slices(self.broker, self, first, last, self._outcome(disposition, first))
+        if not disposition.settled:  # Receiver settles second: it settles when it knows that we have.
+            state = ACCEPTED_STATE if disposition.state_code == ACCEPTED else NO_STATE
+            write_disposition(self.engine.out, self.number, False, disposition.first, disposition.last, True, state)
+            self.connection.request_flush()
+
+    def _outcome(self, disposition: Disposition, first: i64) -> Outcome:
+        code = disposition.state_code
+        if code == ACCEPTED:
+            return Outcome.ACCEPTED
+        if code == REJECTED:
+            return Outcome.REJECTED
+        if code == MODIFIED:
+            state = disposition.state
+            if isinstance(state, Composite):
+                return modified(state.flag("delivery_failed"), state.flag("undeliverable_here"))
+            return Outcome.RELEASED
+        if code == RELEASED:
+            return Outcome.RELEASED
+        return Outcome.RELEASED
+
+    @override
+    def on_cancelled(self, consumer: Consumer) -> None:
+        link = self.outgoing_link(consumer)
+        if link is not None:
+            link.detach(ResourceDeleted(f"queue '{consumer.queue.name}' was deleted, or its consumer cancelled"))
+
+    # End
+
+    @override
+    def fail(self, error: BrokerError) -> None:
+        if self.is_open():
+            self.connection.services.log(f"[{self.name}] ended: {error.condition}: {error}")
+            self.engine.tear_down(self, SessionState.END_SENT)
+            self.send(composite(END, error=error_composite(error)))
+
+    def end(self, graceful: bool) -> None:
+        """End the publishing side of all links. The consuming side ends by `SessionTeardown`."""
+        for link in self.links.values():
+            if isinstance(link, IncomingLink):
+                link.end(graceful)
+        if self._ack_timeout is not None:
+            self.broker.timers.drop(self._ack_timeout)
+
+    @override
+    def on_torn_down(self) -> None:
+        if self.state == SessionState.END_RECEIVED:
+            self.engine.forget_session(self)
+            self.send(composite(END))

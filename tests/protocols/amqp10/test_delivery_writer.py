@@ -1,0 +1,50 @@
+"""Delivery writer: frames within the peer's window and frame size, and the header of each delivery."""
+
+from __future__ import annotations
+
+from penstock.wire.amqp10 import spec
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
+from tests.support.driven_connection import Dialogue, publish
+
+
+def whole(heard: list[Heard]) -> bytes:
+    return b"".join(each.payload for each in heard if each.name == "transfer")
+
+
+def test_large_message_is_cut_to_the_peers_frames() -> None:
+    client = Amqp10Dialogue(max_frame_size=512)
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    body = data_section(bytes(range(256)) * 16)
+    client.say(client.transfer(body))
+    heard = [each for each in client.attach_receiver("/queues/q", credit=1) if each.name == "transfer"]
+    assert [each.field("more") for each in heard] == [True] * (len(heard) - 1) + [False]
+    assert whole(heard).endswith(body)
+
+
+def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
+    client = Amqp10Dialogue(session=False, max_frame_size=512)
+    client.begin(0, incoming_window=2)
+    client.begin(1)
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    body = data_section(bytes(2000))
+    client.say(client.transfer(body), client.transfer(body))
+    sent = [each for each in client.attach_receiver("/queues/q", 1) if each.name == "transfer"]
+    flow = {"incoming_window": 2, "next_outgoing_id": 2, "outgoing_window": 9, "handle": 1, "delivery_count": 0}
+    sent += client.say(performative(spec.FLOW, 0, next_incoming_id=0, link_credit=1, **flow))
+    assert len(sent) == 2
+    other = client.attach_receiver("/queues/q", 3, credit=1, channel=1)
+    assert len([each for each in other if each.name == "transfer"]) > 2
+    for seen in (2, 4, 6):
+        sent += client.say(performative(spec.FLOW, 0, next_incoming_id=seen, link_credit=1, **flow))
+    assert whole(sent).endswith(body)
+
+
+def test_message_of_amqp_0_9_1_is_converted() -> None:
+    client = Amqp10Dialogue()
+    other = Dialogue(client.driver)
+    other.declare("q")
+    other.say(publish("q", b"hello"))
+    (sent,) = [each for each in client.attach_receiver("/queues/q", credit=1) if each.name == "transfer"]
+    assert sent.payload.endswith(data_section(b"hello"))

@@ -1,0 +1,77 @@
+"""AMQP 1.0 engine: headers, open, begin, end and close, and what an error closes."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.protocols.common.peer import Peer
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, TLS_HEADER, frame
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, login, names, performative
+from tests.support.driven_connection import make_driver
+
+
+def test_open_tells_limits_and_properties() -> None:
+    client = Amqp10Dialogue(session=False)
+    (opened,) = client.opened
+    assert opened.name == "open"
+    assert opened.field("max_frame_size") == 131072
+    assert opened.field("idle_time_out") == 60_000
+    assert client.connection.engine.details()["protocol"] == "AMQP 1.0"
+
+
+@pytest.mark.parametrize("header", [AMQP_HEADER, TLS_HEADER])
+def test_connection_without_sasl_is_answered_with_its_header_and_closed(header: bytes) -> None:
+    driver = make_driver()
+    connection = driver.connect(Peer("127.0.0.1:1", True))
+    connection.receive(header)
+    assert connection.take_output() == SASL_HEADER
+    assert connection.is_closed()
+
+
+def test_everything_may_come_in_one_piece() -> None:
+    driver = make_driver()
+    connection = driver.connect(Peer("127.0.0.1:1", True))
+    begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
+    connection.receive(login() + AMQP_HEADER + performative(spec.OPEN, container_id="c") + begin)
+    assert len(connection.engine.sessions()) == 1
+
+
+def test_close_is_answered() -> None:
+    client = Amqp10Dialogue()
+    (closed,) = client.say(performative(spec.CLOSE))
+    assert closed.name == "close"
+    assert closed.field("error") is None
+    assert client.connection.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\x00\x00\x00\x07\x02\x00\x00\x00", "amqp:connection:framing-error"),
+        (b"\x00\x00\x00\x08\x01\x00\x00\x00", "amqp:connection:framing-error"),
+        (b"\x00\x00\x00\x08\x02\x07\x00\x00", "amqp:connection:framing-error"),
+        (b"\x7f\x00\x00\x08\x02\x00\x00\x00", "amqp:connection:framing-error"),
+        (frame(0, b"\x00\x53\x11\xc0\x20\x04"), "amqp:decode-error"),
+        (performative(spec.OPEN, container_id="again"), "amqp:illegal-state"),
+        (performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1), "amqp:illegal-state"),
+        (performative(spec.END, 7), "amqp:illegal-state"),
+        (
+            performative(spec.BEGIN, 60_000, next_outgoing_id=0, incoming_window=1, outgoing_window=1),
+            "amqp:connection:framing-error",
+        ),
+    ],
+)
+def test_input_that_closes_the_connection(data: bytes, expected: str) -> None:
+    client = Amqp10Dialogue()
+    (closed,) = client.say(data)
+    assert closed.name == "close"
+    assert condition(closed) == expected
+    assert client.say(performative(spec.CLOSE)) == []
+    assert client.connection.is_closed()
+
+
+def test_end_is_answered_and_its_channel_may_be_used_again() -> None:
+    client = Amqp10Dialogue()
+    assert names(client.say(performative(spec.END))) == ["end"]
+    assert names(client.begin(0)) == ["begin"]

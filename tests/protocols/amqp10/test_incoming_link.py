@@ -1,0 +1,97 @@
+"""Incoming links: messages in one and several frames, outcomes, and what is refused."""
+
+from __future__ import annotations
+
+from penstock.wire.amqp10 import spec
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
+
+
+def sender(**arguments: object) -> Amqp10Dialogue:
+    client = Amqp10Dialogue()
+    client.declare("q", **arguments)
+    client.attach_sender("/queues/q")
+    return client
+
+
+def test_messages_of_one_turn_are_accepted_in_one_disposition() -> None:
+    client = sender()
+    (settled,) = client.say(*(client.transfer(data_section(b"x")) for _ in range(50)))
+    assert (settled.field("first"), settled.field("last"), settled.field("settled")) == (0, 49, True)
+    state = settled.performative.inner("state")
+    assert state is not None
+    assert state.code == spec.ACCEPTED
+
+
+def test_settled_messages_get_no_disposition() -> None:
+    client = sender()
+    assert client.say(client.transfer(data_section(b"x"), settled=True)) == []
+    assert client.depth("q") == 1
+
+
+def test_message_may_come_in_several_frames() -> None:
+    client = sender()
+    body = data_section(bytes(1000))
+    first = client.transfer(body[:300], more=True)
+    second = performative(spec.TRANSFER, 0, body[300:600], handle=0, more=True)
+    assert client.say(first, second) == []
+    assert client.depth("q") == 0
+    assert names(client.say(performative(spec.TRANSFER, 0, body[600:], handle=0))) == ["disposition"]
+    assert client.depth("q") == 1
+    assert client.connection.arriving == 0
+
+
+def test_aborted_message_is_as_if_it_had_never_come() -> None:
+    client = sender()
+    first = client.transfer(data_section(bytes(1000))[:300], more=True)
+    assert client.say(first, performative(spec.TRANSFER, handle=0, aborted=True)) == []
+    assert client.depth("q") == 0
+    assert client.connection.arriving == 0
+    assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
+
+
+def test_malformed_message_is_rejected_and_the_link_stands() -> None:
+    client = sender()
+    (rejected,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc"))
+    assert condition(rejected) == "amqp:decode-error"
+    assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
+    assert client.depth("q") == 1
+
+
+def test_delivery_ids_must_be_there_and_in_order() -> None:
+    for fields in ({"delivery_id": None}, {"delivery_tag": None}):
+        client = sender()
+        (ended,) = client.say(client.transfer(data_section(b"x"), **fields))
+        assert condition(ended) == "amqp:not-allowed"
+    client = sender()
+    client.say(client.transfer(data_section(b"x")))
+    (ended,) = client.say(client.transfer(data_section(b"x"), delivery_id=7))
+    assert condition(ended) == "amqp:not-allowed"
+
+
+def test_message_for_nobody_is_released() -> None:
+    client = Amqp10Dialogue()
+    client.attach_sender("/exchanges/amq.topic/news")
+    (released,) = client.say(client.transfer(data_section(b"x")))
+    state = released.performative.inner("state")
+    assert state is not None
+    assert state.code == spec.RELEASED
+
+
+def test_message_held_past_its_deadline_is_rejected_with_the_reason() -> None:
+    client = sender(capacity_messages=1, hold_deadline=1.0)
+    client.driver.begin(100.0)
+    client.say(client.transfer(data_section(b"x")))
+    client.say(client.transfer(data_section(b"y")))
+    heard = client.listen(102.0)
+    rejected = next(each for each in heard if condition(each) is not None)
+    assert condition(rejected) == "amqp:resource-limit-exceeded"
+    assert "retry-after" in str(rejected.field("state"))
+    assert client.depth("q") == 1
+
+
+def test_end_of_the_link_gives_all_reserved_room_back() -> None:
+    client = sender(capacity_messages=100)
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    assert queue.reserved.messages > 0
+    client.say(performative(spec.DETACH, handle=0, closed=True))
+    assert queue.reserved.messages == 0

@@ -1,0 +1,29 @@
+"""Open: virtual hosts and limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, names
+from tests.support.driven_connection import make_driver
+
+
+@pytest.mark.parametrize(
+    ("hostname", "vhost"), [("", "/"), ("other", "other"), ("vhost:other", "other"), ("broker.example", "/")]
+)
+def test_virtual_host_by_host_name(hostname: str, vhost: str) -> None:
+    driver = make_driver()
+    driver.broker.add_vhost("other")
+    client = Amqp10Dialogue(driver, hostname=hostname)
+    assert client.connection.vhost is driver.broker.vhosts[vhost]
+
+
+def test_unknown_virtual_host_is_refused_after_an_open_that_says_so() -> None:
+    client = Amqp10Dialogue(session=False, hostname="vhost:none")
+    assert names(client.opened) == ["open", "close"]
+    assert "amqp:connection-establishment-failed" in str(client.opened[0].field("properties"))
+
+
+def test_frame_size_below_the_least_is_refused() -> None:
+    client = Amqp10Dialogue(session=False, max_frame_size=511)
+    assert condition(client.opened[1]) == "amqp:invalid-field"

@@ -1,0 +1,178 @@
+"""One AMQP 1.0 peer of a driver, as bytes in and performatives out: no socket, no loop, time by hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.peer import Peer
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter, frame
+from penstock.wire.sasl import plain_response
+from tests.support.driven_connection import make_driver
+
+LARGEST_FRAME = 1 << 20
+
+
+class Heard(NamedTuple):
+    """One frame from the broker."""
+
+    channel: int
+    performative: Composite
+    payload: bytes
+
+    @property
+    def name(self) -> str:
+        return self.performative.name
+
+    def field(self, name: str) -> object:
+        return self.performative.fields[name]
+
+
+def login(user: str = "guest", password: str = "guest") -> bytes:
+    """Return the SASL header and the login with PLAIN, in one piece."""
+    init = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response(user, password))
+    return SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL)
+
+
+def performative(code: int, channel: int = 0, payload: bytes = b"", **fields: object) -> bytes:
+    """Return a frame with a performative."""
+    return frame(channel, encode_composite(composite(code, **fields)) + payload)
+
+
+def data_section(body: bytes) -> bytes:
+    """Return a message of one data section."""
+    if len(body) < 256:
+        return b"\x00\x53\x75\xa0" + bytes([len(body)]) + body
+    return b"\x00\x53\x75\xb0" + len(body).to_bytes(4, "big") + body
+
+
+class Amqp10Dialogue:
+    """A connection that has been opened, with a session on channel 0."""
+
+    def __init__(self, driver: BrokerDriver | None = None, session: bool = True, **open_fields: object) -> None:
+        self.driver = make_driver() if driver is None else driver
+        self.connection = self.driver.connect(Peer("127.0.0.1:1", True))
+        self._splitter = FrameSplitter(LARGEST_FRAME)
+        self._next_id = 0
+        data = self.raw(login())
+        assert data.startswith(SASL_HEADER)
+        self._splitter.feed(data[8:])
+        assert self.raw(AMQP_HEADER) == AMQP_HEADER
+        fields = {"container_id": "test", **open_fields}
+        self.opened = self.say(performative(spec.OPEN, **fields))
+        if session:
+            (self.begun,) = self.begin(0)
+
+    def begin(self, channel: int, incoming_window: int = 1 << 20) -> list[Heard]:
+        return self.say(
+            performative(
+                spec.BEGIN, channel, next_outgoing_id=0, incoming_window=incoming_window, outgoing_window=1 << 20
+            )
+        )
+
+    def raw(self, data: bytes) -> bytes:
+        """Send octets in one piece, let the broker make its turn, and return the octets that come back."""
+        self.connection.receive(data)
+        return self.listen_raw()
+
+    def listen_raw(self, now: float | None = None) -> bytes:
+        if now is not None:
+            self.driver.begin(now)
+        while self.driver.run_turn():
+            pass
+        return self.connection.take_output()
+
+    def say(self, *frames: bytes) -> list[Heard]:
+        """Send frames in one piece and return what comes back."""
+        return self._cut(self.raw(b"".join(frames)))
+
+    def listen(self, now: float | None = None) -> list[Heard]:
+        """Let the broker make its turns, at a time if one is given, and return what comes."""
+        return self._cut(self.listen_raw(now))
+
+    def _cut(self, data: bytes) -> list[Heard]:
+        heard = []
+        for each in self._splitter.feed(data):
+            if each.body:
+                found, at = decode_performative(each.body)
+                heard.append(Heard(each.channel, found, each.body[at:]))
+        assert not self._splitter.unparsed
+        return heard
+
+    def attach_sender(self, address: str | None, handle: int = 0, channel: int = 0, **fields: object) -> list[Heard]:
+        """Attach a link that we send on."""
+        target = composite(spec.TARGET, address=address)
+        fields = {"name": f"s{handle}", "source": composite(spec.SOURCE), "target": target, **fields}
+        return self.say(
+            performative(spec.ATTACH, channel, handle=handle, role=False, initial_delivery_count=0, **fields)
+        )
+
+    def attach_receiver(
+        self, address: str | None, handle: int = 1, credit: int = 0, channel: int = 0, **fields: object
+    ) -> list[Heard]:
+        """Attach a link that we receive on, and grant credit."""
+        source = composite(spec.SOURCE, address=address)
+        fields = {"name": f"r{handle}", "source": source, "target": composite(spec.TARGET), **fields}
+        heard = self.say(performative(spec.ATTACH, channel, handle=handle, role=True, **fields))
+        return heard + self.flow(handle, credit, channel) if credit else heard
+
+    def flow(
+        self, handle: int, credit: int, channel: int = 0, delivery_count: int = 0, drain: bool = False
+    ) -> list[Heard]:
+        """Grant link credit."""
+        return self.say(
+            performative(
+                spec.FLOW,
+                channel,
+                next_incoming_id=0,
+                incoming_window=1 << 20,
+                next_outgoing_id=0,
+                outgoing_window=1 << 20,
+                handle=handle,
+                delivery_count=delivery_count,
+                link_credit=credit,
+                drain=drain,
+            )
+        )
+
+    def transfer(self, payload: bytes, handle: int = 0, channel: int = 0, **fields: object) -> bytes:
+        """Return a transfer with the next delivery-id."""
+        number = self._next_id
+        self._next_id += 1
+        fields = {"delivery_id": number, "delivery_tag": number.to_bytes(4, "big"), "message_format": 0, **fields}
+        return performative(spec.TRANSFER, channel, payload, handle=handle, **fields)
+
+    def settle(
+        self, first: int, last: int, state: Composite | None, settled: bool = True, channel: int = 0
+    ) -> list[Heard]:
+        """Settle deliveries of the broker."""
+        return self.say(
+            performative(spec.DISPOSITION, channel, role=True, first=first, last=last, settled=settled, state=state)
+        )
+
+    def declare(self, queue: str, **arguments: object) -> None:
+        """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        vhost = self.driver.broker.vhosts["/"]
+        vhost.declare_queue(queue, table, False, False, None, None)
+
+    def depth(self, queue: str) -> int:
+        return int(self.driver.broker.vhosts["/"].queues[queue].messages)
+
+
+def names(heard: list[Heard]) -> list[str]:
+    return [each.name for each in heard]
+
+
+def accepted() -> Composite:
+    return composite(spec.ACCEPTED)
+
+
+def condition(heard: Heard) -> object:
+    """Return the condition of the error of a detach, end or close, or of a rejected delivery."""
+    error = heard.performative.inner("state" if heard.name == "disposition" else "error")
+    if error is not None and error.code == spec.REJECTED:
+        error = error.inner("error")
+    return None if error is None else error.fields["condition"]
