@@ -6,6 +6,7 @@ from pathlib import Path
 SOURCES = Path("src/penstock")
 OWNERS = {
     "Queue": "core/queue",
+    "HoldRoom": "core/publish",
     "CountedDepth": "flow",
     "SharedLimit": "flow",
     "AddressDepth": "core/gates",

@@ -6,6 +6,7 @@
     broker.next_batch()          take deliveries, one batch at a time
     broker.effects()             take the effects, in order
     broker.take_confirming()     take the producers with confirms to send
+    broker.credits.take_changed()  take the senders with credit to be told of
     broker.next_deadline()       return the latest time of the next call
 
 Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.
@@ -180,6 +181,7 @@ class Broker(Dispatcher):
         self.endings.renew()
         self.work.done += TIMER_WORK * self.timers.run(self.now)
         self.work.done += self.turns.chores.run(self.now)
+        self.work.done += self.credits.review()
         self.apply_gate_transitions()
         if self.turns.pending:
             self.work.done += TURN_WORK * self.turns.run(turns, self.now)
@@ -189,7 +191,7 @@ class Broker(Dispatcher):
 
     def pending(self) -> bool:
         """Return whether `run` has more to do at once."""
-        if self.turns.pending or self.turns.chores.pending() or self._reopened:
+        if self.turns.pending or self.turns.chores.pending() or self._reopened or self.credits.pending():
             return True
         return self.timers.is_due(self.now)
 

@@ -12,6 +12,7 @@ from penstock.core.consume.consumer_lists import WaitList
 from penstock.core.consume.rotation import next_consumer, wake_first
 from penstock.core.effects import Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
+from penstock.core.publish.credit_line import CreditLine
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.queue import Queue
@@ -28,6 +29,8 @@ class Dispatcher(PublishContext):
         self.work = WorkMeter()
         self.timers = Timers()
         self.page_reads: list[PageRead] = []
+        self.credits = CreditLine()
+        """Links of senders whose credit changes."""
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()

@@ -126,6 +126,8 @@ class BrokerDriver(Node):
         self.notifier.dispatch_effects()
         for producer in self.broker.take_confirming():
             producer.listener.on_confirms()
+        for credit in self.broker.credits.take_changed():
+            credit.producer.listener.on_credit()
         return more or self.scheduler.has_jobs() or self.broker.pending()
 
     def take_pending_output(self) -> list[Connection]:

@@ -83,6 +83,13 @@ class GateOwner:
     def passed(self, charge: i64, now: float) -> None:
         """Record that a message passed the gate; only rates count these."""
 
+    def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
+        """Return how many of the wanted messages (each of this charge) may be granted at once; only rates limit it."""
+        return wanted
+
+    def granted(self, messages: i64, charge: i64, now: float) -> None:
+        """Record that messages were granted (each of this charge); only rates count these."""
+
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """Return whether the gate limits a commit that changes the amount by so much, net of what it frees.
 
@@ -248,6 +255,15 @@ class Gate:
         """Record that a message passed: a rate counts it."""
         if self.owner is not None:
             self.owner.passed(charge, now)
+
+    def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
+        """Return `GateOwner.grantable`."""
+        return wanted if self.owner is None else self.owner.grantable(wanted, charge, now)
+
+    def granted(self, messages: i64, charge: i64, now: float) -> None:
+        """Record granted messages: a rate counts them."""
+        if self.owner is not None:
+            self.owner.granted(messages, charge, now)
 
     def takes_turn(self, finishing: Gate | None) -> bool:
         """Return whether the message of the present turn is not stopped: the gate is open, or finishes its round."""

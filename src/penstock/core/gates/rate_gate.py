@@ -54,6 +54,23 @@ class RateGate(TimerHandler, GateOwner):
         self._judge(now)
 
     @override
+    def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
+        most = wanted
+        if self.messages is not None:
+            most = min(most, i64(self.messages.whole(now)))
+        if self.bytes is not None:
+            most = min(most, i64(self.bytes.whole(now)) // charge)
+        return most if most > 0 else 1  # Its gate is open: a larger message than the burst passes too.
+
+    @override
+    def granted(self, messages: i64, charge: i64, now: float) -> None:
+        if self.messages is not None:
+            self.messages.take(float(messages), now)
+        if self.bytes is not None:
+            self.bytes.take(float(messages * charge), now)
+        self._judge(now)
+
+    @override
     def update_gate(self, now: float) -> None:
         self._judge(now)
         if self.gate.open and self.gate.waiters:

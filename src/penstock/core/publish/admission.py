@@ -46,18 +46,24 @@ def gates_of(queue: Queue) -> list[Gate]:
 
 
 def first_closed_gate(
-    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, finishing: Gate | None
+    own: list[Gate],
+    route: Route,
+    queues: list[Queue],
+    charge: i64,
+    now: float,
+    finishing: Gate | None,
+    rates_prepaid: bool = False,
 ) -> Gate | None:
     """Return the first gate that stops a publish in its turn: closed, or without room for it.
 
     `own` are its producer's gates, which do not stop a request to the broker; `queues` are the targets of the message.
-    `finishing` is the closed gate whose round is being finished, if any.
+    `finishing` is the closed gate whose round is being finished, if any. `rates_prepaid`: rates have counted it.
     """
     for gate in own:
         if not route.control and not gate.lets_pass(charge, 1, now, finishing):
             return gate
     for gate in route.gates:
-        if not gate.lets_pass(charge, 1, now, finishing):
+        if not (rates_prepaid and gate.frequent) and not gate.lets_pass(charge, 1, now, finishing):
             return gate
     copies = len(queues)
     for queue in queues:
@@ -76,19 +82,25 @@ def first_closed_gate(
 
 
 def gate_for_new_publish(
-    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_have_turns: bool
+    own: list[Gate],
+    route: Route,
+    queues: list[Queue],
+    charge: i64,
+    now: float,
+    others_have_turns: bool,
+    rates_prepaid: bool = False,
 ) -> Gate | None:
     """Return the gate where a new publish must wait, or None if it passes.
 
     `others_have_turns`: waiters still have turns now. A closed gate alone does not stop it: between stop and capacity
     messages are accepted, and their confirms withheld. But it does not pass others that wait, at this gate or for
-    their turn.
+    their turn. `rates_prepaid`: rates have counted it.
     """
     for gate in own:
         if not route.control and (gate.waiters or not gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
-        if gate.waiters or not gate.admits(charge, 1, now):
+        if not (rates_prepaid and gate.frequent) and (gate.waiters or not gate.admits(charge, 1, now)):
             return gate
     copies = len(queues)
     for queue in queues:

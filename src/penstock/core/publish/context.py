@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.core.journal.group import DurableChanges
     from penstock.core.publish.closed_sessions import Lingering
     from penstock.core.publish.connection_gates import ConnectionGates
+    from penstock.core.publish.credit_line import CreditLine
     from penstock.core.publish.dead_letters import PendingDeadLetters
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -29,6 +30,7 @@ class PublishContext(ConsumeContext):
     dead_letters: PendingDeadLetters
     closed_session_budget: Lingering
     endings: Teardowns
+    credits: CreditLine
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
 

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import share_of
 from penstock.core.publish import admission
+from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
@@ -29,20 +30,23 @@ def enqueue_all(
     charge: i64,
     closed: list[Gate],
     decided: bool = False,
+    prepaid: int = NOT_PREPAID,
 ) -> Queue | None:
     """Put a message into its queues; adds the gates that closed behind it to `closed`.
 
-    `own` are its producer's gates; `decided`: all queues accept it, as the caller has checked. Returns a queue that is
-    deleted or whose overflow policy refused it; None if all accepted.
+    `own` are its producer's gates; `decided`: all queues accept it, as the caller has checked; `prepaid`: see
+    `HeldPublish`. Returns a queue that is deleted or whose overflow policy refused it; None if all accepted.
     """
     now = broker.now
     broker.work.done += QUEUE_WORK * len(queues)
     refused: Queue | None = None
     share = share_of(route.gates, charge)
-    for gate in own:
-        gate.passed(charge, now)
-    for gate in route.gates:
-        gate.passed(charge, now)
+    if prepaid == NOT_PREPAID:
+        for gate in own:
+            gate.passed(charge, now)
+    if prepaid != RATES_PREPAID:
+        for gate in route.gates:
+            gate.passed(charge, now)
     for queue in queues:
         if not decided and not queue.takes(content, charge, now):
             queue.count_rejected(route.envelope, content, charge, now)

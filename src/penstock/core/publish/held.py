@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -15,7 +15,15 @@ from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import Gate
 
 if TYPE_CHECKING:
+    from penstock.core.publish.hold_room import HoldRoom
     from penstock.core.publish.producer import Producer
+
+
+NOT_PREPAID: Final = 0
+OWN_GATES_PREPAID: Final = 1
+"""The gates of the producer counted the publish when its credit was granted."""
+RATES_PREPAID: Final = 2
+"""And so did the rates of its address."""
 
 
 class Held:
@@ -69,7 +77,7 @@ class Held:
 class HeldPublish(Held):
     """A held publish."""
 
-    __slots__ = ("producer", "route", "content")
+    __slots__ = ("producer", "route", "content", "prepaid")
 
     def __init__(
         self,
@@ -79,15 +87,21 @@ class HeldPublish(Held):
         charge: i64,
         pending: PendingConfirm | None,
         deadline: float,
+        prepaid: int = NOT_PREPAID,
     ) -> None:
         super().__init__(route.queues, charge, 1, pending, deadline)
         self.producer = producer
         self.route = route
         self.content = content
+        self.prepaid = prepaid
+        """Gates that do not stop it, because they counted it when its credit was granted."""
 
     @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing)
+        if self.prepaid != NOT_PREPAID:
+            own = admission.NO_GATES
+        paid = self.prepaid == RATES_PREPAID
+        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing, paid)
 
     @override
     def turn_gate(self) -> Gate | None:
@@ -98,7 +112,9 @@ class HeldPublish(Held):
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
-        self.producer.accept(self.route, queues, self.content, self.charge, self.pending, self.pending is not None)
+        self.producer.accept(
+            self.route, queues, self.content, self.charge, self.pending, self.pending is not None, self.prepaid
+        )
 
     @override
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
@@ -118,17 +134,21 @@ class HeldPublish(Held):
 class HoldBudget:
     """The limit of held publishes of one connection, shared by its producers."""
 
-    __slots__ = ("bytes", "messages", "bound")
+    __slots__ = ("bytes", "messages", "bound", "reserved", "room")
 
     def __init__(self, bound: i64) -> None:
         self.bytes: i64 = 0
         self.messages: i64 = 0
         self.bound: i64 = bound
         """Bytes (charges) at which the next publish is refused; a single message may always be held."""
+        self.reserved: i64 = 0
+        """Bytes reserved for publishes that come on credit."""
+        self.room: HoldRoom | None = None
+        """The owner of that reserved part; None for connections without credit for publishes."""
 
     def fits(self, charge: i64) -> bool:
         """Return whether one more publish may be held."""
-        return self.messages == 0 or self.bytes + charge <= self.bound
+        return self.messages == 0 or self.bytes + self.reserved + charge <= self.bound
 
     def all_fit(self, outbox: deque[Held]) -> bool:
         """Return whether all of these may be held."""
@@ -146,3 +166,5 @@ class HoldBudget:
         """Count publishes that are no longer held."""
         self.messages -= messages
         self.bytes -= charge
+        if self.room is not None:
+            self.room.on_released()

@@ -27,7 +27,7 @@ from penstock.core.publish import admission
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import Held, HeldPublish, HoldBudget
+from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID, Held, HeldPublish, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -43,6 +43,7 @@ from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.context import PublishContext
+    from penstock.core.publish.sender_credit import SenderCredit
     from penstock.core.publish.transaction import Transaction
 
 
@@ -91,6 +92,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Journal groups that its confirms wait for, oldest first; each group once."""
         self._awaited: JournalGroup | None = None
         """The newest of those groups, for the fast path."""
+        self.credit: SenderCredit | None = None
+        """Credit of its client; None where the protocol has none."""
+        self.credit_path: bool = True
+        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead."""
         if origin is not None:
             broker.add_producer(origin, self)
 
@@ -100,15 +105,18 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._update_fast_path()
 
     def _update_fast_path(self) -> None:
-        self.fast_path = self._is_ordinary() and not self.confirms.pending
+        self.credit_path = self.is_ordinary() and not self.confirms.pending
+        self.fast_path = self.credit_path and not self.own
         self.withheld_run = None
 
-    def _is_ordinary(self) -> bool:
-        return self.state is ProducerState.OPEN and self.transaction is None and not self.own and not self.outbox
+    def is_ordinary(self) -> bool:
+        """Return whether it takes publishes and holds none, and has no transaction."""
+        return self.state is ProducerState.OPEN and self.transaction is None and not self.outbox
 
     def disable_fast_path(self) -> None:
         """Take the slow path until `_update_fast_path` permits the fast one again."""
         self.fast_path = False
+        self.credit_path = False
         self.withheld_run = None
 
     # Publishing
@@ -151,7 +159,47 @@ class Producer(WaitingPublisher, DurabilityListener):
                     return
         self._publish_slow_path(route, content, charge)
 
-    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
+    def publish_at_once(self, route: Route, content: bytes, charge: i64) -> bool:
+        """Handle a publish on credit if it takes the fast path, stored or not; returns whether it did."""
+        broker = self.broker
+        if not self.credit_path or broker.turns.pending:
+            return False
+        queue = route.single_queue
+        if queue is not None:
+            sequence = queue.take_place(charge)
+            if sequence == 0:
+                return False
+            route.append(Message(route.envelope, content, charge, sequence, broker.now))
+            if not queue.scheduled:
+                broker.schedule_delivery(queue)
+            if self.confirming:
+                self.confirms.published += 1
+                if not self.scheduled:
+                    broker.schedule_confirms(self)
+            return True
+        queue = route.stored_queue
+        storage = None if queue is None else queue.storage
+        if queue is None or storage is None or not storage.vhost_usage.all_open:
+            return False
+        sequence = queue.take_place(charge)
+        if sequence == 0:
+            return False
+        message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
+        route.append(message)
+        storage.add(message)
+        if not queue.scheduled:
+            broker.schedule_delivery(queue)
+        if self.confirming:
+            self.confirms.published += 1
+            if self._awaited is not storage.journal.open:
+                self.await_disk(self.confirms.published)
+        return True
+
+    def publish_prepaid(self, route: Route, content: bytes, charge: i64, prepaid: int) -> None:
+        """Handle a publish on credit that has no room of its own: as `publish`, but gates do not count it twice."""
+        self._publish_slow_path(route, content, charge, prepaid)
+
+    def _publish_slow_path(self, route: Route, content: bytes, charge: i64, prepaid: int = NOT_PREPAID) -> None:
         if self.state is not ProducerState.OPEN:
             return
         error = self.listener.publish_error()
@@ -177,15 +225,17 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(never)
             return
         pending = broker.turns.pending
-        obstacle = admission.gate_for_new_publish(self.own, route, route.queues, charge, broker.now, pending)
+        own = self.own if prepaid == NOT_PREPAID else admission.NO_GATES
+        paid = prepaid == RATES_PREPAID
+        obstacle = admission.gate_for_new_publish(own, route, route.queues, charge, broker.now, pending, paid)
         if obstacle is None:
             obstacle = admission.stopping_gate(self, route, content, charge, broker.now)
         if self.outbox or obstacle is not None:
-            self._hold(route, content, charge, obstacle)
+            self._hold(route, content, charge, obstacle, prepaid)
         else:
-            self.accept(route, route.queues, content, charge, None, self.confirming)
+            self.accept(route, route.queues, content, charge, None, self.confirming, prepaid)
 
-    def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
+    def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None, prepaid: int) -> None:
         holding = self.hold_budget
         if not holding.fits(charge):
             held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
@@ -195,7 +245,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         deadline = self.deadline_of(route.queues)
         pending = self.confirms.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
-        self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
+        self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline, prepaid), obstacle)
 
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
@@ -216,11 +266,15 @@ class Producer(WaitingPublisher, DurabilityListener):
         charge: i64,
         pending: PendingConfirm | None,
         confirmed: bool,
+        prepaid: int = NOT_PREPAID,
     ) -> None:
-        """Enqueue a message and handle its confirm, if it gets one; `pending` is that of a held publish."""
+        """Enqueue a message and handle its confirm, if it gets one; `pending` is that of a held publish.
+
+        `prepaid`: see `HeldPublish`.
+        """
         closed: list[Gate] = []
         promises = self.broker.durable_changes.durable_ops
-        refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
+        refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed, False, prepaid)
         if confirmed and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
@@ -288,7 +342,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     def _begin_withheld_run(self, queue: Queue) -> None:
         """Begin a run: further publishes this turn may skip the checks of the last one."""
         last = self.confirms.pending[-1] if self.confirms.pending else None
-        if last is not None and last.state == WITHHELD and self._is_ordinary():
+        if last is not None and last.state == WITHHELD and self.is_ordinary() and not self.own:
             self.withheld_run = WithheldRun(queue, last, self.entry(queue.gate), self.broker.now)
 
     # The store
@@ -346,6 +400,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         super().after_release(now)
         self._update_fast_path()
         self.schedule_confirms()
+        if self.credit is not None and not self.outbox:
+            self.credit.schedule_review()  # It gets no more while a publish is held.
         if self.state is ProducerState.LINGERING and not self.outbox:
             self.abort()
 
@@ -426,6 +482,8 @@ class Producer(WaitingPublisher, DurabilityListener):
 
         If the broker was about to close the session with an error, they are dropped.
         """
+        if self.credit is not None:
+            self.credit.close()
         if self.transaction is not None:
             self.transaction.end()
         drop_unconfirmed(self)
@@ -444,6 +502,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         now = self.broker.now
         self.state = PRODUCER_STATES.move(self.state, ProducerState.CLOSED)
         self.confirming = False
+        if self.credit is not None:
+            self.credit.close()
         if self.transaction is not None:
             self.transaction.end()
         drop_held(self, 0, cause)

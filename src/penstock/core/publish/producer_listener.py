@@ -1,8 +1,9 @@
 """The client side of a producer, which a protocol fills in. The defaults are those of a producer without a client.
 
-The driver calls `on_confirms`, `on_returned`, `on_closed`, `on_blocked`, `on_unblocked` and `on_departed` at the end of
-a turn, outside of all changes of the core: they may write output, and act on the producer and the broker. The producer
-calls `publish_error` and `on_held` in the middle of a publish: these may log, and change the listener itself only.
+The driver calls `on_confirms`, `on_credit`, `on_returned`, `on_closed`, `on_blocked`, `on_unblocked` and `on_departed`
+at the end of a turn, outside of all changes of the core: they may write output, and act on the producer and the broker.
+The producer calls `publish_error` and `on_held` in the middle of a publish: these may log, and change the listener
+itself only.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class ProducerListener:
 
     def on_confirms(self) -> None:
         """Take the outcomes that are ready (`producer.confirms.take`) and write them; by default they stay there."""
+
+    def on_credit(self) -> None:
+        """Write the present credit of the client (`SenderCredit.credit`): it has changed; by default nothing."""
 
     def on_returned(self, route: Route, content: bytes, refused: BrokerError | None) -> None:
         """Return a mandatory message that a queue refused with this error, or that reached none; by default drop it."""

@@ -77,6 +77,44 @@ class Reservation(RoomHolder):
         self._change(granted, now)
         return granted
 
+    def recharge(self, charge: i64, now: float) -> bool:
+        """Reserve another charge in bytes for each message; returns False, and changes nothing, without room for it."""
+        more = (charge - self.charge) * self.messages
+        if more > 0 and not self._covers(0, more, now):
+            return False
+        self.charge = charge
+        if more != 0:
+            self._count(0, more, now)
+        return True
+
+    def most_charge(self, charge: i64) -> i64:
+        """Return this charge in bytes, or the largest that any amount on the road can ever take, if that is less."""
+        for queue in self._reserving:
+            if queue.thresholds.capacity.bytes < charge:
+                charge = queue.thresholds.capacity.bytes
+        pools = self._pools()
+        for pool in pools:
+            most = pool.thresholds.capacity.bytes // pools.count(pool)
+            if most < charge:
+                charge = most
+        if self._address is not None and self._address.thresholds.capacity.bytes < charge:
+            charge = self._address.thresholds.capacity.bytes
+        return charge if charge > 0 else 1
+
+    def full_gate(self, now: float) -> Gate | None:
+        """Return the first gate whose amount has no room for one more message of credit; None if all have."""
+        for queue in self._reserving:
+            if not queue.covers(1, self.charge):
+                return queue.gate
+        pools = self._pools()
+        for pool in pools:
+            copies: i64 = pools.count(pool)
+            if not pool.has_room(copies, copies * self.charge, now):
+                return pool.gate
+        if self._address is not None and not self._address.covers(1, self.charge):
+            return self._address.gate
+        return None
+
     def use(self, charge: i64, now: float) -> bool:
         """Use one message of credit, of this charge in bytes; returns whether it has its room.
 
@@ -92,7 +130,7 @@ class Reservation(RoomHolder):
         for queue in self.queues:
             if not queue.deleted and queue not in self._reserving:
                 return False  # A queue without reservation decides when it comes.
-        return charge <= self.charge or self._has_room(charge, now)
+        return charge <= self.charge or self._covers(1, charge, now)
 
     def settle(self, messages: i64, now: float) -> None:
         """Use credit for messages that are in their queues already, because the fast path had free room for them."""
@@ -135,7 +173,9 @@ class Reservation(RoomHolder):
         if messages == 0:
             return
         self.messages += messages
-        size = messages * self.charge
+        self._count(messages, messages * self.charge, now)
+
+    def _count(self, messages: i64, size: i64, now: float) -> None:
         still = self.messages > 0
         for queue in self._reserving:
             queue.reserved.reserve(self, messages, size, still, now)
@@ -171,16 +211,17 @@ class Reservation(RoomHolder):
             most = _least(most, self._address.free_room(messages, messages * self.charge, now), self.charge)
         return most
 
-    def _has_room(self, charge: i64, now: float) -> bool:
+    def _covers(self, messages: i64, size: i64, now: float) -> bool:
+        """Return whether there is room for so much more everywhere."""
         for queue in self._reserving:
-            if not queue.fits(charge):
+            if not queue.covers(messages, size):
                 return False
         pools = self._pools()
         for pool in pools:
             copies: i64 = pools.count(pool)
-            if not pool.has_room(copies, charge * copies, now):
+            if not pool.has_room(messages * copies, size * copies, now):
                 return False
-        return self._address is None or self._address.has_room(1, charge, now)
+        return self._address is None or self._address.has_room(messages, size, now)
 
 
 def _least(most: i64, room: Level, charge: i64) -> i64:

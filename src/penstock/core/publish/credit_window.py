@@ -1,0 +1,81 @@
+"""Window of a link: how much credit its sender may have, and the bytes that each message of it reserves.
+
+A sender does not say how large its messages will be. So each message of credit is charged with the largest of the last
+64 messages, or with an assumption before the first one. The window has two bounds, messages and bytes; the smaller one
+counts. One message may always be granted, however large.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.message import OVERHEAD
+
+WINDOW_MESSAGES: Final = 1000
+WINDOW_BYTES: Final = 1_048_576
+"""Window of a link where no setting says another."""
+FIRST_GRANT: Final = 64
+"""Most messages of the first grant: the size of the messages is not known yet."""
+FIRST_MESSAGE_OCTETS: Final = 1024
+"""Assumed octets of a message before the first one has come."""
+LOOK_BACK: Final = 64
+"""Messages whose largest charge is reserved for each of the next ones."""
+
+
+class CreditWindow:
+    """Bounds of one link's credit, and the charge of a message of credit."""
+
+    __slots__ = ("messages", "bytes", "charge", "_limit", "_largest", "_largest_before", "_seen", "_is_new")
+
+    def __init__(
+        self, messages: i64 = WINDOW_MESSAGES, bytes: i64 = WINDOW_BYTES, message_octets: i64 = FIRST_MESSAGE_OCTETS
+    ) -> None:
+        self.messages: i64 = messages if messages > 0 else 1
+        self.bytes: i64 = bytes
+        """Bytes (charges)."""
+        self.charge: i64 = message_octets + OVERHEAD
+        """Bytes that the next granted message reserves."""
+        self._largest: i64 = 0
+        self._largest_before: i64 = 0
+        """Largest charges: of the messages since the last change of the block, and of the block before."""
+        self._seen: i64 = 0
+        self._is_new: bool = True
+        self._limit: i64 = 0
+        self._update_limit()
+
+    def wanted(self, unused: i64) -> i64:
+        """Return how many messages may be granted beside so many unused ones; 0 if half of the window is unused."""
+        limit = self._limit
+        return limit - unused if unused * 2 < limit else 0
+
+    def on_granted(self) -> None:
+        """End the caution of the first grant."""
+        if self._is_new:
+            self._is_new = False
+            self._update_limit()
+
+    def count(self, messages: i64, largest: i64) -> None:
+        """Count messages that came, with the charge of the largest of them."""
+        if messages <= 0:
+            return
+        if largest > self._largest:
+            self._largest = largest
+        self._seen += messages
+        if self._seen >= LOOK_BACK:
+            self._largest_before = self._largest
+            self._largest = 0
+            self._seen = 0
+        charge = self._largest if self._largest > self._largest_before else self._largest_before
+        if charge != self.charge:
+            self.charge = charge
+            self._update_limit()
+
+    def _update_limit(self) -> None:
+        limit = self.bytes // self.charge
+        if limit > self.messages:
+            limit = self.messages
+        if self._is_new and limit > FIRST_GRANT:
+            limit = FIRST_GRANT
+        self._limit = limit if limit > 0 else 1

@@ -1,0 +1,141 @@
+"""Hold room: the part of a connection's hold budget that is reserved for credit without room in a queue.
+
+A link that may lead anywhere cannot reserve room in the queues of its messages. Its credit is reserved here: a message
+that does not fit into its queues is held, and is never refused for want of hold room. The room is shared by the links
+of a connection. They wait for it at a gate that is always open: they lack room, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.reservation import GRANT_MAX, SHARE
+from penstock.flow.gate import Gate, GateOwner
+
+if TYPE_CHECKING:
+    from penstock.core.publish.context import PublishContext
+
+HOLD_ROOM_BYTES: Final = 1_048_576
+"""Most bytes (charges) of a connection's hold budget that are reserved for credit."""
+
+
+class HoldRoom(GateOwner):
+    """The hold room of one connection."""
+
+    def __init__(self, broker: PublishContext, name: str, budget: HoldBudget, bound: i64 = HOLD_ROOM_BYTES) -> None:
+        self.broker = broker
+        self.budget = budget
+        self.bound: i64 = bound
+        """Bytes that held publishes and reserved room have together."""
+        self.gate = Gate("hold", name, broker.turns.transitions)
+        self.gate.owner = self
+        budget.room = self
+
+    def free(self) -> i64:
+        """Return the bytes that are neither held nor reserved; 0 if there are none."""
+        budget = self.budget
+        bound = self.bound if self.bound < budget.bound else budget.bound
+        left = bound - budget.bytes - budget.reserved
+        return left if left > 0 else 0
+
+    def is_unused(self) -> bool:
+        """Return whether nothing is held or reserved: one message always has room then, however large."""
+        return self.budget.messages == 0 and self.budget.reserved == 0
+
+    def reserve(self, bytes: i64) -> None:
+        """Reserve bytes, or (negative) release them."""
+        self.budget.reserved += bytes
+        if bytes < 0:
+            self.on_released()
+
+    def on_released(self) -> None:
+        """Let a link that waits look again: there is more room."""
+        if self.gate.waiters:
+            self.broker.turns.schedule(self.gate)
+
+    @override
+    def update_gate(self, now: float) -> None:
+        self.on_released()
+
+    @override
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        return charge <= self.free() or self.is_unused()
+
+    @override
+    def describe_cause(self, now: float) -> str:
+        budget = self.budget
+        return (
+            f"{int(budget.bytes):,} bytes are held and {int(budget.reserved):,} are reserved for credit, "
+            f"of {int(self.bound):,} "
+            "that the connection may have held"
+        )
+
+    @override
+    def describe_refusal(self) -> str:
+        return f"the hold room of connection {self.gate.name}: {self.describe_cause(0.0)}"
+
+
+class HoldShare:
+    """The hold room of one link's credit."""
+
+    __slots__ = ("room", "messages", "charge")
+
+    def __init__(self, room: HoldRoom) -> None:
+        self.room = room
+        self.messages: i64 = 0
+        """Messages of credit that have their room here."""
+        self.charge: i64 = 1
+        """Bytes reserved for each of them."""
+
+    def grant(self, wanted: i64) -> i64:
+        """Reserve room for up to `wanted` more messages: a quarter of what is free, one at least.
+
+        Returns the number granted, 0 if none has room.
+        """
+        if wanted > GRANT_MAX:
+            wanted = GRANT_MAX
+        free = self._free()
+        share = (free + SHARE - 1) // SHARE
+        granted = wanted if wanted < share else share
+        self._change(granted)
+        return granted
+
+    def take(self, messages: i64, charge: i64) -> i64:
+        """Reserve room for up to so many messages that were granted before; returns for how many there is room."""
+        self.recharge(charge)
+        free = self._free()
+        taken = messages if messages < free else free
+        self._change(taken)
+        return taken
+
+    def release(self, messages: i64) -> None:
+        """Release the room of messages of credit that were used, or will not come."""
+        self._change(-messages)
+
+    def recharge(self, charge: i64) -> None:
+        """Reserve another charge for each message; more only if there is room for it."""
+        more = (charge - self.charge) * self.messages
+        if more <= 0 or more <= self.room.free():
+            self.charge = charge
+            if more != 0:
+                self.room.reserve(more)
+
+    def _free(self) -> i64:
+        """Return for how many messages there is room: for one at least while nothing is held or reserved."""
+        free = self.room.free() // self.charge
+        return 1 if free == 0 and self.room.is_unused() else free
+
+    def _change(self, messages: i64) -> None:
+        if messages != 0:
+            self.messages += messages
+            self.room.reserve(messages * self.charge)
+
+
+def hold_room_of(broker: PublishContext, budget: HoldBudget, name: str) -> HoldRoom:
+    """Return the hold room of a connection; its first link with credit creates it."""
+    room = budget.room
+    return HoldRoom(broker, name, budget) if room is None else room

@@ -1,0 +1,356 @@
+"""Credit of one sender: the messages that it may still send, each with room set aside for it.
+
+Theory of operation. A link wants credit if it is new, if its credit is used up, or if its sender has said that more is
+there. It then gets some at once, or waits at the first gate that stops it: in the one line of the broker, by bytes,
+beside the held publishes of others. A grant is a part of the free room, up to a window. Its room is reserved in each
+amount on the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`).
+
+A message on credit takes free room on the fast path, if there is some. Its credit is settled later, for all messages of
+an input in one step. Without free room it takes its own room, and goes in although a gate is closed. A message without
+own room takes the ordinary way: it is held if it does not fit, and its link gets no more until it is in.
+
+The gates of the user, the connection and the producer stop grants, and rates count granted messages. So they do not
+stop the messages again. Credit is never lowered: a sender may have used it already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.publish.held import OWN_GATES_PREPAID, RATES_PREPAID
+from penstock.core.publish.hold_room import HoldShare, hold_room_of
+from penstock.core.publish.reservation import Reservation
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
+from penstock.errors import BrokerError
+from penstock.flow.gate import Gate, Waiter
+
+if TYPE_CHECKING:
+    from penstock.core.publish.credit_window import CreditWindow
+    from penstock.core.publish.producer import Producer
+    from penstock.core.routing.topology import Topology
+
+QUEUES_MAX: Final = 16
+"""Most queues of a road in which room is reserved; beyond, a link's credit has hold room."""
+NO_QUEUES: Final[list[Queue]] = []
+NO_GATES: Final[list[Gate]] = []
+
+
+class SenderCredit(Waiter):
+    """The credit of one link, whose messages one producer publishes.
+
+    `route` is the road of all its messages; None: each message has its own. `name` is that of the connection. The
+    first credit comes in the next turn.
+    """
+
+    def __init__(
+        self, producer: Producer, vhost: Topology, route: Route | None, window: CreditWindow, name: str
+    ) -> None:
+        super().__init__()
+        self.producer = producer
+        self.broker = producer.broker
+        self.vhost = vhost
+        self.route = route
+        self.window = window
+        self.credit: i64 = 0
+        """Messages that were granted and have not come: what the sender may still send."""
+        self.available: i64 = 0
+        """Messages that the sender has besides, as far as it has said so."""
+        self.granted: i64 = 0
+        """Messages granted so far."""
+        self.drained: i64 = 0
+        """Messages granted that will not come: the sender gave the credit back."""
+        self.reservation = Reservation(NO_QUEUES, window.charge, NO_GATES)
+        self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
+        self.is_listed: bool = False
+        """True if it is to be reviewed in the next turn."""
+        self.is_changed: bool = False
+        """True if its sender is to be notified at the end of this turn."""
+        self.is_closed: bool = False
+        self._largest: i64 = 0
+        """Largest charge since the last settlement."""
+        self._target: RouteTarget = UNRESOLVED
+        """The target in whose amounts the room is reserved."""
+        self._goes_anywhere: bool = True
+        """True if the room is reserved in the hold room."""
+        self._is_active: bool = False
+        """True if it used credit since the last grant."""
+        self._was_active: bool = False
+        """The same before the last grant: its sender soon uses that too."""
+        producer.credit = self
+        self.schedule_review()
+
+    # Use
+
+    def publish(self, route: Route, content: bytes, charge: i64) -> bool:
+        """Publish a message on credit; returns False, and does nothing, if the sender has none."""
+        left = self.credit - 1
+        if left < 0:
+            return False
+        self.credit = left
+        if charge > self._largest:
+            self._largest = charge
+        if not self.is_listed:
+            self.schedule_review()
+        if not self.producer.publish_at_once(route, content, charge):
+            self._publish_slow_path(route, content, charge)
+        return True
+
+    def spend(self, charge: i64) -> bool:
+        """Use one message of credit for a message that leaves its room: one of a transaction, or a refused one.
+
+        Returns False, and does nothing, if the sender has none.
+        """
+        left = self.credit - 1
+        if left < 0:
+            return False
+        self.credit = left
+        if charge > self._largest:
+            self._largest = charge
+        if not self.is_listed:
+            self.schedule_review()
+        return True
+
+    def publish_beyond(self, route: Route, content: bytes, charge: i64) -> bool:
+        """Publish a message that came without credit, as a protocol without credit does; the link is then to be closed.
+
+        Returns False, and does nothing, if the connection may hold no more.
+        """
+        if not self.producer.hold_budget.fits(charge):
+            return False
+        self.producer.publish(route, content, charge)
+        return True
+
+    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
+        now = self.broker.now
+        producer = self.producer
+        self._settle(self._unsettled() - 1, now)
+        self._follow(now)
+        on_road = route.target is self._target
+        if on_road and self.reservation.messages > 0 and producer.is_ordinary():
+            error = producer.listener.publish_error()
+            if error is not None:
+                producer.close(error)
+                return
+            self._count(1)
+            if self.reservation.use(charge, now):
+                producer.accept(route, route.queues, content, charge, None, producer.confirming, RATES_PREPAID)
+                return
+        self._settle(self._unsettled(), now)
+        producer.publish_prepaid(route, content, charge, RATES_PREPAID if on_road else OWN_GATES_PREPAID)
+
+    # What the sender says
+
+    def on_flow(self, available: i64) -> None:
+        """Handle that the sender has so many messages besides those that it has credit for; 0 if it does not say."""
+        more = available - self.credit
+        self.available = more if more > 0 else 0
+        self.schedule_review()
+
+    def give_back(self, messages: i64) -> None:
+        """Take back credit that the sender says it will not use: it was drained, or a delivery was aborted."""
+        if messages > self.credit:
+            messages = self.credit
+        if messages > 0:
+            now = self.broker.now
+            self._settle(self._unsettled(), now)
+            self.credit -= messages
+            self.drained += messages
+            self._release(messages, now)
+            self.schedule_review()
+
+    def schedule_review(self) -> None:
+        """Review it in the next turn."""
+        if not self.is_listed and not self.is_closed:
+            self.is_listed = True
+            self.broker.credits.add(self)
+
+    # Turns
+
+    def review(self) -> None:
+        """Settle what was used, and ask for more if there is demand; the broker calls it once a turn."""
+        self.is_listed = False
+        if self.is_closed:
+            return
+        now = self.broker.now
+        used = self._unsettled()
+        if used > 0:
+            self._settle(used, now)
+        self._follow(now)
+        if not self.has_demand():
+            self._leave_line(now)
+        elif self.gate is None:
+            self._ask(now)
+
+    def has_demand(self) -> bool:
+        """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held."""
+        if self.is_closed or not self.producer.is_ordinary():
+            return False
+        return (self.credit == 0 or self.available > 0 or self._is_active) and self.window.wanted(self.credit) > 0
+
+    def _ask(self, now: float) -> None:
+        """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
+        obstacle = self._newcomers_gate(now)
+        if obstacle is None:
+            self.take_turn(now)
+        elif self.credit == 0 or self.available > 0:
+            self.weight = self.producer.weight
+            self.broker.turns.wait(self, obstacle, now)
+
+    @override
+    def waits_at(self, gate: Gate, now: float) -> None:
+        pass
+
+    @override
+    def obstacle(self, finishing: Gate | None = None) -> Gate | None:
+        return self._stopping_gate(self.broker.now, True)
+
+    @override
+    def take_turn(self, now: float) -> i64:
+        wanted = self.window.wanted(self.credit)
+        charge = self._charge(now)
+        own = self._own_gates()
+        for gate in own:
+            wanted = gate.grantable(wanted, charge, now)
+        granted = self.hold.grant(wanted) if self._goes_anywhere else self.reservation.grant(wanted, now, True)
+        self._was_active = self._is_active
+        if granted > 0:
+            self._is_active = False
+            for gate in own:
+                gate.granted(granted, charge, now)
+            self.window.on_granted()
+            self.credit += granted
+            self.granted += granted
+            self.available = self.available - granted if self.available > granted else 0
+            if not self.is_changed:
+                self.is_changed = True
+                self.broker.credits.add_changed(self)
+        return granted * charge
+
+    @override
+    def next_gate(self) -> Gate | None:
+        if self.available == 0 or not self.has_demand():
+            return None  # It asks again when its credit is used up.
+        now = self.broker.now
+        gate = self._stopping_gate(now, True)
+        return self._last_gate() if gate is None else gate
+
+    @override
+    def will_return_soon(self) -> bool:
+        return self._was_active and not self.is_closed
+
+    @override
+    def release(self, gate: Gate, now: float) -> None:
+        pass
+
+    def close(self) -> None:
+        """Release everything: the link has ended. Repeating it changes nothing."""
+        if self.is_closed:
+            return
+        now = self.broker.now
+        self.is_closed = True
+        self._leave_line(now)
+        self.credit = 0
+        self.available = 0
+        self.reservation.give_back(now)
+        self.hold.release(self.hold.messages)
+
+    # The road
+
+    def _own_gates(self) -> list[Gate]:
+        """Return the gates that count grants: those of the producer and of the address."""
+        return [*self.producer.own, *self.reservation.gates] if self.reservation.gates else self.producer.own
+
+    def _newcomers_gate(self, now: float) -> Gate | None:
+        """Return the gate where it has to wait; None if it may be granted credit at once, before nobody else."""
+        gate = self._stopping_gate(now, False)
+        return self._last_gate() if gate is None and self.broker.turns.pending else gate
+
+    def _last_gate(self) -> Gate | None:
+        """Return the gate to wait at for a turn where no gate stops it; None: it need not wait."""
+        if self._goes_anywhere:
+            return self.hold.room.gate
+        for queue in self.reservation.queues:
+            return queue.gate
+        return None
+
+    def _charge(self, now: float) -> i64:
+        """Reserve what the last messages ask for from now on; returns the bytes of each message of credit."""
+        charge = self.window.charge
+        if self._goes_anywhere:
+            self.hold.recharge(charge)
+            return self.hold.charge
+        self.reservation.recharge(self.reservation.most_charge(charge), now)
+        return self.reservation.charge
+
+    def _stopping_gate(self, now: float, in_turn: bool) -> Gate | None:
+        """Return the first gate that lets no credit be granted: closed, or without room.
+
+        Also one at which others wait, unless it is `in_turn`.
+        """
+        charge = self._charge(now)
+        for gate in self._own_gates():
+            if not gate.open or (gate.waiters and not in_turn) or not gate.admits(charge, 1, now):
+                return gate
+        if self._goes_anywhere:
+            gate = self.hold.room.gate
+            return gate if (gate.waiters and not in_turn) or not gate.admits(charge, 1, now) else None
+        for queue in self.reservation.queues:
+            if not queue.deleted:
+                for gate in queue.gates:
+                    if not gate.open or (gate.waiters and not in_turn):
+                        return gate
+        return self.reservation.full_gate(now)
+
+    def _follow(self, now: float) -> None:
+        """Move the reserved room if the topology has changed; where there is no room for it, to the hold room."""
+        route = self.route
+        if route is None:
+            return
+        if route.epoch != self.vhost.epoch:
+            try:
+                self.vhost.refresh_route(route)
+            except BrokerError:
+                return  # The next message meets the same error, and its link ends with it.
+        target = route.target
+        if target is not self._target:
+            self._target = target
+            self._goes_anywhere = target.by_headers or len(target.queues) > QUEUES_MAX
+            queues = NO_QUEUES if self._goes_anywhere else target.queues
+            self.reservation.follow(queues, target.gates, now)
+        if self.reservation.revoked > 0:
+            self.reservation.revoked -= self.hold.take(self.reservation.revoked, self.window.charge)
+
+    # Settlement
+
+    def _unsettled(self) -> i64:
+        """Return the used messages that still have their room."""
+        return self.reservation.messages + self.reservation.revoked + self.hold.messages - self.credit
+
+    def _settle(self, messages: i64, now: float) -> None:
+        """Release the room of used messages."""
+        if messages > 0:
+            self._count(messages)
+            self._release(messages, now)
+
+    def _release(self, messages: i64, now: float) -> None:
+        """Release room: hold room first, since a message without own room takes it."""
+        held = messages if messages < self.hold.messages else self.hold.messages
+        self.hold.release(held)
+        if messages > held:
+            self.reservation.settle(messages - held, now)
+
+    def _count(self, messages: i64) -> None:
+        self.window.count(messages, self._largest)
+        self._largest = 0
+        self._is_active = True
+
+    def _leave_line(self, now: float) -> None:
+        gate = self.gate
+        if gate is not None:
+            gate.leave(self)
+            gate.review(now)
+        self.ticket = 0

@@ -1,0 +1,59 @@
+"""Hold room of a connection: reserved beside what is held, never more than its bound, one message always."""
+
+from __future__ import annotations
+
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import HoldRoom, HoldShare, hold_room_of
+from tests.support.broker_fixture import House
+
+
+def make_room(bound: int = 1000) -> HoldRoom:
+    return HoldRoom(House().broker, "1", HoldBudget(bound))
+
+
+def test_room_is_what_is_neither_held_nor_reserved() -> None:
+    room = make_room()
+    share = HoldShare(room)
+    share.recharge(100)
+    assert int(share.grant(100)) == 3, "a quarter of ten"
+    room.budget.take(500, 5)
+    assert int(room.free()) == 200
+    assert int(share.grant(100)) == 1
+    assert room.budget.fits(100)
+    assert not room.budget.fits(200)
+    room.budget.release(500, 5)
+    share.release(4)
+    assert (int(room.free()), int(room.budget.reserved)) == (1000, 0)
+
+
+def test_one_message_has_room_in_an_unused_budget_however_large() -> None:
+    share = HoldShare(make_room())
+    share.recharge(5000)
+    assert int(share.grant(10)) == 1
+    assert int(share.grant(10)) == 0
+
+
+def test_room_is_taken_for_as_many_messages_as_fit() -> None:
+    share = HoldShare(make_room())
+    assert int(share.take(25, 100)) == 10
+    assert int(share.take(25, 100)) == 0
+
+
+def test_larger_charge_is_reserved_only_if_there_is_room() -> None:
+    share = HoldShare(make_room())
+    share.take(4, 100)
+    share.recharge(200)
+    assert int(share.room.budget.reserved) == 800
+    share.recharge(300)
+    assert (int(share.charge), int(share.room.budget.reserved)) == (200, 800)
+    share.recharge(50)
+    assert int(share.room.budget.reserved) == 200
+
+
+def test_connection_has_one_hold_room_and_says_how_much_of_it_is_used() -> None:
+    house = House()
+    budget = HoldBudget(1000)
+    room = hold_room_of(house.broker, budget, "1")
+    assert hold_room_of(house.broker, budget, "1") is room
+    budget.take(300, 1)
+    assert "300 bytes are held and 0 are reserved" in room.gate.describe_refusal()

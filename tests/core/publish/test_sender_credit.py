@@ -1,0 +1,253 @@
+"""Credit of a sender: granted from free room, used without a wait, and given back at the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.publish.credit_window import CreditWindow
+from tests.support.broker_fixture import House
+from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def reserved(house: House, name: str) -> tuple[int, int]:
+    room = house.vhost.queues[name].reserved
+    return int(room.messages), int(room.bytes)
+
+
+# Grants
+
+
+def test_new_link_gets_its_first_credit_in_the_next_turn_and_is_notified_once(house: House) -> None:
+    house.queue("a")
+    link = Link(house, "a")
+    assert link.left == 0
+    run_turn(house)
+    assert (link.left, link.client.notified) == (64, 1)
+    assert reserved(house, "a") == (64, 64 * CHARGE)
+    run_turn(house)
+    assert (link.left, link.client.notified) == (64, 1)
+
+
+def test_half_a_window_is_topped_up_and_the_window_is_the_smaller_of_messages_and_bytes(house: House) -> None:
+    house.queue("a")
+    link = Link(house, "a", window=CreditWindow(100, 200 * CHARGE, OCTETS))
+    run_turn(house)
+    assert link.send(32) == 32
+    run_turn(house)
+    assert link.left == 100
+    link.send(49)
+    run_turn(house)
+    assert link.left == 51
+    link.send(2)
+    run_turn(house)
+    assert link.left == 100
+    narrow = Link(house, "a", window=CreditWindow(100, 10 * CHARGE, OCTETS))
+    run_turn(house)
+    assert narrow.left == 10
+
+
+def test_charge_of_a_credit_is_the_largest_of_the_last_messages(house: House) -> None:
+    house.queue("a")
+    link = Link(house, "a", window=CreditWindow(100, 1 << 20, OCTETS))
+    run_turn(house)
+    link.send(40)
+    link.send(1, 4 * CHARGE)
+    run_turn(house)
+    assert reserved(house, "a") == (100, 400 * CHARGE)
+    link.send(99)
+    run_turn(house)
+    assert reserved(house, "a") == (100, 400 * CHARGE), "one of them was large"
+    link.send(64)
+    run_turn(house)
+    assert reserved(house, "a") == (100, 100 * CHARGE)
+
+
+def test_small_room_gives_small_grants_and_sent_is_never_more_than_the_places(house: House) -> None:
+    house.queue("a", capacity_messages=720)
+    links = [Link(house, "a") for _ in range(64)]
+    sent = 0
+    for _ in range(50):
+        run_turn(house)
+        for link in links:
+            sent += link.send(1000)
+        queue = house.vhost.queues["a"]
+        assert int(queue.messages) + int(queue.reserved.messages) <= 720
+    assert 720 * 80 // 100 < sent <= 720
+    assert sent == house.depth("a")
+    for link in links:
+        link.take_outcomes()
+        assert link.refused == 0
+        assert not link.producer.outbox
+
+
+def test_closed_gate_gives_no_credit_and_its_opening_gives_some_within_one_turn(house: House) -> None:
+    house.queue("a", capacity_messages=10, stop_messages=5, resume_messages=2)
+    for _ in range(6):
+        house.publish_now("a", CHARGE)
+    link = Link(house, "a")
+    run_until_quiet(house)
+    assert link.left == 0
+    for _ in range(3):
+        house.take("a")
+        assert link.left == 0
+    house.session.get(house.vhost.queues["a"], True, house.broker.now)
+    run_turn(house)
+    assert link.left == 2, "a quarter of eight"
+
+
+def test_full_queue_with_an_open_gate_gives_no_credit_until_there_is_room(house: House) -> None:
+    house.queue("a", capacity_messages=4, stop_messages=4, resume_messages=4)
+    first = Link(house, "a", window=CreditWindow(4, 1 << 20, OCTETS))
+    first.credit.on_flow(4)
+    run_until_quiet(house)
+    first.send(1)
+    run_until_quiet(house)
+    other = Link(house, "a")
+    run_until_quiet(house)
+    while first.send(1):
+        run_until_quiet(house)
+    assert int(house.vhost.queues["a"].messages) + reserved(house, "a")[0] == 4
+    assert other.left + first.left == reserved(house, "a")[0]
+    while not (first.left and other.left):
+        house.take("a")
+        run_until_quiet(house)
+
+
+def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house: House) -> None:
+    house.queue("a", capacity_messages=100)
+    link = Link(house, "a", window=CreditWindow(60, 1 << 20, OCTETS))
+    run_until_quiet(house)
+    assert link.left == 25
+    link.credit.on_flow(1000)
+    run_until_quiet(house)
+    assert link.left >= 30
+
+
+# Use
+
+
+def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_rest(house: House) -> None:
+    house.queue("a", capacity_messages=10, stop_messages=10, resume_messages=10)
+    link = Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS))
+    run_turn(house)
+    assert link.left == 3
+    producer = house.producer("p")
+    for _ in range(8):
+        house.publish(producer, "a", CHARGE)
+    assert (house.depth("a"), len(producer.outbox)) == (7, 1)
+    assert link.send(10) == 3
+    assert (house.depth("a"), reserved(house, "a")) == (10, (0, 0))
+    link.take_outcomes()
+    assert link.confirmed == 3
+
+
+def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withheld(house: House) -> None:
+    house.queue("a", capacity_messages=20, stop_messages=5, resume_messages=2)
+    link = Link(house, "a")
+    run_turn(house)
+    assert link.left == 5
+    for _ in range(6):
+        house.publish_now("a", CHARGE)
+    assert not house.vhost.queues["a"].gate.open
+    assert link.send(10) == 5
+    run_until_quiet(house)
+    link.take_outcomes()
+    assert (house.depth("a"), link.confirmed, link.left) == (11, 0, 0)
+    for _ in range(9):
+        house.take("a")
+    run_until_quiet(house)
+    link.take_outcomes()
+    assert (link.confirmed, link.left) == (5, 5)
+
+
+def test_larger_message_without_room_is_held_and_its_link_gets_no_more_until_it_is_in(house: House) -> None:
+    house.queue("a", capacity_bytes=10 * CHARGE, stop_bytes=10 * CHARGE, resume_bytes=10 * CHARGE)
+    link = Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS))
+    run_turn(house)
+    for _ in range(7):
+        house.publish_now("a", CHARGE)
+    assert link.send(1, 5 * CHARGE) == 1
+    assert len(link.producer.outbox) == 1
+    run_until_quiet(house)
+    link.send(2)
+    run_until_quiet(house)
+    assert (link.left, len(link.producer.outbox)) == (0, 3)
+    for _ in range(9):
+        house.take("a")
+    run_until_quiet(house)
+    assert not link.producer.outbox
+    link.take_outcomes()
+    assert (link.confirmed, link.refused) == (3, 0)
+    assert link.left > 0
+
+
+def test_message_without_credit_is_the_callers_question(house: House) -> None:
+    house.queue("a", capacity_messages=1)
+    link = Link(house, "a")
+    assert link.send(1) == 0
+    assert link.credit.publish_beyond(link.route, b"x", CHARGE)  # type: ignore[arg-type]
+    assert link.credit.publish_beyond(link.route, b"x", CHARGE)  # type: ignore[arg-type]
+    assert (house.depth("a"), len(link.producer.outbox)) == (1, 1)
+
+
+# Hold room
+
+
+def test_link_without_a_road_gets_credit_from_hold_room_and_what_does_not_fit_is_held(house: House) -> None:
+    house.queue("a", capacity_messages=1)
+    link = Link(house, None, window=CreditWindow(10, 1 << 20, OCTETS))
+    run_turn(house)
+    assert link.left == 10
+    assert int(link.producer.hold_budget.reserved) == 10 * CHARGE
+    assert link.send(10, key="a") == 10
+    run_until_quiet(house)
+    assert (house.depth("a"), len(link.producer.outbox), link.left) == (1, 9, 0)
+    for _ in range(10):
+        house.take("a")
+        run_until_quiet(house)
+    link.take_outcomes()
+    assert (link.confirmed, link.refused, link.left) == (10, 0, 10)
+
+
+def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: House) -> None:
+    first = Link(house, None, window=CreditWindow(4, 1 << 20, 400_000))
+    run_turn(house)
+    assert first.left == 1
+    second = Link(house, None, window=CreditWindow(4, 1 << 20, 900_000), budget=first.producer.hold_budget)
+    run_until_quiet(house)
+    assert second.left == 0
+    first.credit.close()
+    run_until_quiet(house)
+    assert second.left == 1
+
+
+# The end
+
+
+def test_nothing_is_reserved_after_the_end_of_a_link(house: House) -> None:
+    house.queue("a", capacity_messages=10)
+    links = [Link(house, "a"), Link(house, None)]
+    run_turn(house)
+    waiting = Link(house, "a", window=CreditWindow(100, 1 << 20, OCTETS))
+    waiting.credit.on_flow(50)
+    run_turn(house)
+    for link in [*links, waiting]:
+        link.producer.abort()
+        link.producer.abort()
+    assert reserved(house, "a") == (0, 0)
+    assert not house.vhost.queues["a"].gate.waiters
+    assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
+
+
+def test_credit_that_a_sender_gives_back_is_room_for_others(house: House) -> None:
+    house.queue("a", capacity_messages=100)
+    link = Link(house, "a")
+    run_turn(house)
+    link.credit.give_back(link.left)
+    assert reserved(house, "a") == (0, 0)
+    assert int(link.credit.drained) == 25
