@@ -13,6 +13,8 @@ from tests.support.brokers import eventually, serving
 from tests.support.faults import make_library
 
 HOURS_S = 3 * 3600
+HEARTBEAT_S = 30
+"""Far less than the jump, and far more than a machine stands still."""
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 10}
 TEN_MINUTES = pika.BasicProperties(delivery_mode=2, expiration="600000")
 SHORT = pika.BasicProperties(delivery_mode=2, expiration="1500")
@@ -31,9 +33,8 @@ def test_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(
         client.publish("plain", *SOME, properties=TEN_MINUTES)
         client.publish("paged", *SOME, properties=TEN_MINUTES)
         client.publish("plain", "short", properties=SHORT)
-        assert client.depth("plain") == 51
+        lives = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat={HEARTBEAT_S}"))
         switch.write_text(str(jump_s))
-        lives = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat=1"))
 
         def has_expired() -> bool:
             lives.process_data_events(0)

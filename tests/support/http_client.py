@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from tests.support.brokers import PATIENCE
+
 
 @dataclass
 class Answer:
@@ -42,7 +44,7 @@ class Web:
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=PATIENCE)
         try:
             connection.request(method, f"/api{path}", body=body, headers={**sent, **(headers or {})})
             answer = connection.getresponse()
