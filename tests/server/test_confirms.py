@@ -32,7 +32,7 @@ class Answers:
     def read_until(self, answered: int) -> None:
         """Read until so many publishes are answered."""
         while len(self.confirmed) + len(self.refused) < answered:
-            self._read_one(20)
+            self._read_one()
 
     def read_what_is_there(self) -> None:
         """Read everything that the broker has to say about what came before.
@@ -41,11 +41,11 @@ class Answers:
         """
         for _ in range(2):
             self.peer.send(0, commands.Connection.UpdateSecret("s", "to know that all has been read"))
-            while self._read_one(20):
+            while self._read_one():
                 pass
 
-    def _read_one(self, timeout: float) -> bool:
-        _, method = self.peer.read_method(timeout)
+    def _read_one(self) -> bool:
+        _, method = self.peer.read_method()
         if isinstance(method, commands.Connection.UpdateSecretOk):
             return False
         if isinstance(method, commands.Basic.Return):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from pamqp import commands
 
 from penstock import flowlog
 from penstock.server.flowlog import FlowLog
-from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}
@@ -67,7 +68,9 @@ def test_every_crossing_and_block_is_one_record_with_both_times_and_the_document
         assert set(record) <= set(flowlog.FIELDS)
         assert record["event"] in flowlog.EVENTS
         assert record["v"] == flowlog.VERSION
-    assert max(abs((b["wall"] - a["wall"]) - (b["mono"] - a["mono"])) for a, b in pairwise(seen)) < 1
+    apart = [abs((b["wall"] - a["wall"]) - (b["mono"] - a["mono"])) for a, b in pairwise(seen)]
+    assert max(apart[1:-1]) < 1
+    assert max(apart[0], apart[-1]) < PATIENCE, "who starts or stops looks at one clock after the other"
 
 
 def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(tmp_path: Path) -> None:
@@ -77,6 +80,7 @@ def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(t
         declare(peer, "ring", capacity_messages=2, overflow="drop-head")
         declare(peer, "block", capacity_messages=2, stop_messages=1, hold_deadline=1)
         peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        begun = time.monotonic()
         for queue, count in (("reject", 702), ("ring", 802), ("block", 5)):
             peer.say(b"".join(publish_frames(1, "", queue, b"x") for _ in range(count)))
 
@@ -93,15 +97,21 @@ def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(t
             ("refused", "deadline"): 3,
             ("confirmed-late", "deadline"): 1,
         }
+
+        def lines() -> list[str]:
+            return [line for each in ("reject", "ring") for line in broker.logged(f"qu({each})] QUE-1005 : Dropped : ")]
+
+        def dropped() -> int:
+            return sum(int(line.split("Dropped : ")[1].split()[0].replace(",", "")) for line in lines())
+
         eventually(lambda: totals() == whole, "all of them")
-        lines = [line for queue in ("reject", "ring") for line in broker.logged(f"qu({queue})] QUE-1005 : Dropped : ")]
-        assert sum(int(line.split("Dropped : ")[1].split()[0].replace(",", "")) for line in lines) == 1500
+        eventually(lambda: dropped() == 1500, "all of them in the log, which a thread writes")
         assert re.search(
             r"QUE-1005 : Dropped : \d+ messages, Depth : 486 bytes, 2 messages, Capacity : -1 bytes, 2 messages$",
-            lines[0],
+            lines()[0],
         )
         assert not broker.logged("qu(block)] QUE-1005")
-        assert 2 <= len(lines) <= 10, "at most one a second for each"
+        assert 2 <= len(lines()) <= 2 * (time.monotonic() - begun + 2), "at most one a second for each"
         held = [record for record in records(folder) if record.get("cause") == "deadline"]
         assert {record["queue"] for record in held} == {"block"}
         assert all(record["producer"].endswith("/ch:1") for record in held)

@@ -18,7 +18,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.flowlog import read
-from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-bytes": 64 * 1024}
@@ -74,7 +74,7 @@ def test_what_is_paged_is_consumed_in_order_after_a_kill(tmp_path: Path) -> None
         left = depth(channel)
         assert 220 <= left <= 300  # Acknowledgements of the last moment may be lost, and nothing else.
         found = []
-        for method, _, body in channel.consume("q", auto_ack=True, inactivity_timeout=20.0):
+        for method, _, body in channel.consume("q", auto_ack=True, inactivity_timeout=PATIENCE):
             assert method is not None, f"{len(found)} of {left} came"
             found.append(number_of(body))
             if len(found) == left:
@@ -134,7 +134,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 def received(channel: BlockingChannel, count: int, **options: Any) -> Iterator[tuple[int, int, bool]]:
     """Consume so many messages of queue `q`: the tag, the number, and whether it is redelivered."""
-    for seen, (method, _, body) in enumerate(channel.consume("q", inactivity_timeout=20.0, **options), 1):
+    for seen, (method, _, body) in enumerate(channel.consume("q", inactivity_timeout=PATIENCE, **options), 1):
         assert method is not None, f"only {seen - 1} of {count} came"
         yield method.delivery_tag, number_of(body), method.redelivered
         if seen == count:
@@ -198,7 +198,7 @@ def test_at_the_limit_a_publish_is_held_until_a_consumer_makes_room(broker: Brok
         assert depth(channel) == 10
         for number in range(1, 5):
             assert number_of(channel.basic_get("q", auto_ack=True)[2]) == number
-        thread.join(20.0)
+        thread.join(PATIENCE)
         assert answers == [True]
         assert [number for _, number, _ in received(channel, 7, auto_ack=True)] == list(range(5, 12))
 

@@ -10,8 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import StoreError
-
-PATIENCE_S = 20.0
+from tests.support.brokers import PATIENCE
 
 
 async def test_internal_error_while_encoding_a_transaction_confirms_nothing_and_ends_the_broker(
@@ -27,7 +26,7 @@ async def test_internal_error_while_encoding_a_transaction_confirms_nothing_and_
         broker._store_writer.journal.rows.clear()  # The fault: a row that has messages is not known any more.
         await (await queue.get()).ack()
         confirmation = asyncio.ensure_future(channel.default_exchange.publish(kept, "q"))
-        failure = await asyncio.wait_for(broker.wait_lost(), PATIENCE_S)
+        failure = await asyncio.wait_for(broker.wait_lost(), PATIENCE)
         assert type(failure) is StoreError
         assert str(failure).startswith("internal error while encoding a store transaction (KeyError: ")
         assert not confirmation.done()

@@ -16,7 +16,7 @@ import pytest
 import penstock
 from penstock.client import Connection
 from penstock.client.errors import ConnectError
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.http_client import Web
 
 MORE = re.compile(r"\(and ([\d,]+) more since the last such line\)$")
@@ -77,7 +77,7 @@ def test_at_the_file_limit_sockets_are_hung_up_on_and_those_that_are_there_go_on
                 host, port = broker.http.removeprefix("http://").split(":")
                 begun = time.monotonic()
                 strangers = [
-                    sockets.enter_context(socket.create_connection(place, timeout=20))
+                    sockets.enter_context(socket.create_connection(place, timeout=PATIENCE))
                     for place in [(broker.host, broker.port), (host, int(port))] * 60
                 ]
                 eventually(lambda: broker.logged("no more sockets are accepted"), "it is told")

@@ -47,7 +47,7 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
     own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
-        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0)
+        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         declare(peer, "empty")
         peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
         peer.channel(2)
@@ -101,7 +101,7 @@ def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
 def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_broker: BrokerProcess) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(open_peer(own_broker, properties={})) for _ in range(PRODUCERS)]
-        declare(peers[0], "orders", capacity_messages=1, stop_messages=0)
+        declare(peers[0], "orders", capacity_messages=1, stop_messages=0, hold_deadline=0)
         for peer in peers:
             peer.say(publish_frames(1, "", "orders", b"x"))
             peer.is_well()
@@ -155,7 +155,7 @@ def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
 ) -> None:
     assert said(own_broker) == ["nobody is blocked"]
     with open_peer(own_broker, properties={}) as peer:
-        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0)
+        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0, hold_deadline=0)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
         eventually(lambda: control.why()["gates"] or None, "it is blocked")
         first, *rest = said(own_broker)
@@ -185,7 +185,7 @@ def test_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
             sentence,
         )
         assert control.why("orders")["gates"][0]["kind"] == "operator"
-        (line,) = own_broker.logged("PST-1005")
+        (line,) = own_broker.await_logged("PST-1005")
         assert line.endswith("[operator(queue orders)] PST-1005 : Blocked by the operator : stock-taking")
 
 

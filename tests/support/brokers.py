@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 PATIENCE = 60.0
 """Seconds until a state that must come is given up; generous, for machines are slow at times."""
-GRACE = 30.0
+GRACE = 60.0
 """Seconds that a broker gets to leave."""
 
 

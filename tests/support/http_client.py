@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from penstock.server.http.listener import STRANGER_S
 from tests.support.brokers import PATIENCE
 
 
@@ -44,13 +46,20 @@ class Web:
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection(self.address, timeout=PATIENCE)
-        try:
-            connection.request(method, f"/api{path}", body=body, headers={**sent, **(headers or {})})
-            answer = connection.getresponse()
-            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
-        finally:
-            connection.close()
+        while True:
+            connection = http.client.HTTPConnection(self.address, timeout=PATIENCE)
+            begun = time.monotonic()
+            try:
+                connection.request(method, f"/api{path}", body=body, headers={**sent, **(headers or {})})
+                answer = connection.getresponse()
+                found = {name.lower(): value for name, value in answer.getheaders()}
+                return Answer(answer.status, found, answer.read())
+            except ConnectionError:
+                if time.monotonic() - begun < STRANGER_S:
+                    raise
+                # The machine stood still before the request was sent, and the broker waits for nobody.
+            finally:
+                connection.close()
 
     def get(self, path: str) -> Any:
         """Return what there is at a path."""

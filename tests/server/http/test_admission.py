@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving
 from tests.support.http_client import Web
+from tests.support.stalls import undisturbed
 
 HALF = b"GET /api/overview HTTP/1.1\r\nHost: x\r\n"
 
@@ -25,7 +27,7 @@ def own(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 def connected(web: Web) -> socket.socket:
     host, port = web.address.split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 def received(client: socket.socket, end: bytes) -> bytes:
@@ -54,7 +56,7 @@ def is_open(client: socket.socket) -> bool:
 
 
 def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
-    web = Web(own.http)
+    web, begun = Web(own.http), time.monotonic()
     with contextlib.ExitStack() as sockets:
         strangers = [sockets.enter_context(connected(web)) for _ in range(256)]
         for stranger in strangers:
@@ -64,7 +66,7 @@ def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
         assert web.get("/health/checks/alarms") == {"status": "ok"}
         eventually(lambda: sum(map(is_open, strangers)) <= 64, "64 of them stay at most")
     eventually(lambda: own.logged("too many sockets without a login"), "it is told")
-    assert len(own.logged("too many sockets")) < 10
+    assert len(own.logged("too many sockets")) <= time.monotonic() - begun + 2, "a line a second"
 
 
 def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) -> None:
@@ -79,17 +81,23 @@ def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) ->
 
 
 def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_room(own: BrokerProcess) -> None:
+    """A socket that is idle for 15 seconds is closed for that, so this is no test on a machine that stands still."""
     web = Web(own.http)
-    with contextlib.ExitStack() as sockets:
-        users = []
-        for _ in range(192):
-            users.append(sockets.enter_context(connected(web)))
-            users[-1].sendall(whole(web))
-            assert received(users[-1], b"}").startswith(b"HTTP/1.1 200")
-        for _ in range(100):
-            sockets.enter_context(connected(web))
-        assert web.get("/whoami")["name"] == "guest"
-        assert [is_open(user) for user in users] == [False] + [True] * 191
+
+    def crowd() -> None:
+        with contextlib.ExitStack() as sockets:
+            users = []
+            for _ in range(192):
+                users.append(sockets.enter_context(connected(web)))
+                users[-1].sendall(whole(web))
+                assert received(users[-1], b"}").startswith(b"HTTP/1.1 200")
+            for _ in range(100):
+                sockets.enter_context(connected(web))
+            assert web.get("/whoami")["name"] == "guest"
+            eventually(lambda: not is_open(users[0]), "it makes room")
+            assert [is_open(user) for user in users[1:]] == [True] * 191
+
+    undisturbed(crowd, own)
 
 
 def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_check_is_not(own: BrokerProcess) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.server.http.app import TABLE
-from tests.support.brokers import BrokerProcess
+from tests.support.brokers import PATIENCE, BrokerProcess
 from tests.support.http_client import Web
 
 ASKED = [(method, path) for path, handlers in TABLE.items() for method in handlers]
@@ -67,7 +67,7 @@ def test_no_request_is_an_error_of_ours(web: Web, method: str, path: str, data: 
 )
 def test_what_is_no_request_is_answered_or_cut_off(served: BrokerProcess, web: Web, sent: bytes) -> None:
     host, port = web.address.split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as client:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as client:
         try:
             client.sendall(sent)
             client.shutdown(socket.SHUT_WR)
@@ -84,7 +84,7 @@ def test_who_asks_for_a_long_list_and_goes_away_is_no_error(served: BrokerProces
     web.do("POST", "/definitions", json.dumps({"queues": queues}).encode())
     host, port = web.address.split(":")
     for _ in range(3):
-        with socket.create_connection((host, int(port)), timeout=30) as client:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             ask = f"GET /api/queues/{name} HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\n\r\n"
             client.sendall(ask.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 from tests.support.http_client import Web
 
 
@@ -42,5 +42,5 @@ def test_connections_are_listed_and_closed_with_a_reason(served: BrokerProcess, 
     answer = web.ask("DELETE", path, headers={"X-Reason": "so be it"})
     assert answer.status == 204
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"320.*so be it"):
-        connection.process_data_events(10)
+        connection.process_data_events(PATIENCE)
     eventually(lambda: web.ask("GET", path).status == 404, "it is gone")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, in_background, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving
 from tests.support.http_client import Answer, Web
 
 EVERYTHING = {
@@ -155,7 +155,7 @@ def test_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web
 
 
 def test_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
+    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answers: list[Answer] = []
     with in_background(lambda: answers.append(web.publish(name, "second"))):
@@ -169,14 +169,14 @@ def test_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
 
 
 def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
+    declare(web, name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answered = threading.Event()
     with in_background(lambda: (web.publish(name, "second"), answered.set())[0]):  # type: ignore[func-returns-value]
         eventually(lambda: web.get(f"/queues/%2F/{name}")["messages"] == 2, "it is in the queue")
         assert not answered.is_set()
         web.do("DELETE", f"/queues/%2F/{name}/contents")
-        assert answered.wait(20)
+        assert answered.wait(PATIENCE)
 
 
 def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: Web, name: str) -> None:
@@ -200,7 +200,7 @@ def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: We
 
 
 def test_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: str) -> None:
-    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
+    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answers: list[Answer] = []
     with in_background(lambda: answers.append(web.publish(name, "second"))):
@@ -224,7 +224,7 @@ def test_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, n
     from penstock.client import Connection
     from penstock.client.control import ControlClient
 
-    declare(web, name, **{"hold-deadline": 20})
+    declare(web, name, **{"hold-deadline": 0})
     with Connection(served.url) as connection, ControlClient(connection) as control:
         control.block("queue", name, "stocktaking")
         with in_background(lambda: web.publish(name)):  # type: ignore[arg-type,return-value]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess
+from tests.support.brokers import PATIENCE, BrokerProcess
 from tests.support.http_client import Web
 
 SCRIPT = shutil.which("rabbitmqadmin")
@@ -21,7 +21,7 @@ def admin(web: Web, *words: str) -> str:
     host, port = web.address.split(":")
     assert SCRIPT is not None
     command = [sys.executable, "-W", "ignore", SCRIPT, "-H", host, "-P", port, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from tests.support.brokers import PATIENCE
 from tests.support.http_client import Web
 
 
@@ -17,7 +18,7 @@ def test_body_that_is_too_large_is_refused(web: Web) -> None:
 
 def connected(web: Web) -> socket.socket:
     host, port = web.address.split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
