@@ -1,4 +1,4 @@
-"""PLAIN and AMQPLAIN responses."""
+"""PLAIN responses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.amqp091.codec import encode_table
-from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain, plain_response
+from penstock.wire.sasl import SaslError, parse_plain, plain_response
 
 names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=40)
 
@@ -15,11 +14,6 @@ names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=
 @given(names, names | st.just(""))
 def test_plain_response_comes_back_as_it_went_out(user: str, password: str) -> None:
     assert parse_plain(plain_response(user, password)) == (user, password)
-
-
-@given(names, names | st.just(""))
-def test_amqplain_response_is_a_table_without_its_size(user: str, password: str) -> None:
-    assert parse_amqplain(encode_table({"LOGIN": user, "PASSWORD": password})[4:]) == (user, password)
 
 
 def test_authorisation_identity_may_repeat_the_user() -> None:
@@ -45,33 +39,13 @@ def test_malformed_plain_response_is_refused(response: bytes) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        b"",
-        b"\x05LOGIN",
-        encode_table({"LOGIN": "guest"})[4:],
-        encode_table({"PASSWORD": "secret"})[4:],
-        encode_table({"LOGIN": "", "PASSWORD": "secret"})[4:],
-        encode_table({"LOGIN": 5, "PASSWORD": "secret"})[4:],
-        encode_table({"LOGIN": "guest", "PASSWORD": b"secret"})[4:],
-        encode_table({"LOGIN": "guest", "PASSWORD": "secret"}),
-    ],
-)
-def test_malformed_amqplain_response_is_refused(response: bytes) -> None:
-    with pytest.raises(SaslError) as caught:
-        parse_amqplain(response)
-    assert "secret" not in str(caught.value)
-
-
 @given(st.binary(max_size=60))
 def test_arbitrary_octets_raise_nothing_but_a_sasl_error(response: bytes) -> None:
-    for parse in (parse_plain, parse_amqplain):
-        try:
-            user, _ = parse(response)
-        except SaslError:
-            continue
-        assert user
+    try:
+        user, _ = parse_plain(response)
+    except SaslError:
+        return
+    assert user
 
 
 @pytest.mark.parametrize(("user", "password"), [("a\0b", "c"), ("a", "b\0c")])

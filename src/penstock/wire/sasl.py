@@ -1,9 +1,8 @@
-"""SASL mechanisms of AMQP 0-9-1 connections: PLAIN (RFC 4616) and the older AMQPLAIN."""
+"""The SASL mechanism PLAIN (RFC 4616), which both versions of AMQP have."""
 
 from __future__ import annotations
 
 from penstock.errors import PenstockError
-from penstock.wire.amqp091.codec import CodecError, decode_table
 
 
 class SaslError(PenstockError):
@@ -30,26 +29,11 @@ def parse_plain(response: bytes) -> tuple[str, str]:
         raise SaslError("a PLAIN response names no user")
     if identity and identity != user:
         raise SaslError("a PLAIN response asks to act for another user")
-    return _text(user, "PLAIN"), _text(password, "PLAIN")
+    return _text(user), _text(password)
 
 
-def parse_amqplain(response: bytes) -> tuple[str, str]:
-    """User and password of an AMQPLAIN response, a field table without its size; raises `SaslError`."""
-    try:
-        table, _ = decode_table(len(response).to_bytes(4, "big") + response, 0)
-    except CodecError as error:
-        raise SaslError(f"an AMQPLAIN response is no field table: {error.reason}") from None
-    except OverflowError:
-        raise SaslError("an AMQPLAIN response is too long") from None
-    user = table.get("LOGIN")
-    password = table.get("PASSWORD")
-    if not isinstance(user, str) or not user or not isinstance(password, str):
-        raise SaslError("an AMQPLAIN response needs LOGIN and PASSWORD, both text")
-    return user, password
-
-
-def _text(octets: bytes, mechanism: str) -> str:
+def _text(octets: bytes) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError:
-        raise SaslError(f"a {mechanism} response is not UTF-8") from None
+        raise SaslError("a PLAIN response is not UTF-8") from None

@@ -12,7 +12,8 @@ from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import log_in
 from penstock.wire.amqp091 import spec
-from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
+from penstock.wire.amqp091.amqplain import parse_amqplain
+from penstock.wire.sasl import SaslError, parse_plain
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
