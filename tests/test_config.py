@@ -1,4 +1,4 @@
-"""Users in the settings file."""
+"""The settings file: users, and lists of known names."""
 
 from __future__ import annotations
 
@@ -39,3 +39,13 @@ def test_a_user_without_a_password_in_quotes_is_refused_with_the_line_and_withou
 def test_an_unknown_tag_is_refused_and_the_known_ones_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tags of user 'ada' must be a list of known tags, which are administrator"):
         load(write(tmp_path, 'ada = { password = "a", tags = ["adminstrator"] }'))
+
+
+def test_sasl_mechanisms_are_a_list_of_known_ones(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('[broker]\nsasl-mechanisms = ["PLAIN", "SCRAM-SHA-256"]\n')
+    settings = load(path)
+    assert settings.sasl_mechanisms == ["PLAIN", "SCRAM-SHA-256"]
+    path.write_text('[broker]\nsasl-mechanisms = ["PLAIN", "GSSAPI"]\n')
+    with pytest.raises(ConfigError, match=r"line 2: sasl-mechanisms has the unknown 'GSSAPI'; known are EXTERNAL, SC"):
+        load(path)

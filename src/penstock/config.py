@@ -25,6 +25,7 @@ from penstock.core.queue.queue_settings import (
 )
 from penstock.errors import BrokerError, ConfigError
 from penstock.management.users import TAGS
+from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.setting_names.setting_names import SCOPED_ALIASES
 
@@ -41,6 +42,8 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "flow-log-file-bytes": (4096, 2**40),
 }
 """Settings with a least and a most value: the limits of the protocol (AMQP 0-9-1, connection.tune)."""
+CHOICES: Final[dict[str, tuple[str, ...]]] = {"sasl-mechanisms": SASL_MECHANISMS}
+"""Lists of which only these strings may be items."""
 
 
 AT_START: Final = (
@@ -57,6 +60,7 @@ AT_START: Final = (
     "arguments_bytes_max",
     "frame_max",
     "initial_frame_max",
+    "sasl_mechanisms",
     "channel_max",
     "heartbeat_s",
     "handshake_s",
@@ -120,6 +124,8 @@ class Settings:
     """Largest frame that is proposed, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
     initial_frame_max: int = 4096
     """Largest frame of a client before login, in octets."""
+    sasl_mechanisms: list[str] = field(default_factory=lambda: list(SASL_MECHANISMS))
+    """SASL mechanisms that AMQP 1.0 clients are offered, in order."""
     channel_max: int = 2047
     """Channels of a connection."""
     heartbeat_s: int = 60
@@ -274,6 +280,10 @@ def _typed(source: _Source, name: str, value: object, default: object) -> object
     at = ("broker", name)
     if isinstance(default, list):
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            choices = CHOICES.get(name, value)
+            unknown = [item for item in value if item not in choices]
+            if unknown:
+                raise source.error(at, f"{name} has the unknown '{unknown[0]}'; known are {', '.join(choices)}")
             return value
         raise source.error(at, f"{name} must be a list of strings, not {value!r}")
     if default is None:

@@ -26,3 +26,13 @@ def test_services_say_once_that_an_argument_has_no_effect() -> None:
     for _ in range(3):
         services.log_without_effect("x-queue-mode")
     assert [line.text.partition(" of a queue")[0] for line in driver.log_queue.take()] == ["argument x-queue-mode"]
+
+
+def test_services_answer_for_logins_without_a_password() -> None:
+    services = Dialogue(make_driver()).connection.services
+    assert services.access_refusal("guest", True) == ""
+    assert services.access_refusal("guest", False) != ""
+    assert services.scram_keys("guest") is services.scram_keys("guest")
+    nonces = {services.make_nonce() for _ in range(100)}
+    assert len(nonces) == 100
+    assert all(nonce.isascii() and nonce.isprintable() and "," not in nonce for nonce in nonces)

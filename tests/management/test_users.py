@@ -22,3 +22,11 @@ def test_password_is_right_only_if_all_of_it_is() -> None:
     for wrong in ("", "lov", "lovelace", "LOVE", "\0"):
         assert users.refusal("ada", wrong, False) == "user 'ada' gave a wrong password"
     assert users.refusal("eve", "", True) == "user 'eve' is not known"
+
+
+def test_access_of_a_user_whose_identity_needs_no_password() -> None:
+    users = Users({"ada": "love", "guest": "guest"})
+    assert users.access_refusal("ada", False) == users.access_refusal("guest", True) == ""
+    assert users.access_refusal("eve", True) == "user 'eve' is not known"
+    assert "this machine" in users.access_refusal("guest", False)
+    assert (users.password("ada"), users.password("eve")) == ("love", None)

@@ -11,12 +11,13 @@ from typing_extensions import override
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
+from penstock.management.scram_keys import ScramKeyCache
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
-from penstock.protocols.common.services import Services
+from penstock.protocols.common.services import ScramKeys, Services
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -35,11 +36,24 @@ class DriverServices(Services):
         self.partial_messages = PartialMessages(self)
         self._seed: bytes = seed.encode()
         self._names: int = 0
+        self._scram_keys = ScramKeyCache(driver.users, self._seed, driver.broker.work)
         self._without_effect: set[str] = set()
 
     @override
     def login_refusal(self, user: str, password: str, loopback: bool) -> str:
         return self._driver.users.refusal(user, password, loopback)
+
+    @override
+    def access_refusal(self, user: str, loopback: bool) -> str:
+        return self._driver.users.access_refusal(user, loopback)
+
+    @override
+    def scram_keys(self, user: str) -> ScramKeys:
+        return self._scram_keys.of(user)
+
+    @override
+    def make_nonce(self) -> str:
+        return self.make_name("nonce")
 
     @override
     def log(self, line: LogLine | str) -> None:

@@ -49,6 +49,16 @@ class Users:
             return f"user '{user}' is not known"
         if not same:
             return f"user '{user}' gave a wrong password"
+        return self.access_refusal(user, loopback)
+
+    def access_refusal(self, user: str, loopback: bool) -> str:
+        """Return why a login is refused although the client is this user; "" if it is accepted."""
+        if user not in self._passwords:
+            return f"user '{user}' is not known"
         if user == GUEST and not loopback:
             return "user 'guest' can only connect from this machine; configure a user for others"
         return ""
+
+    def password(self, user: str) -> str | None:
+        """Return the password of a user, for keys that are derived from it; None for an unknown user."""
+        return self._passwords.get(user)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import secrets
 import socket
@@ -257,6 +258,7 @@ class Broker:
         policy.heartbeat_s = settings.heartbeat_s
         policy.arriving_bytes_max = settings.arriving_bytes_max
         policy.initial_frame_max = settings.initial_frame_max
+        policy.sasl_mechanisms = settings.sasl_mechanisms
         policy.handshake_s = settings.handshake_s
         policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
@@ -266,6 +268,8 @@ class Broker:
         driver = BrokerDriver(
             core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), VERSION, protocols
         )
+        if "SCRAM-SHA-256" in settings.sasl_mechanisms:
+            importlib.import_module("scramp")  # It loads slowly, and would stop the event loop at the first login.
         driver.name = f"penstock@{socket.gethostname()}"
         return driver
 

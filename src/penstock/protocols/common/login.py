@@ -22,6 +22,12 @@ def log_in(connection: Connection, user: str, password: str) -> bool:
     """
     services, peer = connection.services, connection.peer
     refusal, delay_s = check_login(services, user, password, peer.network, peer.loopback)
+    return conclude_login(connection, user, refusal, delay_s)
+
+
+def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> bool:
+    """Log a client in whose credentials were checked, or refuse it as `log_in` does; return whether it is logged in."""
+    services = connection.services
     if not refusal:
         connection.logged_in = True
         services.logins.leave(connection)
@@ -40,15 +46,19 @@ def check_login(services: Services, user: str, password: str, address: str, loop
 
     `address` is the network of the client (`Peer.network`); the back-off counts per user and network.
     """
-    backoff = services.backoff
-    refusal = backoff.refusal(user, address)
+    refusal = services.backoff.refusal(user, address)
     if refusal:
         return refusal, 0.0
     refusal = services.login_refusal(user, password, loopback)
+    return refusal, count_login(services, user, refusal, address)
+
+
+def count_login(services: Services, user: str, refusal: str, address: str) -> float:
+    """Count checked credentials in the back-off. Return the delay in seconds before the client may know a refusal."""
     if refusal:
-        return refusal, backoff.failed(user, address, services.broker.now)
-    backoff.succeeded(user, address)
-    return "", 0.0
+        return services.backoff.failed(user, address, services.broker.now)
+    services.backoff.succeeded(user, address)
+    return 0.0
 
 
 class LateRefusal(TimerHandler):

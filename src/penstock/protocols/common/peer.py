@@ -41,3 +41,5 @@ class Peer:
         """Properties of the client that are stored for people: product, version, platform, connection_name ..."""
         self.mechanism: str = ""
         """Authentication mechanism, such as PLAIN; empty before the login."""
+        self.tls_subject: str = ""
+        """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from penstock.protocols.common.pending_logins import PendingLogins
 
 
+ScramKeys = tuple[bytes, bytes, bytes, int]
+"""Salt, stored key, server key and iterations (RFC 5802 section 3)."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Services:
     """Services of one broker for its connections."""
@@ -39,6 +43,18 @@ class Services:
 
     def login_refusal(self, user: str, password: str, loopback: bool) -> str:
         """Return the reason why a user may not log in; empty if it may."""
+        raise NotImplementedError
+
+    def access_refusal(self, user: str, loopback: bool) -> str:
+        """Return the reason why a user may not log in whose identity needs no password; empty if it may."""
+        raise NotImplementedError
+
+    def scram_keys(self, user: str) -> ScramKeys:
+        """Return the keys of a user for SCRAM-SHA-256; of an unknown one the same that no password matches."""
+        raise NotImplementedError
+
+    def make_nonce(self) -> str:
+        """Return printable characters without a comma that nobody can guess, different each time (RFC 5802)."""
         raise NotImplementedError
 
     # Log
