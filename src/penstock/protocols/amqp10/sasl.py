@@ -1,0 +1,222 @@
+"""Logins over AMQP 1.0: the server's side of SASL (specification section 5.3), without frames.
+
+| mechanism | identity | offered |
+|---|---|---|
+| EXTERNAL (RFC 4422, appendix A) | the user that the certificate names | if there is one |
+| SCRAM-SHA-256 (RFC 7677) | proof of the password | always |
+| PLAIN (RFC 4616) | the password | always |
+| ANONYMOUS (RFC 4505) | guest | on this machine, if guest has the password guest (as in RabbitMQ 4) |
+
+`ConnectionLimits.sasl_mechanisms` may leave out any of them. Wrong passwords count in the back-off (`login_backoff`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+from penstock.errors import CommandInvalid
+from penstock.flow.states import StateTable
+from penstock.protocols.common.login import check_login, count_login
+from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.services import ScramKeys, Services
+from penstock.wire.sasl import SaslError, parse_plain
+
+EXTERNAL: Final = "EXTERNAL"
+SCRAM: Final = "SCRAM-SHA-256"
+PLAIN: Final = "PLAIN"
+ANONYMOUS: Final = "ANONYMOUS"
+GUEST: Final = "guest"
+"""User of ANONYMOUS, and its password."""
+RESPONSE_MAX: Final = 4096
+"""Most octets of a response; a frame before the login has no more."""
+SCRAM_MAX: Final = 512
+"""Most octets of a response in SCRAM: SASLprep looks at each character of a name."""
+SCRAM_WORK: Final = 1_000
+"""Units of work of each response in SCRAM."""
+_SHOWN: Final = 40
+"""Most characters of an unknown mechanism that the log shows."""
+
+
+class SaslState(IntEnum):
+    """State of an exchange."""
+
+    INIT = 0
+    """The client has to choose a mechanism."""
+    CHALLENGED = 1
+    """A challenge was sent, and the response is awaited."""
+    DONE = 2
+    """The outcome is known; it may be sent later."""
+
+
+SASL_STATES: Final = StateTable(
+    "SASL exchange",
+    SaslState.INIT,
+    {
+        SaslState.INIT: {
+            SaslState.CHALLENGED: "mechanism needs a response",
+            SaslState.DONE: "initial response was enough, or refused",
+        },
+        SaslState.CHALLENGED: {
+            SaslState.CHALLENGED: "first response of SCRAM",
+            SaslState.DONE: "last response, or one that was refused",
+        },
+    },
+)
+
+
+class SaslStep:
+    """Answer to an init or a response: a challenge, or the outcome."""
+
+    __slots__ = ("is_challenge", "data", "refusal", "delay_s")
+
+    def __init__(self, is_challenge: bool, data: bytes, refusal: str = "", delay_s: float = 0.0) -> None:
+        self.is_challenge: Final = is_challenge
+        self.data: Final = data
+        """The challenge, or the additional data of an outcome (the server's proof in SCRAM)."""
+        self.refusal: Final = refusal
+        """Reason of a refused login, for the log and never for the client; empty if it is accepted."""
+        self.delay_s: Final = delay_s
+        """Seconds before the client may know of the refusal; see `login.conclude_login`."""
+
+
+class SaslExchange:
+    """One login: `init`, then `respond` to each challenge, until a step is the outcome."""
+
+    def __init__(self, services: Services, peer: Peer) -> None:
+        self._services = services
+        self._peer = peer
+        self.mechanisms: list[str] = _offered(services, peer)
+        """Mechanisms for the client to choose from."""
+        self.mechanism: str = ""
+        """The chosen one; empty until one of the offered was chosen."""
+        self.user: str = ""
+        """User that the client claims to be; logged in if the outcome has no refusal."""
+        self.state = SaslState.INIT
+        self._scram: Any = None
+        """Server of scramp, once SCRAM has begun."""
+
+    def init(self, mechanism: str, initial_response: bytes | None) -> SaslStep:
+        """Begin with a mechanism; None stands for no initial response. Raises CommandInvalid for a second init."""
+        if self.state is not SaslState.INIT:
+            raise CommandInvalid("a second sasl-init on a connection")
+        if mechanism not in self.mechanisms:
+            return self._refused(
+                f"unknown authentication mechanism '{mechanism[:_SHOWN]}'; offered are {', '.join(self.mechanisms)}"
+            )
+        self.mechanism = mechanism
+        if initial_response is None and mechanism in (PLAIN, SCRAM):
+            return self._challenge(b"")
+        return self._evaluate(initial_response or b"")
+
+    def respond(self, response: bytes) -> SaslStep:
+        """Continue with the response to a challenge. Raises CommandInvalid if there is none to respond to."""
+        if self.state is not SaslState.CHALLENGED:
+            raise CommandInvalid("a sasl-response without a sasl-challenge")
+        return self._evaluate(response)
+
+    def _evaluate(self, response: bytes) -> SaslStep:
+        try:
+            most = SCRAM_MAX if self.mechanism == SCRAM else RESPONSE_MAX
+            if len(response) > most:
+                raise SaslError(f"a {self.mechanism} response has {len(response)} octets; the most is {most}")
+            if self.mechanism == PLAIN:
+                return self._plain(response)
+            if self.mechanism == ANONYMOUS:
+                return self._password(GUEST, GUEST)  # The response is only a trace (RFC 4505 section 2).
+            if self.mechanism == EXTERNAL:
+                return self._external(response)
+            self._services.broker.work.done += SCRAM_WORK
+            return self._scram_first(response) if self._scram is None else self._scram_final(response)
+        except SaslError as error:
+            return self._refused(str(error))
+
+    # Mechanisms
+
+    def _plain(self, response: bytes) -> SaslStep:
+        user, password = parse_plain(response)
+        return self._password(user, password)
+
+    def _password(self, user: str, password: str) -> SaslStep:
+        self.user = user
+        refusal, delay_s = check_login(self._services, user, password, self._peer.network, self._peer.loopback)
+        return self._outcome(b"", refusal, delay_s)
+
+    def _external(self, response: bytes) -> SaslStep:
+        """Log in the user of the certificate; the response is empty, or names the same user."""
+        self.user = self._peer.tls_subject
+        if response and response != self.user.encode():
+            raise SaslError("an EXTERNAL response asks to act for another user")
+        return self._checked(b"", self._services.access_refusal(self.user, self._peer.loopback))
+
+    def _scram_first(self, response: bytes) -> SaslStep:
+        from scramp import ScramException, ScramMechanism  # It loads more slowly than the broker.
+
+        server = ScramMechanism(SCRAM).make_server(self._scram_keys, s_nonce=self._services.make_nonce())
+        try:
+            server.set_client_first(_text(response))
+            challenge: str = server.get_server_first()
+        except ScramException as error:
+            raise SaslError(f"a SCRAM-SHA-256 response is malformed: {error}") from None
+        self._scram = server
+        return self._challenge(challenge.encode())
+
+    def _scram_final(self, response: bytes) -> SaslStep:
+        from scramp import ScramException
+        from scramp.utils import ServerError
+
+        refusal = self._services.backoff.refusal(self.user, self._peer.network)
+        if refusal:
+            return self._refused(refusal)
+        try:
+            self._scram.set_client_final(_text(response))
+        except ScramException as error:
+            if error.server_error is not ServerError.INVALID_PROOF:
+                raise SaslError(f"a SCRAM-SHA-256 response is malformed: {error}") from None
+            refusal = self._services.access_refusal(self.user, True)
+            return self._checked(b"", refusal or f"user '{self.user}' gave a wrong password")
+        final: str = self._scram.get_server_final()
+        return self._checked(final.encode(), self._services.access_refusal(self.user, self._peer.loopback))
+
+    def _scram_keys(self, user: str) -> ScramKeys:
+        """Return the keys of the user in the first response: a name after SASLprep."""
+        self.user = user
+        return self._services.scram_keys(user)
+
+    # Steps
+
+    def _challenge(self, data: bytes) -> SaslStep:
+        self.state = SASL_STATES.move(self.state, SaslState.CHALLENGED)
+        return SaslStep(True, data)
+
+    def _checked(self, data: bytes, refusal: str) -> SaslStep:
+        """Return the outcome of checked credentials, which count in the back-off."""
+        delay_s = count_login(self._services, self.user, refusal, self._peer.network)
+        return self._outcome(b"" if refusal else data, refusal, delay_s)
+
+    def _refused(self, refusal: str) -> SaslStep:
+        return self._outcome(b"", refusal, 0.0)
+
+    def _outcome(self, data: bytes, refusal: str, delay_s: float) -> SaslStep:
+        self.state = SASL_STATES.move(self.state, SaslState.DONE)
+        self._scram = None
+        return SaslStep(False, data, refusal, delay_s)
+
+
+def _offered(services: Services, peer: Peer) -> list[str]:
+    """Return the mechanisms that a peer may choose from."""
+    found: list[str] = []
+    for mechanism in services.connection_limits.sasl_mechanisms:
+        if mechanism == EXTERNAL and not peer.tls_subject:
+            continue
+        if mechanism == ANONYMOUS and services.login_refusal(GUEST, GUEST, peer.loopback):
+            continue
+        found.append(mechanism)
+    return found
+
+
+def _text(response: bytes) -> str:
+    try:
+        return response.decode()
+    except UnicodeDecodeError:
+        raise SaslError("a SCRAM-SHA-256 response is not UTF-8") from None
