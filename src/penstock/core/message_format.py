@@ -14,6 +14,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.content.properties import Properties
+from penstock.content.selector.fields import SelectableMessage
+from penstock.content.selector.neutral_message import NeutralMessage
 from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message import Message
@@ -88,6 +90,10 @@ class MessageFormat:
     def convert(self, content: bytes, source: MessageFormat) -> bytes | None:
         """Return a content of another format in this one; None to convert it through neutral properties and body."""
         return None
+
+    def selectable(self, content: bytes) -> SelectableMessage:
+        """Return the fields of a message for selectors; valid until the next call. Raises UnreadableContent."""
+        return NeutralMessage(self.properties(content))
 
     # Dead letters
 

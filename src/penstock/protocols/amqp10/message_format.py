@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.properties import Properties
+from penstock.content.selector.fields import SelectableMessage
 from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import MessageFormat, UnreadableContent, keys_in
@@ -24,6 +25,7 @@ from penstock.protocols.amqp10.property_conversion import (
     encode_message,
     properties_of,
 )
+from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.message_rewriter import header_octets, with_annotations
@@ -40,6 +42,7 @@ class Amqp10Format(MessageFormat):
 
     def __init__(self) -> None:
         super().__init__("AMQP 1.0", bytes([FIRST_OCTET]))
+        self._selectable = SelectableAmqp10()
 
     @override
     def properties(self, content: bytes) -> Properties:
@@ -78,6 +81,14 @@ class Amqp10Format(MessageFormat):
             return encode_message(properties, body)
         except CodecError as error:
             raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+
+    @override
+    def selectable(self, content: bytes) -> SelectableMessage:
+        try:
+            self._selectable.open(content)
+        except CodecError as error:
+            raise UnreadableContent(error.reason) from None
+        return self._selectable
 
     @override
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
