@@ -24,6 +24,13 @@ def test_unknown_virtual_host_is_refused_after_an_open_that_says_so() -> None:
     assert "amqp:connection-establishment-failed" in str(client.opened[0].field("properties"))
 
 
+def test_virtual_host_that_is_being_deleted_is_not_replaced_by_another() -> None:
+    driver = make_driver()
+    driver.broker.add_vhost("other").deleting = True
+    client = Amqp10Dialogue(driver, session=False, hostname="other")
+    assert condition(client.opened[1]) == "amqp:not-allowed"
+
+
 def test_frame_size_below_the_least_is_refused() -> None:
     client = Amqp10Dialogue(session=False, max_frame_size=511)
     assert condition(client.opened[1]) == "amqp:invalid-field"

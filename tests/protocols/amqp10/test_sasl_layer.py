@@ -1,37 +1,141 @@
-"""SASL layer: login with PLAIN, and refusals."""
+"""SASL layer: mechanisms, challenges and outcomes as frames."""
 
 from __future__ import annotations
 
+import pytest
+from scramp import ScramClient
+
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import composite, decode_performative, encode_composite
-from penstock.wire.amqp10.frames import SASL_HEADER, FrameSplitter, frame
+from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter, frame
+from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import login
 from tests.support.driven_connection import make_driver
 
 
-def outcome(data: bytes) -> int:
-    """Send what a client says at the beginning, and return the code of the SASL outcome."""
+class Login:
+    """A client that logs in, frame by frame."""
+
+    def __init__(self, address: str = "127.0.0.1", subject: str = "") -> None:
+        self.driver = make_driver()
+        peer = Peer(f"{address}:1", address.startswith("127."))
+        peer.tls_subject = subject
+        self.connection = self.driver.connect(peer)
+        self._splitter = FrameSplitter(512)
+        self.connection.receive(SASL_HEADER)
+        said = self.connection.take_output()
+        assert said.startswith(SASL_HEADER)
+        (self.offered,) = self._performatives(said[8:])
+
+    def _performatives(self, data: bytes) -> list[Composite]:
+        frames = self._splitter.feed(data)
+        assert all(each.kind == spec.FRAME_SASL for each in frames)
+        return [decode_performative(each.body)[0] for each in frames]
+
+    def say(self, code: int, **fields: object) -> Composite:
+        """Send a SASL frame, and return the answer, however late it is."""
+        self.connection.receive(frame(0, encode_composite(composite(code, **fields)), spec.FRAME_SASL))
+        self.driver.begin(self.driver.broker.now + 10)
+        self.driver.run_turn()
+        (answer,) = self._performatives(self.connection.take_output())
+        return answer
+
+    def init(self, mechanism: str, initial_response: bytes | None) -> Composite:
+        return self.say(spec.SASL_INIT, mechanism=mechanism, initial_response=initial_response)
+
+    def is_logged_in(self) -> bool:
+        assert self.connection.logged_in == (self.connection.state is ConnectionState.TUNE)
+        assert self.connection.logged_in != self.connection.is_closed()
+        return self.connection.logged_in
+
+
+def test_mechanisms_are_those_that_the_peer_may_use() -> None:
+    assert Login().offered.texts("sasl_server_mechanisms") == ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
+    assert Login("10.0.0.1", "guest").offered.texts("sasl_server_mechanisms") == ["EXTERNAL", "SCRAM-SHA-256", "PLAIN"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"), [("PLAIN", plain_response("guest", "guest")), ("ANONYMOUS", None), ("EXTERNAL", b"")]
+)
+def test_login_by_an_initial_response(mechanism: str, response: bytes | None) -> None:
+    client = Login(subject="guest")
+    outcome = client.init(mechanism, response)
+    assert (outcome.code, outcome.number("code"), outcome.octets("additional_data")) == (spec.SASL_OUTCOME, 0, b"")
+    assert client.is_logged_in()
+    assert (client.connection.user, client.connection.peer.mechanism) == ("guest", mechanism)
+
+
+def test_login_by_scram_ends_with_the_proof_of_the_broker() -> None:
+    client, scram = Login(), ScramClient(["SCRAM-SHA-256"], "guest", "guest")
+    challenge = client.init("SCRAM-SHA-256", scram.get_client_first().encode())
+    assert challenge.code == spec.SASL_CHALLENGE
+    scram.set_server_first(challenge.octets("challenge").decode())
+    outcome = client.say(spec.SASL_RESPONSE, response=scram.get_client_final().encode())
+    assert outcome.number("code") == 0
+    scram.set_server_final(outcome.octets("additional_data").decode())
+    assert client.is_logged_in()
+    assert client.connection.user == "guest"
+
+
+def test_login_by_plain_with_an_empty_challenge() -> None:
+    client = Login()
+    challenge = client.init("PLAIN", None)
+    assert (challenge.code, challenge.octets("challenge")) == (spec.SASL_CHALLENGE, b"")
+    assert client.say(spec.SASL_RESPONSE, response=plain_response("guest", "guest")).number("code") == 0
+    assert client.is_logged_in()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", plain_response("guest", "wrong")),
+        ("PLAIN", b"guest"),
+        ("EXTERNAL", b"guest"),
+        ("GSSAPI", b""),
+        ("SCRAM-SHA-256", b"n"),
+    ],
+)
+def test_login_that_is_refused_closes_the_connection(mechanism: str, response: bytes) -> None:
+    client = Login()
+    outcome = client.init(mechanism, response)
+    assert (outcome.code, outcome.number("code")) == (spec.SASL_OUTCOME, 1)
+    assert not client.is_logged_in()
+
+
+def test_login_with_a_wrong_password_is_refused_late_after_several() -> None:
+    driver = make_driver()
+    for _ in range(3):
+        connection = driver.connect(Peer("10.0.0.1:1", False))
+        connection.receive(login("guest", "wrong"))
+        assert connection.is_closed()
+    connection = driver.connect(Peer("10.0.0.1:1", False))
+    connection.receive(login("guest", "wrong"))
+    assert connection.state is ConnectionState.REFUSED
+    connection.take_output()
+    driver.begin(driver.broker.now + 0.5)
+    driver.run_turn()
+    assert connection.is_closed()
+    assert connection.take_output().endswith(b"\x50\x01")
+
+
+@pytest.mark.parametrize("code", [spec.SASL_RESPONSE, spec.SASL_MECHANISMS, spec.SASL_OUTCOME])
+def test_frame_that_is_not_expected_closes_the_connection(code: int) -> None:
+    fields: dict[int, dict[str, object]] = {
+        spec.SASL_RESPONSE: {"response": b""},
+        spec.SASL_MECHANISMS: {"sasl_server_mechanisms": ["PLAIN"]},
+        spec.SASL_OUTCOME: {"code": 0},
+    }
+    client = Login()
+    client.connection.receive(frame(0, encode_composite(composite(code, **fields[code])), spec.FRAME_SASL))
+    assert client.connection.is_closed()
+    assert not client.connection.logged_in
+
+
+def test_login_and_open_may_come_in_one_piece() -> None:
     driver = make_driver()
     connection = driver.connect(Peer("127.0.0.1:1", True))
-    connection.receive(data)
-    driver.begin(driver.broker.now + 10)
-    driver.run_turn()
-    said = connection.take_output()
-    assert said.startswith(SASL_HEADER)
-    frames = FrameSplitter(512).feed(said[8:])
-    assert connection.is_closed() == (len(frames) == 2 and decode_performative(frames[1].body)[0].number("code") != 0)
-    return decode_performative(frames[-1].body)[0].number("code")
-
-
-def test_right_password() -> None:
-    assert outcome(login()) == 0
-
-
-def test_wrong_password_is_refused() -> None:
-    assert outcome(login("guest", "wrong")) == 1
-
-
-def test_unknown_mechanism_is_refused() -> None:
-    init = composite(spec.SASL_INIT, mechanism="GSSAPI", initial_response=b"")
-    assert outcome(SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL)) == 1
+    opening = frame(0, encode_composite(composite(spec.OPEN, container_id="test")))
+    connection.receive(login() + AMQP_HEADER + opening)
+    assert connection.state is ConnectionState.RUNNING

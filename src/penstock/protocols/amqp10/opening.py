@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import BrokerError, InvalidField
+from penstock.errors import InvalidField
 from penstock.protocols.amqp10.idle_timer import IdleTimer
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
@@ -79,7 +79,4 @@ def _vhost(engine: Amqp10Engine, hostname: str) -> VirtualHost:
     broker = engine.broker
     if hostname.startswith(VHOST_PREFIX):
         return broker.vhost(hostname.removeprefix(VHOST_PREFIX))
-    try:
-        return broker.vhost(hostname)
-    except BrokerError:
-        return broker.vhost("/")
+    return broker.vhost(hostname if hostname in broker.vhosts else "/")

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import CommandInvalid
+from penstock.protocols.amqp10.sasl import SaslExchange, SaslStep
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import log_in
+from penstock.protocols.common.login import conclude_login
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER
-from penstock.wire.amqp10.spec import FRAME_SASL, SASL_INIT, SASL_MECHANISMS, SASL_OUTCOME
-from penstock.wire.sasl import SaslError, parse_plain
+from penstock.wire.amqp10.spec import (
+    FRAME_SASL,
+    SASL_CHALLENGE,
+    SASL_INIT,
+    SASL_MECHANISMS,
+    SASL_OUTCOME,
+    SASL_RESPONSE,
+)
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
@@ -26,11 +33,12 @@ class SaslLayer:
 
     def __init__(self, engine: Amqp10Engine) -> None:
         self._engine = engine
+        self._exchange = SaslExchange(engine.services, engine.connection.peer)
 
     def begin(self) -> None:
         """Answer the SASL header and offer the mechanisms."""
         self._engine.out.write(SASL_HEADER)
-        self._send(composite(SASL_MECHANISMS, sasl_server_mechanisms=["PLAIN"]))
+        self._send(composite(SASL_MECHANISMS, sasl_server_mechanisms=self._exchange.mechanisms))
 
     def on_frame(self, performative: Composite) -> None:
         """Act on a SASL frame. Raises BrokerError."""
@@ -39,22 +47,27 @@ class SaslLayer:
             return
         if connection.state is not ConnectionState.START:
             raise CommandInvalid(f"{performative.name} after the end of the SASL exchange")
-        if performative.code != SASL_INIT:
-            raise CommandInvalid(f"{performative.name} instead of sasl-init")
-        mechanism = performative.text("mechanism")
-        connection.peer.mechanism = mechanism
-        if mechanism != "PLAIN":
-            self.refuse()
-            return
-        try:
-            user, password = parse_plain(performative.octets("initial_response"))
-        except SaslError:
-            self.refuse()
-            return
+        if performative.code == SASL_INIT:
+            initial_response = performative.fields["initial_response"]
+            step = self._exchange.init(
+                performative.text("mechanism"), initial_response if isinstance(initial_response, bytes) else None
+            )
+            connection.peer.mechanism = self._exchange.mechanism
+        elif performative.code == SASL_RESPONSE:
+            step = self._exchange.respond(performative.octets("response"))
+        else:
+            raise CommandInvalid(f"{performative.name} is not sent by clients")
+        self._answer(step)
+
+    def _answer(self, step: SaslStep) -> None:
+        connection = self._engine.connection
+        user = self._exchange.user
         connection.user = user[:USER_LETTERS]
-        if log_in(connection, user, password):
+        if step.is_challenge:
+            self._send(composite(SASL_CHALLENGE, challenge=step.data))
+        elif conclude_login(connection, user, step.refusal, step.delay_s):
             connection.move(ConnectionState.TUNE)
-            self._send(composite(SASL_OUTCOME, code=OK))
+            self._send(composite(SASL_OUTCOME, code=OK, additional_data=step.data or None))
             self._engine.sasl = None
 
     def refuse(self) -> None:
