@@ -16,11 +16,13 @@ from penstock.core.consume.consumer import Batch
 from penstock.core.message import Message
 from penstock.core.message_format import MessageFormat
 from penstock.flow.timers import NEVER
+from penstock.protocols.amqp10.address_annotations import annotations_octets, with_address
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.format_codes import SMALL_ULONG
 from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.spec import HEADER
+from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, write_continuation, write_delivery
 
 if TYPE_CHECKING:
@@ -122,28 +124,35 @@ class DeliveryWriter:
         self._pending = deque(delivery for delivery in self._pending if delivery.link is not link)
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, i64]:
-        """Return the header of a delivery, its content, and where the rest of it begins in the content."""
+        """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""
         content = message.content
         if content[0] != FIRST_OCTET:
             content = self._session.broker.formats.convert(content, self._format())
         envelope = message.envelope
+        annotations = envelope.encoded.encoded if envelope.encoded.octet == FIRST_OCTET else b""
+        if not annotations:
+            annotations = annotations_octets(envelope)
         start: i64 = 0
         durable = envelope.persistent
         priority: i64 = ABSENT
         ttl: i64 = ABSENT
-        if content[2] == HEADER or content[1] != 0x53:
+        if content[1] != SMALL_ULONG or content[2] <= MESSAGE_ANNOTATIONS:
             sections = self._sections
             sections.walk(content, 0, len(content))
             start = sections.annotated_at
-            durable = sections.durable == 1
+            if sections.durable != ABSENT:
+                durable = sections.durable == 1
             priority = sections.priority
             if sections.ttl != ABSENT:
                 ttl = sections.ttl
                 if envelope.ttl_s != NEVER:
                     waited_ms: i64 = int((self._session.broker.now - message.arrived) * 1000)
                     ttl = ttl - waited_ms if ttl > waited_ms else 0
+            if sections.message_annotations != ABSENT:
+                content = with_address(content, sections, envelope)
+                annotations = b""
         header = header_octets(durable, priority, ttl, not message.redelivered, message.failures)
-        return header, content, start
+        return header + annotations, content, start
 
     def _format(self) -> MessageFormat:
         return self._session.broker.formats.by_octet(FIRST_OCTET)
