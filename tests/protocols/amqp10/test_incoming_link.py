@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
 
@@ -47,6 +48,19 @@ def test_aborted_message_is_as_if_it_had_never_come() -> None:
     assert client.depth("q") == 0
     assert client.connection.arriving == 0
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
+
+
+def test_interleaved_deliveries_of_two_links_are_counted_apart() -> None:
+    client = sender()
+    client.attach_sender("/queues/q", handle=5)
+    body = data_section(bytes(1000))
+    client.say(client.transfer(body[:500], more=True), client.transfer(body[:300], handle=5, more=True))
+    both = client.connection.arriving
+    client.say(performative(spec.TRANSFER, 0, body[500:], handle=0))
+    assert (both, client.connection.arriving) == (800 + 2 * PIECE_BYTES, 300 + PIECE_BYTES)
+    client.say(performative(spec.TRANSFER, 0, body[300:], handle=5))
+    assert client.connection.arriving == 0
+    assert client.depth("q") == 2
 
 
 def test_malformed_message_is_rejected_and_the_link_stands() -> None:

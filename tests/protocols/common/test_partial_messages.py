@@ -185,10 +185,11 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
             go_on(dialogue, number, int(channel.content.octets_left))
         elif what == "close channel" and not waiting:
             dialogue.say(method_frame(number, spec.CHANNEL_CLOSE))
-        there = [each.arriving for one in dialogues for each in one.connection.engine.sessions()]
+        partial = driver.services.partial_messages
+        there = [int(each.charge) for arriving in partial._arriving.values() for each in arriving]
         assert sum(there) == driver.services.partial_messages.bytes == counted(driver.broker.gates)
         assert sum(int(one.connection.arriving) for one in dialogues) == driver.services.partial_messages.bytes
     for dialogue in dialogues:
         driver.disconnect(dialogue.connection)
     assert driver.services.partial_messages.bytes == counted(driver.broker.gates) == 0
-    assert driver.services.partial_messages._connections == {}
+    assert driver.services.partial_messages._arriving == {}

@@ -53,8 +53,6 @@ class Session:
         """Name for logs, such as "con:2(guest@127.0.0.1:1)/ch:1"; empty for a session without a client."""
         self.connection_number = connection_number
         """Number of its connection; 0 without one."""
-        self.arriving: i64 = 0
-        """Charge of the part of a message that has been received so far."""
         self.number: i64 = 0
         """Number of the session in its connection."""
         self.credit = Credit()

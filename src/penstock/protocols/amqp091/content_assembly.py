@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.message import OVERHEAD
 from penstock.core.routing.route import Route
-from penstock.errors import PreconditionFailed, UnexpectedFrame
+from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
 from penstock.flow.states import StateTable
 from penstock.management.control_request import IMPORT_OCTETS
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask
-from penstock.protocols.common.partial_messages import PIECE_BYTES
+from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import frame as whole_frame
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, flags_of
@@ -63,11 +64,25 @@ CONTENT_STATES: Final = StateTable(
 )
 
 
+class PartialPublish(PartialMessage):
+    """The received part of a channel's incomplete publish."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel.connection)
+        self._channel = channel
+
+    @override
+    def fail(self, error: BrokerError) -> None:
+        self._channel.fail(error)
+
+
 class ContentAssembly:
     """The incomplete publish of one channel."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._partial: PartialPublish | None = None
+        """Its received part; None before its content header."""
         self.state: i64 = NO_CONTENT
         """The `ContentState`, as a number: each publish on the fast path reads it."""
         self.octets_left: i64 = 0
@@ -101,7 +116,8 @@ class ContentAssembly:
         if body < 0 or body > most:
             self.drop()
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
-        channel.connection.services.partial_messages.add(channel.connection, channel, size + PIECE_BYTES)
+        self._partial = PartialPublish(channel)
+        channel.connection.services.partial_messages.add(self._partial, size + PIECE_BYTES)
         self._frames.append(frame)
         self._size = size - FIXED_OCTETS + body
         self.octets_left = body
@@ -125,7 +141,8 @@ class ContentAssembly:
         self.octets_left -= size
         if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
             charge = size if size < SMALL_PIECE else size + PIECE_BYTES
-            channel.connection.services.partial_messages.add(channel.connection, channel, charge)
+            assert self._partial is not None
+            channel.connection.services.partial_messages.add(self._partial, charge)
             self._append(frame, size)
         if self.octets_left == 0:
             self._publish()
@@ -159,8 +176,9 @@ class ContentAssembly:
         """Drop the incomplete publish; returns its route."""
         route = self._route
         assert route is not None
-        connection = self._channel.connection
-        connection.services.partial_messages.give_back(connection, self._channel)
+        if self._partial is not None:
+            self._channel.connection.services.partial_messages.give_back(self._partial)
+            self._partial = None
         self.state = CONTENT_STATES.step(self.state, ContentState.METHOD)
         self._route = None
         self._frames = []

@@ -21,7 +21,7 @@ from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX, error_compos
 from penstock.protocols.amqp10.link import Link
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.target import Target
-from penstock.protocols.common.partial_messages import PIECE_BYTES
+from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.disposition import (
     ACCEPTED_STATE,
@@ -86,6 +86,8 @@ class IncomingLink(Link):
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""
         self._arriving_settled: bool = False
+        self._partial: PartialDelivery | None = None
+        """Charge of its payloads; None if there is no such delivery."""
 
     # Credit
 
@@ -163,7 +165,9 @@ class IncomingLink(Link):
         most = session.connection.limits.message_bytes_max
         if self._pieces_octets > most:
             raise ContentTooLarge(f"a message larger than the {most} octets that link '{self.link_name}' takes")
-        session.connection.services.partial_messages.add(session.connection, session, len(payload) + PIECE_BYTES)
+        if self._partial is None:
+            self._partial = PartialDelivery(self)
+        session.connection.services.partial_messages.add(self._partial, len(payload) + PIECE_BYTES)
         self._pieces.append(payload)
         if not transfer.more:
             content = b"".join(self._pieces)
@@ -172,9 +176,9 @@ class IncomingLink(Link):
             self._on_message(content, 0, len(content), delivery_id, settled)
 
     def _drop_pieces(self) -> None:
-        if self._pieces:
-            connection = self.session.connection
-            connection.services.partial_messages.give_back(connection, self.session)
+        if self._partial is not None:
+            self.session.connection.services.partial_messages.give_back(self._partial)
+            self._partial = None
         self._pieces = []
         self._pieces_octets = 0
         self._arriving_id = ABSENT
@@ -268,6 +272,18 @@ class IncomingLink(Link):
             self.producer.close_gracefully()
         else:
             self.producer.abort(self.session.connection.losses.cause)
+
+
+class PartialDelivery(PartialMessage):
+    """The received part of a link's incomplete delivery."""
+
+    def __init__(self, link: IncomingLink) -> None:
+        super().__init__(link.session.connection)
+        self._link = link
+
+    @override
+    def fail(self, error: BrokerError) -> None:
+        self._link.detach(error)
 
 
 class LinkPublisher(ProducerListener):

@@ -1,12 +1,12 @@
 """Accounting of messages that arrive in pieces, with bounds per connection and for the node.
 
 Theory of operation. The received part of an incomplete message is memory that no queue's capacity covers. It is counted
-per channel, per connection, for the node and in the node's memory gate. It is released when the message is complete or
-its channel closed.
+per message, per connection, for the node and in the node's memory gate. It is released when the message is complete or
+was dropped. A channel of AMQP 0-9-1 has one such message at a time, a session of AMQP 1.0 one for each of its links.
 
-A connection has a bound into which its largest message always fits. Beyond it the channel that sent the next piece is
-closed (506). The node has a bound too. Beyond it the connection with the most loses its largest message, so a client
-that never completes its messages keeps no other client out.
+A connection has a bound into which its largest message always fits. Beyond it what sent the next piece is closed (506):
+a channel, or a link. The node has a bound too. Beyond it the connection with the most loses its largest message, so a
+client that never completes its messages keeps no other client out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.consume.session import Session
-from penstock.errors import ResourceError
+from penstock.errors import BrokerError, ResourceError
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -30,6 +29,19 @@ NODE_BYTES: Final = 1024 * 1024 * 1024
 """Bound for the node if its memory is not limited."""
 
 
+class PartialMessage:
+    """Message that arrives in pieces. A protocol fills in `fail`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Connection = connection
+        self.charge: i64 = 0
+        """Charge of the part that has been received so far."""
+
+    def fail(self, error: BrokerError) -> None:
+        """Drop the message: close its channel, or detach its link, with an error."""
+        raise NotImplementedError
+
+
 class PartialMessages:
     """Partial messages of all connections."""
 
@@ -37,11 +49,12 @@ class PartialMessages:
         self._services = services
         self.bytes: i64 = 0
         """Charge of all partial messages."""
-        self._connections: dict[int, Connection] = {}
-        """Connections with partial messages, by number."""
+        self._arriving: dict[Connection, dict[PartialMessage, None]] = {}
+        """Connections with partial messages, and these."""
 
-    def add(self, connection: Connection, session: Session, size: i64) -> None:
+    def add(self, message: PartialMessage, size: i64) -> None:
         """Count a piece. Raises ResourceError (506) if its connection, or the node, is over its bound."""
+        connection = message.connection
         most = self.connection_most()
         if connection.arriving + size > most:
             raise ResourceError(
@@ -50,19 +63,27 @@ class PartialMessages:
             )
         if self.bytes + size > self.node_most():
             self._make_room(connection, size)
-        self._connections[connection.number] = connection
-        session.arriving += size
+        if message.charge == 0:
+            arriving = self._arriving.get(connection)
+            if arriving is None:
+                arriving = {}
+                self._arriving[connection] = arriving
+            arriving[message] = None
+        message.charge += size
         connection.arriving += size
         self._count(size)
 
-    def give_back(self, connection: Connection, session: Session) -> None:
+    def give_back(self, message: PartialMessage) -> None:
         """Release a message: it is complete, or was dropped."""
-        size = session.arriving
+        size = message.charge
         if size:
-            session.arriving = 0
+            connection = message.connection
+            message.charge = 0
             connection.arriving -= size
-            if connection.arriving == 0:
-                del self._connections[connection.number]
+            arriving = self._arriving[connection]
+            del arriving[message]
+            if not arriving:
+                del self._arriving[connection]
             self._count(-size)
 
     def connection_most(self) -> int:
@@ -77,13 +98,13 @@ class PartialMessages:
         return max(share, self._services.connection_limits.largest_arrival())
 
     def _make_room(self, connection: Connection, size: i64) -> None:
-        """Fail sessions of the connections with the most until a piece fits.
+        """Fail messages of the connections with the most until a piece fits.
 
         Raises ResourceError for the own connection.
         """
         while self.bytes + size > self.node_most():
             crowd = connection
-            for each in self._connections.values():
+            for each in self._arriving:
                 if each.arriving > crowd.arriving:
                     crowd = each
             error = ResourceError(
@@ -92,12 +113,12 @@ class PartialMessages:
             )
             if crowd is connection:
                 raise error
-            max(crowd.engine.sessions(), key=_arriving).fail(error)
+            max(self._arriving[crowd], key=_charge).fail(error)
 
     def _count(self, by: i64) -> None:
         self.bytes += by
         self._services.broker.gates.count_other_memory(by)
 
 
-def _arriving(session: Session) -> int:
-    return int(session.arriving)
+def _charge(message: PartialMessage) -> int:
+    return int(message.charge)
