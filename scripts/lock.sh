@@ -11,4 +11,5 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 "${compile[@]}" --group build --output-file requirements/build.lock
 "${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo \
     --constraint requirements/build.lock --output-file requirements/development.lock
-echo "Wrote requirements/build.lock and requirements/development.lock."
+"${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
+echo "Wrote build.lock, development.lock and proton.lock in requirements."

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "development.lock")
+PROTON_LOCK = ROOT / "requirements" / "proton.lock"
 NODE_CLIENT = ROOT / "tests" / "clients" / "node"
 PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check")
 
@@ -92,6 +93,14 @@ def install_penstock() -> None:
     say(f"  Penstock is installed {form.stdout.strip()}.")
 
 
+def install_proton() -> None:
+    """Build Qpid Proton, which some tests use; without a working C compiler they are skipped."""
+    try:
+        run(*PIP, "install", "--quiet", "--require-hashes", "--no-build-isolation", "-r", str(PROTON_LOCK))
+    except StepError:
+        say("  Qpid Proton cannot be built: the tests with clients of AMQP 1.0 that need it will be skipped.")
+
+
 def install_node_client() -> None:
     """Install the AMQP client for node that some tests use."""
     run("npm", "ci", "--no-audit", "--no-fund", cwd=NODE_CLIENT)
@@ -110,6 +119,8 @@ def prepare() -> None:
         sources += [ROOT / "setup.py", ROOT / "pyproject.toml"]
         switches = (locked, os.environ.get("PENSTOCK_PURE", ""), os.environ.get("CC", ""))
         step("build", fingerprint(sources, *switches), "Building and installing Penstock.", install_penstock)
+        proton = fingerprint([PROTON_LOCK, *LOCKS], os.environ.get("CC", ""))
+        step("proton", proton, "Building Qpid Proton, a client of AMQP 1.0 for tests.", install_proton)
         if shutil.which("npm"):
             packages = NODE_CLIENT.glob("package*.json")
             step("node", fingerprint(packages), "Installing the AMQP client for node.", install_node_client)
