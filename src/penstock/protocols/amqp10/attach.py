@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.consume.consumer_settings import ConsumerSettings
-from penstock.core.consume.outcome import Outcome, modified
+from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, NotFound, NotImplementedHere
+from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.target import Target
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.spec import ACCEPTED, ATTACH, DETACH, MODIFIED, REJECTED, SOURCE
+from penstock.wire.amqp10.spec import ATTACH, DETACH, SOURCE
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -120,10 +121,4 @@ def _default_outcome(terminus: Composite) -> Outcome:
     state = terminus.inner("default_outcome")
     if state is None:
         return Outcome.RELEASED
-    if state.code == ACCEPTED:
-        return Outcome.ACCEPTED
-    if state.code == REJECTED:
-        return Outcome.REJECTED
-    if state.code == MODIFIED:
-        return modified(state.flag("delivery_failed"), state.flag("undeliverable_here"))
-    return Outcome.RELEASED
+    return outcome_of(state.code, state)

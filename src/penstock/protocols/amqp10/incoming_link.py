@@ -133,16 +133,7 @@ class IncomingLink(Link):
 
     def _begin(self, transfer: Transfer, settled: bool) -> None:
         """Check and count a delivery at its first frame."""
-        session = self.session
-        delivery_id = transfer.delivery_id
-        if delivery_id == ABSENT:
-            raise NotAllowed("the first transfer of a delivery has no delivery-id")
-        if transfer.tag_stop == 0:
-            raise NotAllowed(f"delivery {delivery_id} has no delivery-tag")
-        last = session.last_delivery_id
-        if last != ABSENT and delivery_id != (last + 1) & 0xFFFFFFFF:
-            raise NotAllowed(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
-        session.last_delivery_id = delivery_id
+        self.session.begin_delivery(transfer)
         self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
         if self.credit > 0:
             self.credit -= 1

@@ -13,12 +13,13 @@ from typing_extensions import override
 from penstock.core.broker import Broker
 from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.outcome import Outcome, modified
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ErrantLink, HandleInUse, NotAllowed, ResourceDeleted, UnattachedHandle
 from penstock.protocols.amqp10 import attach as attaching
+from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.incoming_link import IncomingLink
@@ -42,10 +43,7 @@ from penstock.wire.amqp10.spec import (
     DISPOSITION,
     END,
     FLOW,
-    MODIFIED,
     RECEIVED,
-    REJECTED,
-    RELEASED,
     TRANSFER,
 )
 from penstock.wire.amqp10.transfer import Transfer
@@ -152,6 +150,18 @@ class AmqpSession(Session):
         if link is None:
             raise UnattachedHandle(f"{what} with handle {handle}, which no link of the session has")
         return link
+
+    def begin_delivery(self, transfer: Transfer) -> None:
+        """Check and record the delivery-id of the first frame of a delivery. Raises NotAllowed."""
+        delivery_id = transfer.delivery_id
+        if delivery_id == ABSENT:
+            raise NotAllowed("the first transfer of a delivery has no delivery-id")
+        if transfer.tag_stop == 0:
+            raise NotAllowed(f"delivery {delivery_id} has no delivery-tag")
+        last = self.last_delivery_id
+        if last != ABSENT and delivery_id != (last + 1) & 0xFFFFFFFF:
+            raise NotAllowed(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
+        self.last_delivery_id = delivery_id
 
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
@@ -293,26 +303,12 @@ class AmqpSession(Session):
         if disposition.state_code == ACCEPTED and self.unsettled.is_front(first):
             self.unsettled.settle(first, last, Outcome.ACCEPTED, now)
         else:
-            settle_in_slices(self.broker, self, first, last, self._outcome(disposition, first))
+            outcome = outcome_of(disposition.state_code, disposition.state)
+            settle_in_slices(self.broker, self, first, last, outcome)
         if not disposition.settled:  # Receiver settles second: it settles when it knows that we have.
             state = ACCEPTED_STATE if disposition.state_code == ACCEPTED else NO_STATE
             write_disposition(self.engine.out, self.number, False, disposition.first, disposition.last, True, state)
             self.connection.request_flush()
-
-    def _outcome(self, disposition: Disposition, first: i64) -> Outcome:
-        code = disposition.state_code
-        if code == ACCEPTED:
-            return Outcome.ACCEPTED
-        if code == REJECTED:
-            return Outcome.REJECTED
-        if code == MODIFIED:
-            state = disposition.state
-            if isinstance(state, Composite):
-                return modified(state.flag("delivery_failed"), state.flag("undeliverable_here"))
-            return Outcome.RELEASED
-        if code == RELEASED:
-            return Outcome.RELEASED
-        return Outcome.RELEASED
 
     @override
     def on_cancelled(self, consumer: Consumer) -> None:
