@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 
 CI, NIGHTLY = "ci", "nightly"
 
-# Shared machines are slow at times; a deadline per example would fail for that alone.
-settings.register_profile(CI, deadline=None, print_blob=True, max_examples=30)
-settings.register_profile(NIGHTLY, deadline=None, print_blob=True)
+# Shared machines are slow at times; a deadline per example, or for making examples, would fail for that alone.
+_SLOW = [HealthCheck.too_slow]
+settings.register_profile(CI, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=30)
+settings.register_profile(NIGHTLY, deadline=None, suppress_health_check=_SLOW, print_blob=True)
 
 
 def thorough() -> bool:

@@ -6,8 +6,9 @@ import json
 import signal
 from pathlib import Path
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, some_name
 from tests.support.commands import run, started, told
+from tests.support.stalls import undisturbed
 
 
 def test_messages_go_in_and_come_out(broker: BrokerProcess, name: str) -> None:
@@ -20,7 +21,8 @@ def test_messages_go_in_and_come_out(broker: BrokerProcess, name: str) -> None:
     assert message["payload"] == "grüße"
     assert message["properties"] == {"content_type": "text/plain", "headers": {"n": 1}, "delivery_mode": 2}
     assert run(broker, "get", name, "--ack") == "one\n"
-    assert run(broker, "consume", name, "--ack", "--timeout", "0.2") == "two\ngrüße\n"
+    assert run(broker, "consume", name, "--ack", "--count", "2", "--timeout", "60") == "two\ngrüße\n"
+    assert run(broker, "consume", name, "--ack", "--timeout", "0.2") == ""
     assert "has no ready message; `penstock list queues` shows unacknowledged ones" in run(broker, "get", name, code=1)
     run(broker, "publish", name, "again")
     assert run(broker, "purge", name) == f"queue {name} is purged of 1 message\n"
@@ -48,19 +50,29 @@ def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProce
 
 
 def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: BrokerProcess, name: str) -> None:
-    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=1.5")
-    done = penstock_command("publish", name, "one", "two", "three", "--url", broker.url)
-    assert done.returncode == 1
-    assert done.stdout.startswith(
-        "2 messages published; 1 refused (RESOURCE_ERROR - refused after its hold deadline of 1.5 s"
-    )
-    assert f"penstock: held by the broker: queue {name}: 2 messages > stop 1" in done.stderr
+    run(broker, "declare", "queue", name, "capacity-messages=2")
+    run(broker, "set", "queue", name, "hold-deadline=0")
+    with started(broker, "publish", name, "one", "two", "three") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        held = process.stderr.readline()
+        assert held.startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+        run(broker, "set", "queue", name, "hold-deadline=1.5")  # For what waits already, too.
+        assert process.wait(PATIENCE) == 1
+        assert process.stdout.read().startswith(
+            "2 messages published; 1 refused (RESOURCE_ERROR - refused after its hold deadline of 1.5 s"
+        )
+    run(broker, "unset", "queue", name)
     nowhere = penstock_command("publish", f"{name}-none", "x", "--url", broker.url)
     assert (nowhere.returncode, nowhere.stdout) == (1, "0 messages published; 1 reached no queue (NO_ROUTE)\n")
     assert "404" in run(broker, "publish", "k", "x", "--exchange", f"{name}-none", code=1)
 
 
-def test_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess, name: str) -> None:
+def test_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess) -> None:
+    undisturbed(lambda: publish_with_a_timeout(broker, some_name("q")), broker)
+
+
+def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
     lines = run(broker, "publish", name, "one", "two", "three", "--timeout", "2", code=1).splitlines()
     assert lines[0].startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")

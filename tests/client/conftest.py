@@ -29,7 +29,7 @@ def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert ready[:1] == ["ready"], f"the broker said {ready} and ended with {process.poll()}"
         yield ready[1]
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.fixture

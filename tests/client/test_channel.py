@@ -7,7 +7,8 @@ import pytest
 from penstock.client import ChannelClosed, Connection, Properties, Timeout
 from penstock.client.channel import Channel
 from penstock.wire.amqp091 import spec
-from tests.support.scripted_server import Peer, played
+from tests.support.scripted_server import PATIENCE, Peer, played
+from tests.support.stalls import undisturbed
 
 
 def test_messages_of_every_size_come_back_as_they_went_out(channel: Channel, queue: str) -> None:
@@ -55,14 +56,14 @@ def test_consumer_gets_messages_in_order_within_its_prefetch(channel: Channel, q
         channel.publish(b"%d" % number, routing_key=queue)
     received = []
     for _ in range(3):
-        delivery = channel.receive(20)
+        delivery = channel.receive(PATIENCE)
         assert delivery is not None
         assert delivery.consumer_tag == tag
         received.append(delivery)
     assert channel.receive(0.05) is None
     channel.ack(received[-1].delivery_tag, multiple=True)
     for _ in range(2):
-        delivery = channel.receive(20)
+        delivery = channel.receive(PATIENCE)
         assert delivery is not None
         received.append(delivery)
     assert [delivery.body for delivery in received] == [b"0", b"1", b"2", b"3", b"4"]
@@ -102,12 +103,15 @@ def test_late_answer_is_not_taken_for_another_because_the_channel_is_given_up() 
         peer.expect(spec.QUEUE_PURGE)
         peer.hear_goodbye()
 
-    with played(script) as where, Connection(where, timeout=0.05) as connection:
-        channel = connection.channel()
-        with pytest.raises(Timeout, match=r"no queue\.purge-ok within 0\.05 s"):
-            channel.queue_purge("q")
-        with pytest.raises(ChannelClosed, match=r"it was given up after no queue\.purge-ok"):
-            channel.queue_purge("q")
+    def give_up() -> None:
+        with played(script) as where, Connection(where, timeout=0.5) as connection:
+            channel = connection.channel()
+            with pytest.raises(Timeout, match=r"no queue\.purge-ok within 0\.5 s"):
+                channel.queue_purge("q")
+            with pytest.raises(ChannelClosed, match=r"it was given up after no queue\.purge-ok"):
+                channel.queue_purge("q")
+
+    undisturbed(give_up)
 
 
 def test_confirm_that_overtakes_the_end_of_its_message_counts() -> None:

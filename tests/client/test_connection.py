@@ -10,6 +10,7 @@ from penstock.client import ClientError, Connection, ConnectionClosed, Parameter
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.scripted_server import PATIENCE, Peer, played
+from tests.support.stalls import undisturbed
 
 
 def test_closed_connection_says_so(broker_url: str) -> None:
@@ -68,7 +69,7 @@ def test_connection_that_breaks_is_told_from_one_that_is_closed() -> None:
     with played(Peer.open_channel) as where:
         channel = Connection(where).channel()
         with pytest.raises(ConnectionClosed) as caught:
-            channel.receive(20)
+            channel.receive(PATIENCE)
         assert caught.value.code is None
 
 
@@ -136,13 +137,18 @@ def test_broker_that_stops_reading_is_told_with_its_reason() -> None:
         assert left.wait(PATIENCE)
 
     left = threading.Event()
-    with played(script) as where:
-        connection = Connection(where, timeout=0.5)
-        channel = connection.channel()
-        with pytest.raises(Timeout, match=r"for 0\.5 s, for the broker blocks this connection: low on memory"):
-            channel.publish(bytes(16 << 20), routing_key="q")
-        left.set()
-        connection.close()
+
+    def give_up() -> None:
+        left.clear()
+        with played(script) as where, Connection(where, timeout=0.5) as connection:
+            try:
+                channel = connection.channel()
+                with pytest.raises(Timeout, match=r"for 0\.5 s, for the broker blocks this connection: low on memory"):
+                    channel.publish(bytes(16 << 20), routing_key="q")
+            finally:
+                left.set()
+
+    undisturbed(give_up)
 
 
 def test_connection_shows_where_it_goes_but_not_the_password(broker_url: str) -> None:

@@ -21,7 +21,7 @@ from penstock.client import (
 from penstock.client.control import BLOCK_TYPE, ERROR_TYPE, JSON_TYPE, OUTSTANDING_MAX
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_properties
-from tests.support.scripted_server import Peer, played
+from tests.support.scripted_server import PATIENCE, Peer, played
 
 
 class ControlPeer(Peer):
@@ -58,7 +58,7 @@ def asking(script: Callable[[ControlPeer], None], use: Callable[[ControlClient],
         control.hear_goodbye()
 
     with played(whole) as where, Connection(where) as connection:
-        use(ControlClient(connection, timeout=20))
+        use(ControlClient(connection, timeout=PATIENCE))
 
 
 def test_request_is_json_and_so_is_its_answer() -> None:
@@ -220,7 +220,7 @@ def test_cursor_is_attached_planned_read_settled_and_deleted(penstock_connection
     queue, _, _ = channel.queue_declare("test.client.cursor")
     publisher = Publisher(penstock_connection, "", queue)
     publisher.publish(b"%d" % number for number in range(100))
-    assert publisher.wait(20).done
+    assert publisher.wait(PATIENCE).done
     control = ControlClient(penstock_connection)
     try:
         attached = control.attach("test.client", [queue])

@@ -10,6 +10,7 @@ import pytest
 from penstock.client import ConnectError, Connection, Parameters
 from penstock.wire.amqp091 import spec
 from tests.support.scripted_server import Peer, played
+from tests.support.stalls import undisturbed
 
 
 def fails(script: Callable[[Peer], None], **options: float) -> str:
@@ -55,10 +56,11 @@ def test_client_says_who_it_is_and_what_it_can_do() -> None:
 
 
 def test_nobody_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(ConnectError, match=rf"cannot connect to 127.0.0.1:{port}: nothing listens there"):
-        Connection(Parameters(port=port))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # Nobody else gets the port meanwhile.
+        port = taken.getsockname()[1]
+        with pytest.raises(ConnectError, match=rf"cannot connect to 127.0.0.1:{port}: nothing listens there"):
+            Connection(Parameters(port=port))
 
 
 def test_name_that_is_none() -> None:
@@ -77,7 +79,10 @@ def test_broker_that_goes_silent_later_is_told_by_what_was_due() -> None:
         peer.say(spec.CONNECTION_START, 0, mechanisms=b"PLAIN")
         peer.hear_goodbye()
 
-    assert "where an answer to the credentials of guest was due" in fails(script, connect_timeout=1.0)
+    def give_up() -> None:
+        assert "where an answer to the credentials of guest was due" in fails(script, connect_timeout=1.0)
+
+    undisturbed(give_up)
 
 
 @pytest.mark.parametrize(

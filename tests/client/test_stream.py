@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from penstock.client.errors import ConnectionClosed
 from penstock.client.stream import RECEIVE_BYTES, Stream
 from penstock.wire.amqp091.codec import CodecError, frame
+from tests.support.brokers import PATIENCE
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Stream, socket.socket]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.settimeout(20)
+        theirs.settimeout(PATIENCE)
         yield Stream(ours, 1 << 24), theirs
 
 
@@ -41,7 +42,7 @@ def test_frames_are_found_however_the_octets_are_cut(sent: list[tuple[int, int, 
             cut = data.draw(st.integers(1, len(octets)))
             theirs.sendall(octets[:cut])
             octets = octets[cut:]
-            assert stream.fill(5)
+            assert stream.fill(PATIENCE)
             found += frames_of(stream)
     assert found == sent
 
@@ -56,7 +57,7 @@ def test_frames_are_found_across_the_end_of_the_buffer_and_when_they_are_larger_
     sender.start()
     found: list[tuple[int, int, bytes]] = []
     while len(found) < len(sent):
-        assert stream.fill(20)
+        assert stream.fill(PATIENCE)
         found += frames_of(stream)
     sender.join()
     assert found == sent
@@ -71,7 +72,7 @@ def test_nothing_within_the_time_is_no_error(pair: tuple[Stream, socket.socket])
 def test_frame_larger_than_agreed_is_refused_before_it_is_here(pair: tuple[Stream, socket.socket]) -> None:
     stream, theirs = pair
     theirs.sendall(bytes.fromhex("01 0000 7fffffff"))
-    assert stream.fill(5)
+    assert stream.fill(PATIENCE)
     with pytest.raises(CodecError, match="larger than 16777216"):
         stream.next_frame()
 
@@ -79,7 +80,7 @@ def test_frame_larger_than_agreed_is_refused_before_it_is_here(pair: tuple[Strea
 def test_frame_without_its_end_mark_is_refused(pair: tuple[Stream, socket.socket]) -> None:
     stream, theirs = pair
     theirs.sendall(bytes.fromhex("08 0000 00000000 cf"))
-    assert stream.fill(5)
+    assert stream.fill(PATIENCE)
     with pytest.raises(CodecError, match="end mark"):
         stream.next_frame()
 
@@ -88,7 +89,7 @@ def test_end_without_a_word_is_told(pair: tuple[Stream, socket.socket]) -> None:
     stream, theirs = pair
     theirs.close()
     with pytest.raises(ConnectionClosed, match="without giving a reason"):
-        stream.fill(5)
+        stream.fill(PATIENCE)
     stream.out += b"x"
     with pytest.raises(ConnectionClosed, match=r"[Bb]roken pipe"):
         stream.flush(5, lambda: None)
@@ -108,7 +109,7 @@ def test_what_does_not_go_in_time_goes_with_the_next_call(pair: tuple[Stream, so
 
     reader = threading.Thread(target=receive_all)
     reader.start()
-    assert stream.flush(20, lambda: None)
+    assert stream.flush(PATIENCE, lambda: None)
     reader.join()
     assert received == data
     assert stream.unsent == 0
@@ -136,9 +137,9 @@ def test_two_that_write_without_reading_first_do_not_wait_for_each_other_for_eve
     other = threading.Thread(target=write_all_and_only_then_read)
     other.start()
     stream.out += data
-    assert stream.flush(20, read_what_came)
+    assert stream.flush(PATIENCE, read_what_came)
     other.join()
     while read < len(data):
-        assert stream.fill(20)
+        assert stream.fill(PATIENCE)
         read += sum(len(payload) for _, _, payload in frames_of(stream))
     assert read == len(data)

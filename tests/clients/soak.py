@@ -20,6 +20,8 @@ import penstock
 from tests.support.brokers import PATIENCE, BrokerProcess, serving, some_name
 
 MIB = 1024 * 1024
+LOOKS = 4
+"""Looks at the broker at the least once the queue grows no more, however long they take."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ def overrun(
 ) -> Seen:
     """Let a producer try until the queue grows no more, and for so many seconds more; look every `step` seconds.
 
-    A queue that still grows after `PATIENCE` seconds is left alone.
+    There are `LOOKS` of them at the least. A queue that still grows after `PATIENCE` seconds is left alone.
     """
     seen = Seen()
     queue = some_name("overrun")
@@ -72,7 +74,7 @@ def overrun(
     end = start + PATIENCE
     depth = 0
     try:
-        while time.monotonic() < end:
+        while time.monotonic() < end or (seen.full_at and len(seen.rss) < seen.full_at + LOOKS):
             connection.process_data_events(step)
             view = broker.queue(queue)
             seen.capacity = view["capacity"]["bytes"]

@@ -85,7 +85,7 @@ async def test_many_publishes_at_once_are_all_confirmed_in_the_end(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel()
-    await channel.declare_queue(name, arguments=GATED, auto_delete=True)
+    await channel.declare_queue(name, arguments=GATED | {"hold-deadline": 0}, auto_delete=True)
     publishes = [channel.default_exchange.publish(message(number), name) for number in range(500)]
     confirmed, found = await asyncio.gather(asyncio.gather(*publishes), drain(other, name, 500))
     assert len(confirmed) == 500
@@ -129,7 +129,7 @@ async def test_it_is_never_sent_channel_flow_but_blocked_and_unblocked(
     with spying(broker) as spy:
         connection = await aio_pika.connect(spy.url)
         channel = await connection.channel()
-        await channel.declare_queue(name, arguments=GATED, auto_delete=True)
+        await channel.declare_queue(name, arguments=GATED | {"hold-deadline": 0}, auto_delete=True)
         publishes = [channel.default_exchange.publish(message(number, 50_000), name) for number in range(100)]
         await asyncio.gather(asyncio.gather(*publishes), drain(other, name, 100))
         assert (await channel.declare_queue("", exclusive=True)).name.startswith("amq.gen-"), (

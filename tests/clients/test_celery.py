@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 
@@ -24,8 +24,8 @@ CALLER = """
 import json, sys
 from tests.clients.celery_app import app, square
 results = [square.delay(number) for number in range({tasks})]
-values = [result.get(timeout=60) for result in results]
-inspect = app.control.inspect(timeout=10, limit={workers})
+values = [result.get(timeout=300) for result in results]
+inspect = app.control.inspect(timeout=60, limit={workers})
 answers = {{"values": values, "ping": inspect.ping(), "queues": inspect.active_queues()}}
 app.close()
 print(json.dumps(answers))
@@ -42,10 +42,10 @@ def worker(name: str, folder: Path, environment: dict[str, str]) -> Iterator[Pat
             [sys.executable, *words], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            eventually(lambda: "ready." in log.read_text(), f"worker {name} is ready", 60)
+            eventually(lambda: "ready." in log.read_text(), f"worker {name} is ready", 120)
             yield log
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0, log.read_text()
+            assert process.wait(PATIENCE) == 0, log.read_text()
         finally:
             if process.poll() is None:
                 process.kill()
@@ -65,7 +65,7 @@ def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=300,
             check=False,
         )
         assert caller.returncode == 0, caller.stderr

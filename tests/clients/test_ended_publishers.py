@@ -16,7 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
-from tests.support.brokers import BrokerProcess, eventually, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 from tests.support.client_hold import take
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -67,7 +67,7 @@ def run(program: str, **words: object) -> None:
         env=os.environ | {"PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert process.returncode == 0, process.stderr
@@ -109,7 +109,7 @@ def test_forty_tasks_of_celery_go_through_a_queue_of_twenty_though_their_process
 def consumed(channel: BlockingChannel, queue: str, count: int) -> int:
     """Consume and acknowledge so many messages; returns how many came."""
     came = 0
-    for method, _, _ in channel.consume(queue, inactivity_timeout=10):
+    for method, _, _ in channel.consume(queue, inactivity_timeout=PATIENCE):
         if method is None:
             break
         channel.basic_ack(method.delivery_tag)
@@ -141,7 +141,7 @@ def test_input_that_is_unread_when_its_process_ends_is_read_and_goes_in_in_turn(
 def taken_bodies(channel: BlockingChannel, queue: str, count: int) -> list[bytes]:
     bodies: list[bytes] = []
     channel.basic_qos(prefetch_count=5)
-    for method, _, body in channel.consume(queue, inactivity_timeout=10):
+    for method, _, body in channel.consume(queue, inactivity_timeout=PATIENCE):
         if method is None:
             break
         channel.basic_ack(method.delivery_tag)
@@ -152,9 +152,9 @@ def taken_bodies(channel: BlockingChannel, queue: str, count: int) -> list[bytes
     return bodies
 
 
-def hold_peer(broker: BrokerProcess, queue: str, deadline_s: int) -> Peer:
+def hold_peer(broker: BrokerProcess, queue: str) -> Peer:
     """A bare publisher of which the half is held."""
-    bound(broker, queue, deadline_s)
+    bound(broker, queue)
     peer = Peer(broker).open()
     peer.channel(1)
     peer.ask(1, commands.Queue.Declare(queue=queue), commands.Queue.DeclareOk)
@@ -164,7 +164,7 @@ def hold_peer(broker: BrokerProcess, queue: str, deadline_s: int) -> Peer:
 
 
 def test_reset_loses_what_is_held_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
-    peer = hold_peer(own_broker, name, 60)
+    peer = hold_peer(own_broker, name)
     peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
     peer.close()
     eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
@@ -177,7 +177,9 @@ def test_reset_loses_what_is_held_and_people_are_told(own_broker: BrokerProcess,
 
 
 def test_what_is_still_held_at_its_deadline_is_lost_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
-    hold_peer(own_broker, name, 1).close()
+    hold_peer(own_broker, name).close()
+    eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
+    bound(own_broker, name, 1)  # For what waits already, too.
     eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
     (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
     assert "20 held until their deadline" in line

@@ -9,7 +9,8 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually, in_background, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving, some_name
+from tests.support.stalls import undisturbed
 
 pytestmark = pytest.mark.clients
 
@@ -27,7 +28,12 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.slow
-def test_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProcess, name: str) -> None:
+def test_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProcess) -> None:
+    """With heartbeats every second."""
+    undisturbed(lambda: hold(broker, some_name("q")), broker)
+
+
+def hold(broker: BrokerProcess, name: str) -> None:
     count, size = 64, 128 * KIB
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     channel = connection.channel()
@@ -43,24 +49,27 @@ def test_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProc
             sending.basic_publish("", name, str(number).encode().ljust(size))
         publishing.close()
 
-    with in_background(publish):
-        eventually(lambda: broker.queue(name)["blocked"], "it is blocked")
-        before = broker.rss()
-        start = time.monotonic()
-        while time.monotonic() < start + 5:
-            connection.process_data_events(0.25)
-            view = broker.queue(name)
-            assert len(view["blocked"]) == 1, "it waits, and is neither refused nor given up"
-            held.append(view["blocked"][0]["held_bytes"])
-        assert max(held) <= 3 * 1024 * KIB, "most of the eight MiB is left where it is"
-        assert broker.rss() - before < 6 * 1024 * KIB
-        got = []
-        for method, _, body in channel.consume(name):
-            channel.basic_ack(method.delivery_tag)
-            got.append(int(body))
-            if len(got) == count:
-                break
-        channel.cancel()
-    assert got == list(range(count))
-    channel.queue_delete(name)
-    connection.close()
+    try:
+        with in_background(publish):
+            eventually(lambda: broker.queue(name)["blocked"], "it is blocked")
+            before = broker.rss()
+            start = time.monotonic()
+            while time.monotonic() < start + 5:
+                connection.process_data_events(0.25)
+                view = broker.queue(name)
+                assert len(view["blocked"]) == 1, "it waits, and is neither refused nor given up"
+                held.append(view["blocked"][0]["held_bytes"])
+            assert max(held) <= 3 * 1024 * KIB, "most of the eight MiB is left where it is"
+            assert broker.rss() - before < 6 * 1024 * KIB
+            got = []
+            for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE):
+                assert method is not None, f"only {len(got)} of {count} came"
+                channel.basic_ack(method.delivery_tag)
+                got.append(int(body))
+                if len(got) == count:
+                    break
+            channel.cancel()
+        assert got == list(range(count))
+    finally:
+        connection.channel().queue_delete(name)
+        connection.close()

@@ -9,7 +9,7 @@ import pytest
 from kombu.pools import producers
 from kombu.simple import SimpleQueue
 
-from tests.support.brokers import BrokerProcess, eventually
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 
@@ -54,12 +54,12 @@ def test_simple_queue_gives_back_what_it_got(connection: kombu.Connection, name:
     assert isinstance(queue, SimpleQueue)
     for number in range(5):
         queue.put({"number": number})
-    first = queue.get(timeout=10)
+    first = queue.get(timeout=PATIENCE)
     assert first.payload == {"number": 0}
     first.requeue()
     numbers = []
     for _ in range(5):
-        message = queue.get(timeout=10)
+        message = queue.get(timeout=PATIENCE)
         numbers.append(message.payload["number"])
         message.ack()
     assert sorted(numbers) == [0, 1, 2, 3, 4]

@@ -28,7 +28,7 @@ def node() -> str:
 
 def test_amqplib_publishes_consumes_waits_and_is_told(node: str, broker: BrokerProcess, name: str) -> None:
     done = subprocess.run(
-        [node, "check.js", broker.url, name], cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False
+        [node, "check.js", broker.url, name], cwd=FOLDER, capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -25,7 +25,7 @@ BREAK = {"amqplib"}
 """Whose connection channel.flow ends: it takes every method that it does not know for an answer, and waits for none."""
 ARE_NOT_TOLD = {"librabbitmq"}
 """Who does not announce that it understands connection.blocked."""
-COUNT = 100_000
+COUNT = 10_000_000
 """Messages; more than anybody gets rid of before it is told to stop."""
 
 

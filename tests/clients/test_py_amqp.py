@@ -10,8 +10,9 @@ from contextlib import suppress
 import amqp
 import pytest
 
-from tests.support.brokers import BrokerProcess, eventually
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 from tests.support.recording_relay import CHANNEL_FLOW, CONNECTION_BLOCKED, spying
+from tests.support.stalls import undisturbed
 
 pytestmark = pytest.mark.clients
 
@@ -41,7 +42,7 @@ def drain(connection: amqp.Connection, queue: str, count: int) -> list[int]:
     channel.basic_qos(0, 10, False)
     channel.basic_consume(queue, callback=receive)
     while len(found) < count:
-        connection.drain_events(timeout=20)
+        connection.drain_events(timeout=PATIENCE)
     channel.close()
     return found
 
@@ -67,15 +68,21 @@ def test_amqplain_is_its_first_choice_and_works(broker: BrokerProcess) -> None:
 
 
 def test_heartbeats_keep_an_idle_connection(broker: BrokerProcess) -> None:
-    connection = connect(broker, heartbeat=1)
-    assert connection.heartbeat == 1
-    deadline = time.monotonic() + 3.5
-    while time.monotonic() < deadline:
-        connection.heartbeat_tick()
-        with pytest.raises(socket.timeout):
-            connection.drain_events(timeout=0.3)
-    assert connection.channel().queue_declare(exclusive=True).queue
-    connection.close()
+    def beat() -> None:
+        connection = connect(broker, heartbeat=1)
+        try:
+            assert connection.heartbeat == 1
+            deadline = time.monotonic() + 3.5
+            while time.monotonic() < deadline:
+                connection.heartbeat_tick()
+                with pytest.raises(socket.timeout):
+                    connection.drain_events(timeout=0.3)
+            assert connection.channel().queue_declare(exclusive=True).queue
+            connection.close()
+        finally:
+            connection.collect()
+
+    undisturbed(beat, broker)
 
 
 def test_it_is_told_that_it_is_blocked_and_never_by_channel_flow(

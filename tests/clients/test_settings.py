@@ -17,7 +17,7 @@ from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from penstock.core.queue.queue_settings import DEFAULT_CAPACITY_BYTES
 from penstock.setting_names.setting_names import SCOPES
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
 
 pytestmark = pytest.mark.clients
 
@@ -153,7 +153,7 @@ def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
         eventually(lambda: depth_of(control, "q")() == 2, "both are in the queue")
         assert control.why("q")["gate"]["open"] is False
         control.unset("queue", "#", ["stop-messages", "resume-messages"])
-        connection.wait_for(lambda: confirms.acked == 2, "both confirms", 20)
+        connection.wait_for(lambda: confirms.acked == 2, "both confirms", PATIENCE)
 
 
 def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher], tuned: BrokerProcess) -> None:

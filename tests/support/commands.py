@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.support.brokers import GRACE, BrokerProcess, penstock_command
+from tests.support.brokers import BrokerProcess, penstock_command
 
 
 def run(broker: BrokerProcess, *words: str, code: int = 0, vhost: str = "") -> str:
@@ -42,7 +42,7 @@ def _hear_interrupts() -> None:
 
 def refused(*words: str) -> str:
     """Return the one sentence with which the command ends."""
-    done = penstock_command(*words, timeout=GRACE)
+    done = penstock_command(*words)
     assert done.returncode == 1
     assert done.stdout == ""
     lines = done.stderr.splitlines()
