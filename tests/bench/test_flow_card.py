@@ -1,7 +1,9 @@
 """The flow-control scorecard: its reckoning, and a small real run of its experiments against our broker."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -9,8 +11,9 @@ import penstock
 from bench import brokers
 from bench.flow import experiments
 from bench.flow.card import EXPERIMENTS, Cell, by_key, met, table, worst
-from bench.flow.experiments import KIB_64, longest_gap, percentile, rounds_missed
+from bench.flow.experiments import KIB_64, Found, longest_gap, percentile, rounds_missed
 from bench.flow.parties import Target
+from tests.support.stalls import undisturbed
 
 
 @pytest.fixture(scope="module")
@@ -62,33 +65,60 @@ def test_every_experiment_has_words_and_a_verdict_for_what_nobody_could_measure(
     assert len({experiment.key for experiment in EXPERIMENTS}) == len(EXPERIMENTS)
 
 
+def measured(
+    target: Target, experiment: Callable[[], Coroutine[Any, Any, Found]], judge: Callable[[Found], None]
+) -> None:
+    """Run an experiment and judge it: another one after a stall, for each is a matter of seconds."""
+
+    def run() -> None:
+        judge(asyncio.run(experiment()))
+
+    port = urlsplit(target.url).port
+    assert port is not None
+    undisturbed(run, ("127.0.0.1", port))
+
+
 def test_nothing_goes_past_the_capacity_and_nobody_is_refused(target: Target) -> None:
-    found = asyncio.run(experiments.overshoot(target, 3, 60, KIB_64))
-    assert found == {"depth": 51, "capacity": 51, "over": 0, "refused": 0, "sessions_lost": 0}
+    def judge(found: Found) -> None:
+        assert found == {"depth": 51, "capacity": 51, "over": 0, "refused": 0, "sessions_lost": 0}
+
+    measured(target, lambda: experiments.overshoot(target, 3, 60, KIB_64), judge)
 
 
 def test_behind_a_gate_that_stays_closed_one_message_is_confirmed_late_and_the_next_are_refused(
     target: Target,
 ) -> None:
-    found = asyncio.run(experiments.standstill(target, 1, 2))
-    assert found["confirmed"] == found["depth"] < found["capacity"], "the queue has room when the publisher is refused"
-    assert found["refused"] >= 2
-    assert found["late"] >= 1
+    def judge(found: Found) -> None:
+        assert found["confirmed"] == found["depth"] < found["capacity"], "there is room when the publisher is refused"
+        assert found["refused"] >= 2
+        assert found["late"] >= 1
+
+    measured(target, lambda: experiments.standstill(target, 1, 2), judge)
 
 
 def test_paced_consumer_tells_shares_and_order(target: Target) -> None:
-    found = asyncio.run(experiments.pace(target, [20, 20], KIB_64, 0.5))
-    assert found["out_of_order"] == 0
-    assert sum(found["shares"]) > 0
-    assert abs(found["shares"][0] - found["shares"][1]) <= 4
-    assert found["refused"] == 0
+    def judge(found: Found) -> None:
+        assert found["out_of_order"] == 0
+        assert sum(found["shares"]) > 0
+        assert abs(found["shares"][0] - found["shares"][1]) <= 4
+        assert found["refused"] == 0
+
+    measured(target, lambda: experiments.pace(target, [20, 20], KIB_64, 0.5), judge)
 
 
 def test_resume_and_a_blocked_neighbour_are_measured(target: Target) -> None:
-    assert asyncio.run(experiments.resume(target, 2))["cycles"] == 2
-    assert asyncio.run(experiments.isolation(target, 0.2))["consumer_rate"] > 0
+    def judge_resume(found: Found) -> None:
+        assert found["cycles"] == 2
+
+    def judge_isolation(found: Found) -> None:
+        assert found["consumer_rate"] > 0
+
+    measured(target, lambda: experiments.resume(target, 2), judge_resume)
+    measured(target, lambda: experiments.isolation(target, 0.2), judge_isolation)
 
 
 def test_crowd_passes_one_by_one_in_order(target: Target) -> None:
-    found = asyncio.run(experiments.crowd(target, 30, 4, lambda: 0.0))
-    assert (found["waiting"], found["messages"], found["out_of_order"]) == (30, 60, 0)
+    def judge(found: Found) -> None:
+        assert (found["waiting"], found["messages"], found["out_of_order"]) == (30, 60, 0)
+
+    measured(target, lambda: experiments.crowd(target, 30, 4, lambda: 0.0), judge)

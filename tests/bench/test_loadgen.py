@@ -7,6 +7,7 @@ import pytest
 
 import penstock
 from bench import brokers, loadgen
+from tests.support.stalls import undisturbed
 
 SHORT = ("--warm-up", "0.1", "--seconds", "0.3")
 
@@ -27,6 +28,10 @@ def broker(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     running.stop()
 
 
+def place_of(broker: brokers.Broker) -> tuple[str, int]:
+    return "127.0.0.1", broker.port
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -43,33 +48,46 @@ def broker(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     ids=" ".join,
 )
 def test_every_message_comes_out_once_and_in_order(broker: brokers.Broker, options: tuple[str, ...]) -> None:
-    # The generator itself ends with an error when a sequence number is missing, repeated or out of turn.
-    result = loadgen.run(broker.port, *SHORT, *options)
-    assert result["published"] == result["consumed"] > 0
-    assert 0 < result["messages"] <= result["consumed"]
-    assert result["nacked"] == result["returned"] == 0
-    assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
+    def run() -> None:
+        # The generator itself ends with an error when a sequence number is missing, repeated or out of turn.
+        result = loadgen.run(broker.port, *SHORT, *options)
+        assert result["published"] == result["consumed"] > 0
+        assert 0 < result["messages"] <= result["consumed"]
+        assert result["nacked"] == result["returned"] == 0
+        assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
+
+    undisturbed(run, place_of(broker))
 
 
 def test_fixed_rate_is_not_exceeded(broker: brokers.Broker) -> None:
-    result = loadgen.run(broker.port, "--warm-up", "0.2", "--seconds", "1", "--rate", "1000", "--ack", "1")
-    assert 0 < result["rate"] < 1100
+    """Over the whole of a run: what was late is published in a hurry."""
+    result = loadgen.run(broker.port, "--warm-up", "0", "--seconds", "1", "--rate", "1000", "--ack", "1")
+    assert 0 < result["published"] < 1100 * result["seconds"]
 
 
 def test_every_message_is_confirmed_once(broker: brokers.Broker) -> None:
-    result = loadgen.run(broker.port, "--warm-up", "0", "--seconds", "0.3", "--confirms", "10")
-    assert result["confirm_us"]["count"] > 0
+    def run() -> None:
+        result = loadgen.run(broker.port, "--warm-up", "0", "--seconds", "0.3", "--confirms", "10")
+        assert result["confirm_us"]["count"] > 0
+
+    undisturbed(run, place_of(broker))
 
 
 def test_brokers_processor_time_is_measured(broker: brokers.Broker) -> None:
-    result = loadgen.run(broker.port, "--warm-up", "0.1", "--seconds", "1", pids=broker.pids())
-    assert 0 < result["broker_cpu"] <= 1.5
+    def run() -> None:
+        result = loadgen.run(broker.port, "--warm-up", "0.1", "--seconds", "1", pids=broker.pids())
+        assert 0 < result["broker_cpu"] <= 1.5
+
+    undisturbed(run, place_of(broker))
 
 
 def test_publisher_that_is_blocked_waits_and_goes_on(broker: brokers.Broker) -> None:
-    result = loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=150", "--confirms", "1000")
-    assert result["published"] == result["consumed"] > 150
-    assert result["blocked"] > 0
+    def run() -> None:
+        result = loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=150", "--confirms", "1000")
+        assert result["published"] == result["consumed"] > 150
+        assert result["blocked"] > 0
+
+    undisturbed(run, place_of(broker))
 
 
 def test_wrong_password_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.brokers import eventually
+from tests.support.brokers import BrokerProcess, eventually
 from tests.support.checklist_clients import Board, Consumer, Producer, Taker
+from tests.support.stalls import undisturbed
 
 pytestmark = pytest.mark.clients
 
@@ -230,22 +231,29 @@ def test_consumer_that_was_fast_for_a_burst_is_cancelled_when_it_stops(
 
 
 def test_of_three_consumers_only_the_slow_ones_are_cancelled(
-    queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
+    broker: BrokerProcess,
+    queue: Callable[..., str],
+    producer: Callable[..., Producer],
+    consumer: Callable[..., Consumer],
 ) -> None:
     """Artemis, slow consumers: of three on one queue only the slow ones die; who acknowledges enough is spared."""
-    name = queue()
-    producer(name).send(3000, S).confirmed()
-    terms = {"slow-consumer-rate": 1, "slow-consumer-period": 1, "slow-consumer-policy": "cancel"}
-    fast, *slow = (consumer(name, terms, prefetch=1) for _ in range(3))
 
-    def goes_on() -> bool:
-        fast.connection.process_data_events(0)
-        fast.ack()
-        ended = [cancelled(each) for each in slow]
-        return all(ended)
+    def compete() -> None:
+        name = queue()
+        producer(name).send(3000, S).confirmed()
+        terms = {"slow-consumer-rate": 1, "slow-consumer-period": 1, "slow-consumer-policy": "cancel"}
+        fast, *slow = (consumer(name, terms, prefetch=1) for _ in range(3))
 
-    eventually(goes_on, "the end of the slow ones")
-    assert fast.cancelled == []
+        def goes_on() -> bool:
+            fast.connection.process_data_events(0)
+            fast.ack()
+            ended = [cancelled(each) for each in slow]
+            return all(ended)
+
+        eventually(goes_on, "the end of the slow ones")
+        assert fast.cancelled == []
+
+    undisturbed(compete, broker)
 
 
 def test_consumer_of_an_idle_queue_is_spared(

@@ -10,6 +10,7 @@ from pamqp import base, commands
 from tests.compat.test_reply_to import content
 from tests.support.brokers import PATIENCE
 from tests.support.raw_client import METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.stalls import undisturbed
 
 Open, OpenOk = commands.Channel.Open, commands.Channel.OpenOk
 Close, CloseOk = commands.Channel.Close, commands.Channel.CloseOk
@@ -137,9 +138,12 @@ def test_secret_is_updated(peer: Peer) -> None:
 
 @pytest.mark.parametrize("asked", [0, 1])
 def test_heartbeats_come_as_the_client_asks(at: tuple[str, int], asked: int) -> None:
-    with open_peer(at, heartbeat=asked) as peer:
-        try:
-            frames = {peer.read_frame(PATIENCE if asked else 2.5)}
-        except TimeoutError:
-            frames = set()
-        assert frames == ({(8, 0, b"")} if asked else set())
+    def listen() -> None:
+        with open_peer(at, heartbeat=asked) as peer:
+            try:
+                frames = {peer.read_frame(PATIENCE if asked else 2.5)}
+            except TimeoutError:
+                frames = set()
+            assert frames == ({(8, 0, b"")} if asked else set())
+
+    undisturbed(listen, at)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
-
 import pika
 import pytest
+from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
+from tests.compat.test_reply_to import content
 from tests.support.brokers import eventually
 from tests.support.pika_helpers import Taker, depth, take, take_all
+from tests.support.raw_client import Peer, publish_frames
 
 pytestmark = pytest.mark.clients
 
@@ -54,12 +55,14 @@ def test_shorter_of_the_two_times_counts(channel: BlockingChannel, name: str) ->
 def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_back(
     channel: BlockingChannel, name: str
 ) -> None:
+    """The consumer is there before the message, which so is not too old for it however slow the machine is."""
     channel.queue_declare(name, exclusive=True)
+    taker = Taker(channel, name)
     channel.basic_publish("", name, b"held", lasting(300))
-    _, method, _ = take(channel, name, auto_ack=False)
+    assert taker.wait_for(1) == [b"held"]
+    channel.basic_cancel(taker.tag)
     channel.connection.sleep(0.5)
-    assert method.delivery_tag is not None
-    channel.basic_nack(method.delivery_tag, requeue=True)
+    channel.basic_nack(taker.tags[0], requeue=True)
     eventually(lambda: depth(channel, name) == 0, "it has expired")
     assert take_all(channel, name) == []
 
@@ -120,8 +123,10 @@ def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
         name, exclusive=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}-dead"}
     )
     channel.basic_publish("", name, b"stays")
+    channel.tx_select()  # So that the times of all of them begin at once.
     for number in (3, 1, 2):
         channel.basic_publish("", name, str(number).encode(), lasting(number * 250))
+    channel.tx_commit()
     found = [take(channel, f"{name}-dead")[2] for _ in range(3)]
     assert found == [b"1", b"2", b"3"], "each when it is due"
     assert take_all(channel, name) == [b"stays"]
@@ -143,15 +148,18 @@ def test_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -> 
     eventually(gone, "it is gone")
 
 
-def test_queue_that_is_consumed_from_does_not_expire(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, arguments={"x-expires": 1000})
-    taker = Taker(channel, name, auto_ack=True)
-    began = time.monotonic()
-    while time.monotonic() < began + 2.2:
-        channel.connection.process_data_events(0.1)
-    channel.basic_publish("", name, b"here")
-    assert taker.wait_for(1) == [b"here"]
-    channel.queue_delete(name)
+def test_queue_that_is_consumed_from_does_not_expire(peer: Peer, name: str) -> None:
+    """Declared and consumed from in one write: nothing comes between the two."""
+    declare = commands.Queue.Declare(queue=name, arguments={"x-expires": 1000})
+    peer.send(1, declare, commands.Basic.Consume(queue=name, consumer_tag="c", no_ack=True))
+    peer.expect(1, commands.Queue.DeclareOk)
+    peer.expect(1, commands.Basic.ConsumeOk)
+    with pytest.raises(TimeoutError):
+        peer.read_frame(2.2)
+    peer.say(publish_frames(1, "", name, b"here"))
+    peer.expect(1, commands.Basic.Deliver)
+    assert content(peer)[1] == b"here"
+    peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
 @pytest.mark.parametrize(

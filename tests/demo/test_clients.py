@@ -13,6 +13,7 @@ from demo.children import Children
 from demo.clients import CLIENTS
 from demo.report import ledger
 from penstock.client import Connection, ControlClient, Parameters
+from tests.support.brokers import PATIENCE
 
 FEW = 3_000
 CAPACITY = 64 * 1024
@@ -22,7 +23,7 @@ CAPACITY = 64 * 1024
 def url(tmp_path: Path) -> Iterator[str]:
     with Children(tmp_path) as children:
         broker = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
-        address = children.line_from(broker, 30).split("amqp://")[1].split()[0]
+        address = children.line_from(broker, PATIENCE).split("amqp://")[1].split()[0]
         yield f"amqp://guest:guest@{address}"
 
 
@@ -35,7 +36,7 @@ def consumed(url: str, queue: str, count: int, found: list[bytes]) -> None:
         channel = connection.channel()
         channel.consume(queue, no_ack=True)
         while len(found) < count:
-            delivery = channel.receive(20)
+            delivery = channel.receive(PATIENCE)
             if delivery is None:
                 return
             found.append(bytes(delivery.body))
@@ -52,7 +53,7 @@ def test_client_that_is_held_again_and_again_loses_and_doubles_nothing(url: str,
         consumer = threading.Thread(target=consumed, args=(url, "q", FEW, found), daemon=True)
         consumer.start()
         CLIENTS[client](f"{url}/%2F", "q", lines[:FEW], lambda *numbers: told.append(numbers))
-        consumer.join(60)
+        consumer.join(200)
         view = control.why("q")
     assert Counter(found) == Counter(lines[:FEW])
     assert told[-1] == (FEW, FEW)

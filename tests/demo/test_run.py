@@ -37,7 +37,7 @@ def test_interrupted_run_ends_everything_and_says_so(tmp_path: Path):
         assert demo.stderr is not None
         assert "Spark starts" in demo.stdout.readline()
         demo.send_signal(signal.SIGINT)
-        _, errors = demo.communicate(timeout=60)
+        _, errors = demo.communicate(timeout=300)
     assert demo.returncode == 1
     assert errors == "demo: ended by SIGINT.\n"
     assert processes_about(output) == []
@@ -74,11 +74,11 @@ def test_process_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path):
     with Children(tmp_path) as children:
         child = children.start("broker", "penstock", "serve", "--listen", "nowhere")
         with pytest.raises(DemoError, match=r"broker failed: penstock: --listen nowhere is not HOST:PORT.*broker\.log"):
-            children.line_from(child, 30)
+            children.line_from(child, 60)
 
 
 def test_leaving_ends_a_process_that_would_go_on(tmp_path: Path):
     with Children(tmp_path) as children:
         child = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
-        children.line_from(child, 30)
+        children.line_from(child, 60)
     assert child.process.returncode == 0

@@ -14,7 +14,7 @@ from tests.support.tcp_proxy import proxied
 
 
 def sender(broker, **options):
-    given = {"servers": broker.address, "publishTimeout": "20s", **options}
+    given = {"servers": broker.address, "publishTimeout": "60s", **options}
     return Sender(sink_options(given))
 
 

@@ -165,7 +165,7 @@ def test_bit_of_the_statements_that_make_the_tables(subject: Subject) -> None:
 
 
 @given(places=st.lists(st.tuples(st.integers(0), st.integers(0, 7)), min_size=1, max_size=4))
-@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     def change(octets: bytearray) -> None:
         for at, bit in places:

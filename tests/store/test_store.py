@@ -32,7 +32,9 @@ def engine(place: Place) -> Engine:
     return place()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(history=st.lists(st.tuples(commits(), st.sampled_from(["", "", "again", "reopen"])), max_size=8))
 def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[StoreTransaction, str]]) -> None:
     engine, model = place(), Model()

@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
-from tests.support.brokers import BrokerProcess, eventually
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 
 FIXED = 242
 """Bytes that a message without properties is charged beside its body: 240 of overhead, and 2 for no properties."""
@@ -67,7 +67,7 @@ class Producer:
         return self.confirms.nacked_count
 
     def until(self, happened: Callable[[], bool], what: str) -> None:
-        self.connection.wait_for(happened, what, 20)
+        self.connection.wait_for(happened, what, PATIENCE)
 
     def confirmed(self) -> Self:
         """Wait until every message has its answer."""
