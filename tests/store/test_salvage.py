@@ -164,6 +164,12 @@ def test_bit_of_the_statements_that_make_the_tables(subject: Subject) -> None:
         subject.suffer(flip(at, at % 7))
 
 
+def test_statement_whose_damage_is_quoted_in_an_error_that_is_no_text(subject: Subject) -> None:
+    """SQLite quotes what it does not understand, and Python cannot decode that."""
+    for begin in (b"AFTER INSERT", b"UPDATE sums"):
+        assert subject.suffer(flip(subject.octets.index(begin) + 1, 7)) == "refused"
+
+
 @given(places=st.lists(st.tuples(st.integers(0), st.integers(0, 7)), min_size=1, max_size=4))
 @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:

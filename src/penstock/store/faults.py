@@ -41,6 +41,14 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
+def corruption() -> sqlite3.DatabaseError:
+    """Return the error for a message of SQLite that cannot be decoded, because it quotes damaged text."""
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    error.sqlite_errorname = "SQLITE_CORRUPT"
+    return error
+
+
 def fault(error: sqlite3.Error, path: Path, doing: str, what: str = "the store") -> StoreError:
     """Return the exception to raise: StoreFull for a full disk, else StoreError.
 

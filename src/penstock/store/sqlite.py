@@ -24,7 +24,7 @@ from penstock.store import schema
 from penstock.store.backup import copy
 from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.directory import DataDirectory, Identity, identity_of
-from penstock.store.faults import fault, is_damage, refused
+from penstock.store.faults import corruption, fault, is_damage, refused
 from penstock.store.page_index import PageIndex
 from penstock.store.reading import Reading
 from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
@@ -151,6 +151,9 @@ class SqliteStore(Store):
                 f"journal_size_limit = {2 * log_bytes(self.path)}",
             ):
                 connection.execute(f"PRAGMA {pragma}")
+        except UnicodeDecodeError:
+            connection.close()
+            raise corruption() from None
         except BaseException:
             connection.close()
             raise
