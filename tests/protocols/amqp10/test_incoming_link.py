@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import encode
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
 
 
@@ -109,3 +110,14 @@ def test_end_of_the_link_gives_all_reserved_room_back() -> None:
     assert queue.reserved.messages > 0
     client.say(performative(spec.DETACH, handle=0, closed=True))
     assert queue.reserved.messages == 0
+
+
+def test_message_to_the_anonymous_terminus_that_names_nothing_is_rejected_and_the_link_stands() -> None:
+    client = sender()
+    client.attach_sender(None, 7)
+    lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
+    (rejected,) = client.say(client.transfer(lost, handle=7))
+    assert condition(rejected) == "amqp:not-found"
+    found = encode(spec.PROPERTIES, to="/queues/q") + data_section(b"x")
+    assert names(client.say(client.transfer(found, handle=7))) == ["disposition"]
+    assert client.depth("q") == 1

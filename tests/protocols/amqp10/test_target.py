@@ -1,36 +1,141 @@
-"""Targets: the route of each message by its header."""
+"""Targets: the route of each message by its address, subject, header and annotations."""
 
 from __future__ import annotations
 
-from penstock.protocols.amqp10.target import Target
+import pytest
+
+from penstock.core.routing.route import Route
+from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound
+from penstock.protocols.amqp10.addresses import Unroutable, parse_target
+from penstock.protocols.amqp10.message_format import Amqp10Format
+from penstock.protocols.amqp10.target import Target, target_of
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import data_section
 from tests.support.driven_connection import make_driver
 
 
-def test_priority_and_time_to_live_make_a_route_of_their_own() -> None:
-    vhost = make_driver().broker.vhosts["/"]
-    vhost.declare_queue("q", {}, False, False, None, None)
-    target = Target(vhost, "", "q")
-    content = header_octets(False, 7, 2_500) + data_section(b"x")
+def a_vhost() -> VirtualHost:
+    return make_driver().broker.vhosts["/"]
+
+
+def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:
+    return target_of(vhost, "guest", Amqp10Format(), parse_target(address, capabilities))
+
+
+def route_of(found: Target, content: bytes) -> Route:
     sections = Sections()
-    sections.walk(content, 0, len(content))
-    route = target.route_of(content, content, sections)
+    padded = b"padding" + content  # Sections need not begin at 0.
+    sections.walk(padded, 7, len(padded))
+    return found.route_of(content, padded, sections)
+
+
+def properties(**fields: object) -> bytes:
+    return encode(spec.PROPERTIES, **fields) + data_section(b"x")
+
+
+def test_priority_and_time_to_live_make_a_route_of_their_own() -> None:
+    vhost = a_vhost()
+    vhost.declare_queue("q", {}, False, False, None, None)
+    found = target(vhost, "/queues/q")
+    route = route_of(found, header_octets(False, 7, 2_500) + data_section(b"x"))
     assert (route.envelope.priority, route.envelope.ttl_s) == (7, 2.5)
-    plain = data_section(b"x")
-    sections.walk(plain, 0, len(plain))
-    assert target.route_of(plain, plain, sections) is target.fixed_route()
+    assert route_of(found, data_section(b"x")) is found.fixed_route()
+
+
+def test_message_without_a_priority_counts_as_4() -> None:
+    vhost = a_vhost()
+    vhost.declare_queue("q", {"x-max-priority": 9}, False, False, None, None)
+    assert route_of(target(vhost, "/queues/q"), data_section(b"x")).envelope.priority == 4
 
 
 def test_route_follows_the_topology() -> None:
-    vhost = make_driver().broker.vhosts["/"]
-    target = Target(vhost, "amq.fanout", "")
-    route = target.fixed_route()
+    vhost = a_vhost()
+    found = target(vhost, "/exchanges/amq.fanout/any")
+    route = found.fixed_route()
     assert route is not None
     assert route.queues == []
     queue = vhost.declare_queue("q", {}, False, False, None, None)
     vhost.bind("amq.fanout", queue, None, "", {})
-    route = target.fixed_route()
+    route = found.fixed_route()
     assert route is not None
     assert route.queues == [queue]
+
+
+def test_subject_is_the_routing_key_of_an_exchange() -> None:
+    vhost = a_vhost()
+    queue = vhost.declare_queue("q", {}, False, False, None, None)
+    vhost.bind("amq.direct", queue, None, "red", {})
+    found = target(vhost, "/exchanges/amq.direct")
+    assert route_of(found, properties(subject="red")).queues == [queue]
+    assert route_of(found, properties(subject="blue")).queues == []
+    assert route_of(found, data_section(b"x")).envelope.routing_key == ""
+    with pytest.raises(InvalidField):
+        route_of(found, properties(subject="x" * 256))
+
+
+def test_anonymous_terminus_takes_the_address_of_each_message() -> None:
+    vhost = a_vhost()
+    queue = vhost.declare_queue("a/b", {}, False, False, None, None)
+    vhost.bind("amq.direct", queue, None, "red", {})
+    found = target(vhost, "")
+    assert route_of(found, properties(to="/queues/a%2Fb")).queues == [queue]
+    assert route_of(found, properties(to="/exchanges/amq.direct", subject="red")).queues == [queue]
+    assert route_of(found, properties(to="/exchanges/amq.direct", subject="blue")).queues == []
+    assert found.unroutable is Unroutable.RELEASED
+    for to, error in (("/queues/none", NotFound), ("/queue/former", InvalidField), (None, InvalidField)):
+        with pytest.raises(error):
+            route_of(found, properties(to=to))
+
+
+def test_routes_of_many_subjects_are_bounded() -> None:
+    vhost = a_vhost()
+    found = target(vhost, "/exchanges/amq.topic")
+    first = route_of(found, properties(subject="0"))
+    for number in range(1, 300):
+        route_of(found, properties(subject=str(number)))
+    assert route_of(found, properties(subject="299")) is route_of(found, properties(subject="299"))
+    assert route_of(found, properties(subject="0")) is not first
+
+
+def test_application_properties_decide_at_an_exchange_of_headers() -> None:
+    vhost = a_vhost()
+    queue = vhost.declare_queue("q", {}, False, False, None, None)
+    vhost.bind("amq.headers", queue, None, "", {"x-match": "all", "colour": "red"})
+    found = target(vhost, "/exchanges/amq.headers/any")
+    assert found.fixed_route() is None
+    for colour, expected in (("red", [queue]), ("blue", [])):
+        section = b"\x00\x53\x74" + encode_value({"colour": colour})
+        assert route_of(found, section + data_section(b"x")).queues == expected
+
+
+def test_additional_routing_keys_are_an_annotation() -> None:
+    vhost = a_vhost()
+    queues = [vhost.declare_queue(name, {}, False, False, None, None) for name in ("q", "copy")]
+    annotations = b"\x00\x53\x72" + encode_value({Symbol("x-cc"): ["copy"]})
+    assert route_of(target(vhost, "/queues/q"), annotations + data_section(b"x")).queues == queues
+
+
+@pytest.mark.parametrize("address", ["/queues/q", ""])
+def test_user_id_must_be_the_user(address: str) -> None:
+    vhost = a_vhost()
+    vhost.declare_queue("q", {}, False, False, None, None)
+    found = target(vhost, address)
+    assert route_of(found, properties(user_id=b"guest", to="/queues/q")).queues
+    with pytest.raises(AccessRefused):
+        route_of(found, properties(user_id=b"root", to="/queues/q"))
+
+
+def test_unroutable_messages_of_a_topic_are_accepted() -> None:
+    assert target(a_vhost(), "amq.topic/news", "topic").unroutable is Unroutable.ACCEPTED
+    assert target(a_vhost(), "/exchanges/amq.topic/news").unroutable is Unroutable.RELEASED
+
+
+def test_address_that_names_nothing_is_refused() -> None:
+    with pytest.raises(BrokerError, match="no queue 'none'"):
+        target(a_vhost(), "none")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
-from penstock.errors import BrokerError, NotFound, NotImplementedHere
+from penstock.errors import BrokerError, NotImplementedHere
+from penstock.protocols.amqp10.addresses import parse_source, parse_target, source_node
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
-from penstock.protocols.amqp10.target import Target
+from penstock.protocols.amqp10.target import target_of
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import ATTACH, DETACH, SOURCE
 
@@ -62,9 +63,8 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("target")
     if terminus is None:
         raise NotImplementedHere("attach without a target")
-    address = terminus.text("address")
-    exchange, key = _exchange_and_key(session, address)
-    target = Target(session.vhost, exchange, key)
+    address = parse_target(terminus.text("address"), terminus.texts("capabilities"))
+    target = target_of(session.vhost, session.connection.user, session.engine.format, address)
     link = IncomingLink(session, attach, target)
     session.links[int(link.handle)] = link
     session.send(
@@ -78,24 +78,11 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     link.grant()
 
 
-def _exchange_and_key(session: AmqpSession, address: str) -> tuple[str, str]:
-    if address.startswith("/queues/"):
-        name = address.removeprefix("/queues/")
-        session.vhost.queue(name, session.connection)
-        return "", name
-    if address.startswith("/exchanges/"):
-        exchange, _, key = address.removeprefix("/exchanges/").partition("/")
-        session.vhost.exchange(exchange)
-        return exchange, key
-    session.vhost.queue(address, session.connection)
-    return "", address
-
-
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("source")
     if terminus is None:
         raise NotImplementedHere("attach without a source")
-    queue = _queue(session, terminus.text("address"))
+    queue = _queue(session, terminus)
     session.connection.services.deliver_first(queue)
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
     session.broker.consume(session, link.consumer, ConsumerSettings(queue.settings, {}))
@@ -105,10 +92,13 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     session.send(_answer(attach, _granted(terminus), attach.inner("target")))
 
 
-def _queue(session: AmqpSession, address: str) -> Queue:
-    if not address:
-        raise NotFound("a source without an address")
-    return session.vhost.queue(address.removeprefix("/queues/"), session.connection)
+def _queue(session: AmqpSession, terminus: Composite) -> Queue:
+    """Return the queue of a source. Raises BrokerError."""
+    address = parse_source(terminus.text("address"), terminus.texts("capabilities"))
+    node = source_node(address, session.vhost)
+    if not node.queue:
+        raise NotImplementedHere(f"address '{address.text}' of a source names an exchange")
+    return session.vhost.queue(node.queue, session.connection)
 
 
 def _granted(terminus: Composite) -> Composite:

@@ -27,7 +27,7 @@ from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.frame_reader import FrameReader
 from penstock.protocols.amqp10.idle_timer import IdleTimer
 from penstock.protocols.amqp10.malformed import MalformedPerformative
-from penstock.protocols.amqp10.message_format import Amqp10Format
+from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
@@ -81,6 +81,7 @@ class Amqp10Engine(ProtocolEngine):
         self.work = connection.work
         self.out: BytesWriter = connection.output.buffer
         self.reader = FrameReader()
+        self.format = _format_of(self.broker)
         self.sasl: SaslLayer | None = None
         """SASL layer until the login is over."""
         self.max_frame_size: i64 = self.limits.initial_frame_max
@@ -330,3 +331,9 @@ class Amqp10Engine(ProtocolEngine):
     def is_torn_down(self) -> bool:
         """Tell whether the sessions send nothing more."""
         return self.connection.teardown is not TeardownState.NONE
+
+
+def _format_of(broker: Broker) -> Amqp10Format:
+    found = broker.formats.by_octet(FIRST_OCTET)
+    assert isinstance(found, Amqp10Format)
+    return found

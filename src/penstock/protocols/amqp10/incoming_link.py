@@ -8,14 +8,16 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import OVERHEAD
+from penstock.core.publish.admission import describe_target
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.reservation import Reservation
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError, ContentTooLarge, NotAllowed
+from penstock.errors import BrokerError, ContentTooLarge, NotAllowed, NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.refusal import Refusal
 from penstock.flow.timers import NEVER
+from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX, error_composite
 from penstock.protocols.amqp10.link import Link
@@ -192,7 +194,10 @@ class IncomingLink(Link):
         except BrokerError as refused:
             self._refuse(delivery_id, settled, refused)
             return
-        if not route.queues and not route.control:
+        if route.control:
+            self._control_request(route, content, delivery_id, settled)
+            return
+        if not route.queues:
             self._unroutable(delivery_id, settled, route, content)
             return
         self._publish(route, content, delivery_id, settled)
@@ -213,10 +218,24 @@ class IncomingLink(Link):
         if self.credit < WINDOW // 2:
             self.grant()
 
+    def _control_request(self, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
+        """Pass a message to the control exchange on to the control API."""
+        session = self.session
+        connection = session.connection
+        declared = session.broker.durable_changes.durable_declarations
+        connection.services.control_request(session.vhost, connection, route.envelope.routing_key, content)
+        if not settled:
+            self._write(delivery_id, delivery_id, ACCEPTED_STATE)
+        connection.output.await_change(declared)
+
     def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes) -> None:
         self.session.broker.count_unroutable(self.producer, route, content)
         if not settled:
-            state = ACCEPTED_STATE if self.target.accepts_unroutable else RELEASED_STATE
+            if self.target.unroutable is Unroutable.REJECTED:
+                where = describe_target(route)
+                self._refuse(delivery_id, settled, NotFound(f"{where} leads to no queue"))
+                return
+            state = ACCEPTED_STATE if self.target.unroutable is Unroutable.ACCEPTED else RELEASED_STATE
             self._write(delivery_id, delivery_id, state)
 
     # Outcomes

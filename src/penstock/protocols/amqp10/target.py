@@ -1,49 +1,211 @@
-"""Target of an incoming link: the route of each of its messages (section 3.5.4)."""
+"""Targets of incoming links: the route of each message (section 3.5.4)."""
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from typing import Final
 
+from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
+
+from penstock.core.message_format import CC
+from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, InvalidField
 from penstock.flow.timers import NEVER
+from penstock.protocols.amqp10.addresses import (
+    Address,
+    AddressKind,
+    Node,
+    ToAddresses,
+    Unroutable,
+    routing_key,
+    target_node,
+)
+from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.sections import SUBJECT, TO, USER_ID, Sections, property_at
+from penstock.wire.amqp10.value_walk import u32
+
+ROUTES_MAX: Final = 256
+"""Most routes that a link caches by subject and `to`; at the bound the oldest goes."""
+HEADER_OCTETS_A_UNIT: Final = 8
+"""Octets of properties that cost one unit of work when they are decoded for routing."""
+COPIES: Final = b"x-cc"
+"""Annotation with additional routing keys, as the header CC of AMQP 0-9-1 (RabbitMQ 4)."""
+DEFAULT_PRIORITY: Final = 4
+"""Priority of a message that does not name one (section 3.2.1)."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Target:
-    """Target with a fixed exchange and routing key."""
+    """Target of one link. Subclasses tell the exchange and routing key of a message."""
 
-    def __init__(self, vhost: VirtualHost, exchange: str, routing_key: str) -> None:
+    def __init__(self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format) -> None:
         self.vhost: VirtualHost = vhost
-        self.accepts_unroutable: bool = False
-        """True if a message that reaches no queue is accepted (JMS topics); else it is released, as in RabbitMQ 4."""
-        self._route: Route = vhost.route(exchange, routing_key, True)
-        vhost.resolve(self._route, {})
+        self.unroutable: Unroutable = unroutable
+        """Outcome of the last message if it reaches no queue."""
+        self._user = user.encode()
+        self._format = formats
 
     def fixed_route(self) -> Route | None:
         """Return the route of all its messages; None if it depends on the message."""
-        self._refresh()
-        return None if self._route.by_headers else self._route
+        return None
+
+    def _address_route(self, data: bytes, sections: Sections) -> Route:
+        """Return the route of a message's exchange and routing key, resolved once. Raises BrokerError."""
+        raise NotImplementedError
 
     def route_of(self, content: bytes, data: bytes, sections: Sections) -> Route:
         """Return the route of a message, whose sections lie in `data`. Raises BrokerError."""
-        route = self._route
+        route = self._address_route(data, sections)
         if route.epoch != self.vhost.epoch:
-            self._refresh()
+            self.vhost.refresh_route(route)
+        if sections.properties != ABSENT:
+            self._check_user(data, sections)
         if route.checks_delivery_mode and sections.durable != 0:
             route = route.persistent()
         if sections.ttl != ABSENT or sections.priority != ABSENT:
             route = _variant(route, sections)
+        if sections.message_annotations != ABSENT and data.find(COPIES, sections.message_annotations) >= 0:
+            route = self._with_copies(route, content)
+        if route.by_headers:
+            return self._by_headers(route, content)
         return route
 
-    def _refresh(self) -> None:
-        if self._route.epoch != self.vhost.epoch:
-            self.vhost.refresh_route(self._route)
+    def _check_user(self, data: bytes, sections: Sections) -> None:
+        """Check that user-id, which must not be forged, is the user of the connection (section 3.2.4)."""
+        pos = property_at(data, sections.properties, sections.end, USER_ID)
+        if pos != ABSENT:
+            claimed = _octets_at(data, pos)
+            if claimed != self._user:
+                raise AccessRefused(
+                    f"user-id {claimed.decode(errors='replace')!r:.80} is not the user of the connection, "
+                    f"{self._user.decode()!r}"
+                )
+
+    def _with_copies(self, route: Route, content: bytes) -> Route:
+        copies = self._format.copies(content)
+        own = route_with_copies(route, {CC: list(copies)}) if copies else None
+        if own is None:
+            return route
+        self.vhost.resolve(own, self._format.headers(content))
+        return own
+
+    def _by_headers(self, route: Route, content: bytes) -> Route:
+        """Return a route of one message, which its application properties decide."""
+        own = Route(route.envelope, route.mandatory, route.copies)
+        self.vhost.resolve(own, self._format.headers(content))
+        return own
+
+
+class FixedTarget(Target):
+    """Target with one exchange and routing key."""
+
+    def __init__(
+        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node
+    ) -> None:
+        super().__init__(vhost, user, unroutable, formats)
+        self._route: Route = _new_route(vhost, node, b"")
+
+    @override
+    def fixed_route(self) -> Route | None:
+        route = self._route
+        if route.epoch != self.vhost.epoch:
+            self.vhost.refresh_route(route)
+        return None if route.by_headers else route
+
+    @override
+    def _address_route(self, data: bytes, sections: Sections) -> Route:
+        return self._route
+
+
+class SubjectTarget(Target):
+    """Target with an exchange: the subject of each message is its routing key."""
+
+    def __init__(
+        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node
+    ) -> None:
+        super().__init__(vhost, user, unroutable, formats)
+        self._node = node
+        self._routes: dict[bytes, Route] = {}
+
+    @override
+    def _address_route(self, data: bytes, sections: Sections) -> Route:
+        subject = _text(data, sections, SUBJECT)
+        found = self._routes.get(subject)
+        if found is None:
+            found = _new_route(self.vhost, self._node, subject)
+            _remember(self._routes, subject, found)
+        return found
+
+
+class AnonymousTarget(Target):
+    """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
+
+    def __init__(self, vhost: VirtualHost, user: str, formats: Amqp10Format) -> None:
+        super().__init__(vhost, user, Unroutable.REJECTED, formats)
+        self._addresses = ToAddresses()
+        self._routes: dict[bytes, Route] = {}
+
+    @override
+    def _address_route(self, data: bytes, sections: Sections) -> Route:
+        to = _text(data, sections, TO)
+        address = self._addresses.address(to)
+        self.unroutable = address.unroutable
+        node = target_node(address, self.vhost)
+        subject = _text(data, sections, SUBJECT) if node.by_subject else b""
+        key = to + b"\0" + subject if node.by_subject else to
+        found = self._routes.get(key)
+        if found is None or found.envelope.exchange != node.exchange:
+            found = _new_route(self.vhost, node, subject)
+            _remember(self._routes, key, found)
+        return found
+
+
+def target_of(vhost: VirtualHost, user: str, formats: Amqp10Format, address: Address) -> Target:
+    """Return the target for an address. Raises NotFound for one that names nothing."""
+    if address.kind is AddressKind.ANONYMOUS:
+        return AnonymousTarget(vhost, user, formats)
+    node = target_node(address, vhost)
+    if node.by_subject:
+        return SubjectTarget(vhost, user, address.unroutable, formats, node)
+    return FixedTarget(vhost, user, address.unroutable, formats, node)
+
+
+def _new_route(vhost: VirtualHost, node: Node, subject: bytes) -> Route:
+    try:
+        key = routing_key(node, subject.decode())
+    except UnicodeDecodeError:
+        raise InvalidField("the subject, which is the routing key, is not UTF-8") from None
+    envelope = vhost.route(node.exchange, key, True).envelope.variant(DEFAULT_PRIORITY, NEVER, False)
+    route = Route(envelope, True)
+    vhost.resolve(route, {})
+    return route
+
+
+def _remember(routes: dict[bytes, Route], key: bytes, route: Route) -> None:
+    if len(routes) >= ROUTES_MAX:
+        del routes[next(iter(routes))]
+    routes[key] = route
+
+
+def _text(data: bytes, sections: Sections, index: i64) -> bytes:
+    """Return the octets of a property; empty if it is absent."""
+    pos = property_at(data, sections.properties, sections.end, index)
+    return b"" if pos == ABSENT else _octets_at(data, pos)
+
+
+def _octets_at(data: bytes, pos: i64) -> bytes:
+    """Return the octets of the binary or string at `pos` of well-formed octets."""
+    if data[pos] < 0xB0:
+        size: i64 = data[pos + 1]
+        return data[pos + 2 : pos + 2 + size]
+    return data[pos + 5 : pos + 5 + u32(data, pos + 1)]
 
 
 def _variant(route: Route, sections: Sections) -> Route:
     """Return the route of a message with a priority, or a time to live in milliseconds."""
-    priority: i64 = 4 if sections.priority == ABSENT else sections.priority
+    priority: i64 = DEFAULT_PRIORITY if sections.priority == ABSENT else sections.priority
     ttl_s = NEVER if sections.ttl == ABSENT else sections.ttl / 1000
     return route.variant(priority, ttl_s)
