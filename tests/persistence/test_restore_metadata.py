@@ -36,3 +36,16 @@ def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act
     assert told == []
     assert differences(view(driver), view(again)) == {}
     assert exported(again) == exported(driver)
+
+
+def test_definition_that_is_refused_is_left_out_with_a_remark() -> None:
+    driver = journaled()
+    store = Declared(driver)
+    driver.broker.vhosts["/"].declare_exchange("logs", "topic", {}, True, False, False)
+    store.write()
+    ((kind, key, data),) = [(each.kind, each.key, each.data) for each in store.things() if "logs" in each.key]
+    assert data is not None
+    store.shelf.things[kind, key] = data.replace(b"topic", b"tropic")
+    again, told = store.restored()
+    assert "logs" not in again.broker.vhosts["/"].exchanges
+    assert [each.partition(":")[0] for each in told] == [f"exchange '{key}' in the store was not restored"]

@@ -115,8 +115,8 @@ class MetadataRestorer:
             self.left_behind.append(record)
         except StoreError as error:
             self.remarks.append(f"{record.kind} '{record.key}' in the store cannot be read: {error}")
-        except BrokerError as error:
-            self.remarks.append(f"{record.kind} '{record.key}' in the store was not restored: {error}")
+        except BrokerError as refused:
+            self.remarks.append(f"{record.kind} '{record.key}' in the store was not restored: {refused}")
 
     def _numbers(self, fields: Fields) -> None:
         journal = self.broker.journal

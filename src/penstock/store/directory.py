@@ -101,8 +101,8 @@ class DataDirectory:
         held = self._lock
         try:
             self._take(os.O_RDWR | os.O_CREAT)
-        except StartError as error:
-            raise StoreLost(f"{error}: its lock file was removed while this one held it; this one must stop") from None
+        except StartError as taken:
+            raise StoreLost(f"{taken}: its lock file was removed while this one held it; this one must stop") from None
         except (FileNotFoundError, NotADirectoryError):
             raise StoreLost(f"data directory '{self.path}' was removed while a broker used it; it must stop") from None
         except OSError as error:

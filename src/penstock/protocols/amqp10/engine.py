@@ -117,8 +117,8 @@ class Amqp10Engine(ProtocolEngine):
                 pos = reader.frames(self, data, pos)
             if not self._expects_header() and pos < len(data):
                 pos = reader.frames(self, data, pos)
-        except CodecError as error:
-            self.close(MalformedPerformative(error))
+        except CodecError as malformed:
+            self.close(MalformedPerformative(malformed))
             pos = len(data)
         except BrokerError as error:
             self.close(error)

@@ -1,0 +1,41 @@
+"""A name has one type in a function: compiled, an `except` clause that binds a name of another class fails."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2] / "src" / "penstock"
+NOT_COMPILED = {"cli", "client", "server"}
+"""Packages that are always interpreted."""
+
+
+def bound_twice(source: str) -> list[str]:
+    """Return the names that `except` clauses of one function bind to different types, with their lines."""
+    found = []
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            types: dict[str, str] = {}
+            for each in ast.walk(function):
+                if isinstance(each, ast.ExceptHandler) and each.name is not None and each.type is not None:
+                    kind = ast.unparse(each.type)
+                    if not isinstance(each.type, ast.Name) or hasattr(builtins, kind):
+                        kind = "object"  # A tuple or a class of Python's: any object fits.
+                    if types.setdefault(each.name, kind) != kind:
+                        found.append(f"{each.name} in line {each.lineno}: {kind}, and {types[each.name]} before")
+    return found
+
+
+def test_except_clauses_of_a_function_give_a_name_one_type() -> None:
+    found = {
+        str(path.relative_to(SOURCES)): names
+        for path in sorted(SOURCES.rglob("*.py"))
+        if path.relative_to(SOURCES).parts[0] not in NOT_COMPILED and (names := bound_twice(path.read_text()))
+    }
+    assert found == {}
+
+
+def test_second_type_is_found() -> None:
+    source = "def f():\n  try: pass\n  except A as e: pass\n  except B as e: pass\n"
+    assert bound_twice(source) == ["e in line 4: B, and A before"]
