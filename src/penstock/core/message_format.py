@@ -66,9 +66,13 @@ class MessageFormat:
         except UnreadableContent:
             return {}
 
-    def write_body(self, out: BytesWriter, content: bytes) -> None:
-        """Write the body of a message."""
-        out.write(self.body(content))
+    def payload(self, content: bytes) -> bytes:
+        """Return the body of a message as a program reads it: a text in the protocol's own encoding is its UTF-8."""
+        return self.body(content)
+
+    def write_payload(self, out: BytesWriter, content: bytes) -> None:
+        """Write the body of a message as a program reads it."""
+        out.write(self.payload(content))
 
     def body_bytes(self, content: bytes) -> i64:
         """Return the octets of a message's body."""

@@ -94,7 +94,7 @@ def _add_values(block: _Block, messages: list[Message], formats: MessageFormats)
     data = BytesWriter()
     write_i32_le(offsets, 0)
     for message in messages:
-        formats.find(message.content).write_body(data, message.content)
+        formats.find(message.content).write_payload(data, message.content)
         write_i32_le(offsets, i32(len(data)))
     block.columns["value"] = {
         "offsets": block.append_buffer(offsets.getvalue()),

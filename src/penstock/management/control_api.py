@@ -131,7 +131,7 @@ class ControlApi:
             size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK + size // OCTETS_A_UNIT
             _check_size(operation, size)
-            body = message_format.body(content)
+            body = message_format.payload(content)
             request = ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
             if operation == IMPORT:
                 request.unread = body

@@ -153,3 +153,17 @@ def test_death_removes_the_ttl_and_no_other_field_of_the_header() -> None:
     sections = Sections()
     sections.walk(died, 0, len(died))
     assert (sections.durable, sections.priority, sections.ttl, sections.delivery_count) == (1, 7, -1, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "payload"),
+    [
+        (section(spec.AMQP_VALUE, "größe"), "größe".encode()),
+        (section(spec.AMQP_VALUE, "t" * 300), b"t" * 300),
+        (section(spec.AMQP_VALUE, [1]), section(spec.AMQP_VALUE, [1])),
+        (section(spec.AMQP_SEQUENCE, [1]), section(spec.AMQP_SEQUENCE, [1])),
+        (DATA + DATA, b"bodybody"),
+    ],
+)
+def test_payload_of_a_text_is_its_utf_8(body: bytes, payload: bytes) -> None:
+    assert FORMAT.payload(encode(spec.PROPERTIES, subject="s") + body) == payload

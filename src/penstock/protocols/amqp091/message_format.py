@@ -50,7 +50,7 @@ class Amqp091Format(MessageFormat):
         return content_frames.body_of(content)
 
     @override
-    def write_body(self, out: BytesWriter, content: bytes) -> None:
+    def write_payload(self, out: BytesWriter, content: bytes) -> None:
         content_frames.write_body(out, content)
 
     def body_bytes(self, content: bytes) -> i64:

@@ -26,11 +26,12 @@ from penstock.protocols.amqp10.property_conversion import (
     properties_of,
 )
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
-from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.message_rewriter import header_octets, with_annotations
 from penstock.wire.amqp10.sections import Sections, data_octets, joined_data
-from penstock.wire.amqp10.spec import DATA
+from penstock.wire.amqp10.spec import AMQP_VALUE, DATA
 from penstock.wire.amqp10.values import Symbol
 
 FIRST_OCTET: Final = 0
@@ -64,6 +65,18 @@ class Amqp10Format(MessageFormat):
         if sections.body_code == DATA:
             return joined_data(content, sections)
         return content[sections.body_at : sections.body_end]
+
+    @override
+    def payload(self, content: bytes) -> bytes:
+        try:
+            sections = _sections(content)
+            if sections.body_code == AMQP_VALUE:
+                text = text_at(content, _value_at(content, sections))
+                if text is not None:
+                    return text.encode()
+        except CodecError as error:
+            raise UnreadableContent(error.reason) from None
+        return self.body(content)
 
     @override
     def body_bytes(self, content: bytes) -> i64:
@@ -135,6 +148,13 @@ def _sections(content: bytes) -> Sections:
     found = Sections()
     found.walk(content, 0, len(content))
     return found
+
+
+def _value_at(content: bytes, sections: Sections) -> i64:
+    """Return the position of the value in a body of amqp-value."""
+    cursor = FieldCursor()
+    cursor.open(content, sections.body_at, sections.body_end)
+    return cursor.pos
 
 
 def _annotation(content: bytes, name: str) -> object:
