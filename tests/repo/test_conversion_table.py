@@ -1,0 +1,9 @@
+"""docs/amqp10.md shows what crosses between protocols as the broker does it."""
+
+from __future__ import annotations
+
+from tests.support.conversion_table import BEGIN, COMMAND, PAGE, generated
+
+
+def test_table_of_conversions_is_what_the_broker_does() -> None:
+    assert PAGE.read_text().partition(BEGIN)[2] == generated(), f"look at the difference, then rewrite it: {COMMAND}"
