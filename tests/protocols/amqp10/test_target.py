@@ -16,8 +16,10 @@ from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Symbol
-from tests.support.amqp10_dialogue import data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
+from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import make_driver
+from tests.support.restored_broker import journaled
 
 
 def a_vhost() -> VirtualHost:
@@ -139,3 +141,26 @@ def test_unroutable_messages_of_a_topic_are_accepted() -> None:
 def test_address_that_names_nothing_is_refused() -> None:
     with pytest.raises(BrokerError, match="no queue 'none'"):
         target(a_vhost(), "none")
+
+
+def test_priority_of_a_message_without_one_orders_it_and_is_not_told() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", x_max_priority=9)
+    client.attach_sender("/queues/q")
+    for priority in (3, None, 5, 0):
+        header = b"" if priority is None else header_octets(False, priority)
+        client.say(client.transfer(header + data_section(b"none" if priority is None else bytes([priority]))))
+    sent = delivered(client.attach_receiver("/queues/q", credit=9))
+    assert [message[-1] for message in sent] == [5, ord("e"), 3, 0]
+    assert "priority" not in decode_message(sent[1]).header
+
+
+def test_message_is_persistent_where_a_store_is_unless_its_header_says_no() -> None:
+    driver = journaled()
+    queue = driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    client = Amqp10Dialogue(driver)
+    client.attach_sender("/queues/q")
+    transient = b"\x00\x53\x70\xc0\x02\x01\x42"
+    for header in (b"", header_octets(True), header_octets(True, 7), transient):
+        client.say(client.transfer(header + data_section(b"x")))
+    assert [message.envelope.persistent for message in queue.ready_queue.messages()] == [True, True, True, False]
