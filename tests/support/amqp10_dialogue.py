@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
@@ -65,12 +66,9 @@ class Amqp10Dialogue:
         if session:
             (self.begun,) = self.begin(0)
 
-    def begin(self, channel: int, incoming_window: int = 1 << 20) -> list[Heard]:
-        return self.say(
-            performative(
-                spec.BEGIN, channel, next_outgoing_id=0, incoming_window=incoming_window, outgoing_window=1 << 20
-            )
-        )
+    def begin(self, channel: int, incoming_window: int = 1 << 20, **fields: object) -> list[Heard]:
+        fields = {"next_outgoing_id": 0, "incoming_window": incoming_window, "outgoing_window": 1 << 20, **fields}
+        return self.say(performative(spec.BEGIN, channel, **fields))
 
     def raw(self, data: bytes) -> bytes:
         """Send octets in one piece, let the broker make its turn, and return the octets that come back."""
@@ -104,10 +102,14 @@ class Amqp10Dialogue:
     def attach_sender(self, address: str | None, handle: int = 0, channel: int = 0, **fields: object) -> list[Heard]:
         """Attach a link that we send on."""
         target = composite(spec.TARGET, address=address)
-        fields = {"name": f"s{handle}", "source": composite(spec.SOURCE), "target": target, **fields}
-        return self.say(
-            performative(spec.ATTACH, channel, handle=handle, role=False, initial_delivery_count=0, **fields)
-        )
+        fields = {
+            "name": f"s{handle}",
+            "source": composite(spec.SOURCE),
+            "target": target,
+            "initial_delivery_count": 0,
+            **fields,
+        }
+        return self.say(performative(spec.ATTACH, channel, handle=handle, role=False, **fields))
 
     def attach_receiver(
         self, address: str | None, handle: int = 1, credit: int = 0, channel: int = 0, **fields: object
@@ -119,28 +121,26 @@ class Amqp10Dialogue:
         return heard + self.flow(handle, credit, channel) if credit else heard
 
     def flow(
-        self, handle: int, credit: int, channel: int = 0, delivery_count: int = 0, drain: bool = False
+        self, handle: int, credit: int, channel: int = 0, delivery_count: int = 0, drain: bool = False, **fields: object
     ) -> list[Heard]:
         """Grant link credit."""
-        return self.say(
-            performative(
-                spec.FLOW,
-                channel,
-                next_incoming_id=0,
-                incoming_window=1 << 20,
-                next_outgoing_id=0,
-                outgoing_window=1 << 20,
-                handle=handle,
-                delivery_count=delivery_count,
-                link_credit=credit,
-                drain=drain,
-            )
-        )
+        fields = {
+            "next_incoming_id": 0,
+            "incoming_window": 1 << 20,
+            "next_outgoing_id": 0,
+            "outgoing_window": 1 << 20,
+            "handle": handle,
+            "delivery_count": delivery_count,
+            "link_credit": credit,
+            "drain": drain,
+            **fields,
+        }
+        return self.say(performative(spec.FLOW, channel, **fields))
 
     def transfer(self, payload: bytes, handle: int = 0, channel: int = 0, **fields: object) -> bytes:
         """Return a transfer with the next delivery-id."""
         number = self._next_id
-        self._next_id += 1
+        self._next_id = (number + 1) & 0xFFFFFFFF
         fields = {"delivery_id": number, "delivery_tag": number.to_bytes(4, "big"), "message_format": 0, **fields}
         return performative(spec.TRANSFER, channel, payload, handle=handle, **fields)
 
@@ -151,6 +151,12 @@ class Amqp10Dialogue:
         return self.say(
             performative(spec.DISPOSITION, channel, role=True, first=first, last=last, settled=settled, state=state)
         )
+
+    def session(self, channel: int = 0) -> AmqpSession:
+        """Return the broker's side of a session."""
+        found = self.connection.engine.session(channel)
+        assert isinstance(found, AmqpSession)
+        return found
 
     def declare(self, queue: str, **arguments: object) -> None:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
@@ -164,6 +170,10 @@ class Amqp10Dialogue:
 
 def names(heard: list[Heard]) -> list[str]:
     return [each.name for each in heard]
+
+
+def transfers(heard: list[Heard]) -> list[Heard]:
+    return [each for each in heard if each.name == "transfer"]
 
 
 def accepted() -> Composite:

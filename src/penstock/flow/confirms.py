@@ -83,7 +83,8 @@ class Confirms:
         self.durable_upto: i64 = UNLIMITED
         """The last durable publish: later ones are confirmed only after fsync."""
         self.pending: deque[PendingConfirm] = deque()
-        self._sent_upto: i64 = 0
+        self.sent_upto: i64 = 0
+        """The last number up to which every outcome was taken."""
         self._refused: list[ConfirmRange] = []
         self._nacked: deque[int] = deque()
 
@@ -160,23 +161,23 @@ class Confirms:
 
     def ready(self) -> bool:
         """Return whether `take` has outcomes to return."""
-        return self._sent_upto < self._clear() or bool(self._refused)
+        return self.sent_upto < self._clear() or bool(self._refused)
 
     def take(self) -> list[ConfirmRange]:
         """Take the outcomes that may be sent now: refusals by number, then confirms as ranges, in order."""
         outcomes = self._refused
         self._refused = []
         clear = self._clear()
-        while self._sent_upto < clear:
+        while self.sent_upto < clear:
             until = clear
             if self._nacked and self._nacked[0] <= clear:
                 until = self._nacked.popleft() - 1
-                if until > self._sent_upto:
-                    outcomes.append(ConfirmRange(self._sent_upto + 1, until))
-                self._sent_upto = until + 1
+                if until > self.sent_upto:
+                    outcomes.append(ConfirmRange(self.sent_upto + 1, until))
+                self.sent_upto = until + 1
                 continue
-            outcomes.append(ConfirmRange(self._sent_upto + 1, until))
-            self._sent_upto = until
+            outcomes.append(ConfirmRange(self.sent_upto + 1, until))
+            self.sent_upto = until
         return outcomes
 
     def _clear(self) -> i64:

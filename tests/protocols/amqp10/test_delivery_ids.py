@@ -8,19 +8,43 @@ from hypothesis import strategies as st
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 
 
+def pairs(ids: DeliveryIds, first: int, last: int) -> list[tuple[int, int]]:
+    return [(int(each.first), int(each.last)) for each in ids.ranges(first, last)]
+
+
 def test_link_alone_on_its_session_has_one_range() -> None:
     ids = DeliveryIds()
     for number in range(1, 101):
         ids.add(number, number + 41)
-    assert ids.ranges(1, 100) == [(42, 141)]
-    assert ids.ranges(5, 5) == [(46, 46)]
+    assert pairs(ids, 1, 100) == [(42, 141)]
+    assert pairs(ids, 5, 5) == [(46, 46)]
 
 
 def test_ids_wrap_around() -> None:
     ids = DeliveryIds()
     ids.add(1, 0xFFFFFFFF)
     ids.add(2, 0)
-    assert ids.ranges(1, 2) == [(0xFFFFFFFF, 0)]
+    assert pairs(ids, 1, 2) == [(0xFFFFFFFF, 0)]
+
+
+def test_range_has_one_settle_mode() -> None:
+    ids = DeliveryIds()
+    for number in range(1, 5):
+        ids.add(number, number, number == 3)
+    assert [(each.first, each.last, each.second) for each in ids.ranges(1, 4)] == [
+        (1, 2, False),
+        (3, 3, True),
+        (4, 4, False),
+    ]
+
+
+def test_runs_whose_outcomes_are_sent_are_dropped() -> None:
+    ids = DeliveryIds()
+    for number in range(1, 10_001):
+        ids.add(number, 2 * number)
+        ids.forget(number - 10)
+    assert len(ids._runs) < 200
+    assert pairs(ids, 9_999, 10_000) == [(19_998, 19_998), (20_000, 20_000)]
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=40), st.data())
@@ -33,5 +57,5 @@ def test_ranges_are_those_of_a_list(steps: list[int], data: st.DataObject) -> No
     first = data.draw(st.integers(1, len(steps)))
     last = data.draw(st.integers(first, len(steps)))
     ids.forget(first - 1)
-    found = [each for begin, end in ids.ranges(first, last) for each in range(begin, end + 1)]
+    found = [each for begin, end in pairs(ids, first, last) for each in range(begin, end + 1)]
     assert found == [expected[number] for number in range(first, last + 1)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.core.message import OVERHEAD
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
 
 
 def sender(**arguments: object) -> Amqp10Dialogue:
@@ -121,3 +124,61 @@ def test_message_to_the_anonymous_terminus_that_names_nothing_is_rejected_and_th
     found = encode(spec.PROPERTIES, to="/queues/q") + data_section(b"x")
     assert names(client.say(client.transfer(found, handle=7))) == ["disposition"]
     assert client.depth("q") == 1
+
+
+def test_message_larger_than_announced_detaches_the_link() -> None:
+    for several in (False, True):
+        client = sender(capacity_bytes=10_000)
+        body = data_section(bytes(10_000 - OVERHEAD))
+        frames = [client.transfer(body)]
+        if several:
+            frames = [client.transfer(body[:5_000], more=True), performative(spec.TRANSFER, 0, body[5_000:], handle=0)]
+        (detached,) = client.say(*frames)
+        assert condition(detached) == "amqp:link:message-size-exceeded"
+        assert client.connection.arriving == 0
+
+
+def test_detach_in_the_middle_of_a_delivery_drops_it() -> None:
+    client = sender()
+    client.say(client.transfer(data_section(bytes(100))[:50], more=True))
+    assert names(client.say(performative(spec.DETACH, handle=0, closed=True))) == ["detach"]
+    assert (client.connection.arriving, client.depth("q")) == (0, 0)
+
+
+def test_messages_that_come_with_the_detach_are_accepted_before_it() -> None:
+    client = sender()
+    heard = client.say(client.transfer(data_section(b"x")), performative(spec.DETACH, handle=0, closed=True))
+    assert names(heard) == ["disposition", "detach"]
+
+
+@pytest.mark.parametrize(("mode", "settled"), [(0, True), (1, False)])
+def test_delivery_that_breaks_the_settle_mode_detaches_the_link(mode: int, settled: bool) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q", snd_settle_mode=mode)
+    (detached,) = client.say(client.transfer(data_section(b"x"), settled=settled))
+    assert condition(detached) == "amqp:invalid-field"
+
+
+def test_mixed_sender_settles_some_and_any_frame_may_say_so() -> None:
+    client = sender()
+    body = data_section(bytes(100))
+    settled = client.transfer(body, settled=True)
+    late = client.transfer(body[:50], more=True) + performative(spec.TRANSFER, 0, body[50:], handle=0, settled=True)
+    (disposition,) = client.say(settled, late, client.transfer(body))
+    assert (disposition.field("first"), disposition.field("last")) == (2, None)
+    assert client.depth("q") == 3
+
+
+def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q", rcv_settle_mode=1)
+    body = data_section(b"x")
+    heard = client.say(client.transfer(body), client.transfer(body, rcv_settle_mode=0), client.transfer(body))
+    assert {each.field("first"): each.field("settled") for each in heard} == {0: False, 1: True, 2: False}
+    settle = performative(spec.DISPOSITION, role=False, first=0, last=2, settled=True, state=accepted())
+    assert client.say(settle) == []
+    client = sender()
+    (detached,) = client.say(client.transfer(body, rcv_settle_mode=1))
+    assert condition(detached) == "amqp:invalid-field"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.errors import NotFound
 from penstock.wire.amqp10 import spec
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative
 
 
 def test_detach_is_answered_and_the_handle_is_free_again() -> None:
@@ -31,3 +32,46 @@ def test_deletion_of_the_queue_detaches_its_receivers() -> None:
     (detached,) = client.listen()
     assert (detached.name, condition(detached)) == ("detach", "amqp:resource-deleted")
     assert client.say(performative(spec.DETACH, handle=5, closed=True)) == []
+
+
+def test_detaches_that_cross_free_the_handle() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_receiver("/queues/q", 5)
+    client.driver.broker.delete_queue(client.driver.broker.vhosts["/"].queues["q"])
+    (detached,) = client.say(performative(spec.DETACH, handle=5, closed=True))
+    assert detached.name == "detach"
+    client.declare("q")
+    assert names(client.attach_receiver("/queues/q", 5)) == ["attach"]
+
+
+def test_frames_of_a_detached_link_are_ignored_until_the_peers_detach() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q", 5)
+    link = client.session().links.by_handle[5]
+    link.detach(NotFound("gone"))
+    (detached,) = client.listen()
+    assert (detached.name, condition(detached)) == ("detach", "amqp:not-found")
+    assert client.say(client.transfer(data_section(b"x"), handle=5)) == []
+    assert client.flow(5, 1) == []
+    assert client.say(performative(spec.DETACH, handle=5, closed=True)) == []
+    (ended,) = client.say(client.transfer(data_section(b"x"), handle=5))
+    assert condition(ended) == "amqp:session:unattached-handle"
+
+
+def test_handle_above_ours_closes_the_connection() -> None:
+    client = Amqp10Dialogue()
+    (closed,) = client.attach_sender("/queues/q", 1024)
+    assert (closed.name, condition(closed)) == ("close", "amqp:connection:framing-error")
+
+
+def test_echo_of_a_link_is_answered_once_and_asks_for_none() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_receiver("/queues/q", 5)
+    client.attach_sender("/queues/q", 6)
+    for handle in (5, 6):
+        (flow,) = client.flow(handle, 1, echo=True)
+        assert (flow.field("handle"), flow.field("echo")) == (handle, False)
+        assert client.flow(handle, 1) == []

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
-from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
 
 
 def with_deliveries(count: int) -> Amqp10Dialogue:
@@ -78,3 +78,72 @@ def test_end_puts_unsettled_messages_back() -> None:
     client.say(performative(spec.END))
     queue = client.driver.broker.vhosts["/"].queues["q"]
     assert queue.available() == 4
+
+
+def test_messages_of_all_links_are_accepted_as_one_range() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    for handle in range(4):
+        client.attach_sender("/queues/q", handle)
+    heard = client.say(*(client.transfer(data_section(b"x"), handle=n % 4) for n in range(40)))
+    assert [(each.field("first"), each.field("last")) for each in heard if each.name == "disposition"] == [(0, 39)]
+
+
+def test_range_of_accepted_messages_may_begin_again_at_zero() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client._next_id = 0xFFFFFFFE
+    for handle in range(2):
+        client.attach_sender("/queues/q", handle, initial_delivery_count=0xFFFFFFFF)
+    heard = client.say(*(client.transfer(data_section(b"x"), n % 2) for n in range(4)))
+    assert [(each.field("first"), each.field("last")) for each in heard if each.name == "disposition"] == [
+        (0xFFFFFFFE, 1)
+    ]
+
+
+def test_messages_of_a_refused_link_are_ignored_and_their_ids_count() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/none", 0)
+    client.attach_sender("/queues/q", 1)
+    lost = (client.transfer(data_section(b"x")), client.transfer(data_section(b"x"), more=True))
+    heard = client.say(*lost, client.transfer(data_section(b"y"), handle=1))
+    assert [(each.name, each.field("first")) for each in heard] == [("disposition", 2)]
+
+
+def test_peer_that_takes_few_handles_gets_no_other() -> None:
+    client = Amqp10Dialogue(session=False)
+    client.begin(0, handle_max=1)
+    client.declare("q")
+    attached, flow = client.attach_sender("/queues/q", 700)
+    assert (attached.field("handle"), flow.field("handle")) == (0, 0)
+    assert client.attach_receiver("/queues/q", 0)[0].field("handle") == 1
+    client.say(client.transfer(data_section(b"x"), handle=700))
+    (sent,) = [each for each in client.flow(0, 1) if each.name == "transfer"]
+    assert sent.field("handle") == 1
+    (ended,) = client.attach_receiver("/queues/q", 5)
+    assert (ended.name, condition(ended)) == ("end", "amqp:not-allowed")
+
+
+def test_frames_of_an_ended_session_are_ignored_until_the_peers_end() -> None:
+    client = with_deliveries(1)
+    (ended,) = client.settle(7, 7, accepted())
+    assert ended.name == "end"
+    assert client.say(client.transfer(data_section(b"x"))) == []
+    assert client.attach_sender("/queues/q", 3) == []
+    assert client.flow(1, 1) == []
+    assert client.settle(0, 0, accepted()) == []
+    assert client.say(performative(spec.END)) == []
+    assert client.depth("q") == 1
+
+
+def test_ends_that_cross_close_the_session_once() -> None:
+    client = with_deliveries(1)
+    assert names(client.say(client.transfer(b"", handle=99), performative(spec.END))) == ["end"]
+    assert names(client.begin(0)) == ["begin"]
+
+
+def test_closes_that_cross_end_the_connection() -> None:
+    client = with_deliveries(1)
+    assert names(client.say(performative(spec.OPEN, container_id="again"), performative(spec.CLOSE))) == ["close"]
+    assert client.connection.is_closed()

@@ -159,10 +159,15 @@ def settle_in_slices(broker: QueueContext, session: Session, first: i64, last: i
         for queue in unsettled.settle(first, last, outcome, broker.now):
             broker.schedule_delivery(queue)
         return
-    batches = unsettled.detach(first, last)
+    settle_batches(broker, unsettled.detach(first, last), outcome)
+
+
+def settle_batches(broker: QueueContext, batches: list[Batch], outcome: Outcome) -> None:
+    """Settle the deliveries of batches that were detached from their session, in order; many in later turns."""
     if outcome is Outcome.RELEASED or outcome is Outcome.FAILED:
         chore: Chore = BulkRequeue(broker, batches, outcome)
     else:
         chore = BulkSettlement(batches, outcome)
     chore.work(AT_ONCE, broker.now)
-    broker.turns.chores.add(chore)
+    if chore.has_more():
+        broker.turns.chores.add(chore)

@@ -65,6 +65,10 @@ class UnsettledDeliveries:
         """Return whether no unsettled delivery comes before this number."""
         return self._front == len(self._batches) or first <= self._batches[self._front].first
 
+    def front_number(self) -> i64:
+        """Return a number before which every delivery is settled."""
+        return self.next_number if self._front == len(self._batches) else self._batches[self._front].first
+
     def first_due(self) -> tuple[float, float]:
         """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
         first, allowed_s = NEVER, NEVER
@@ -89,14 +93,6 @@ class UnsettledDeliveries:
                     found.append((int(number), batch.consumer.queue, message))
                 number += 1
             at += 1
-        return found
-
-    def numbers_of(self, consumer: Consumer) -> list[tuple[int, int]]:
-        """Return the numbers of a consumer's unsettled deliveries as ranges; others may lie inside them settled."""
-        found: list[tuple[int, int]] = []
-        for batch in self._batches[self._front :]:
-            if batch.consumer is consumer and batch.left > 0:
-                found.append((int(batch.first), int(batch.last())))
         return found
 
     # Settling by numbers
@@ -135,6 +131,22 @@ class UnsettledDeliveries:
                 _count_out(part.consumer, part.left, part.charge)
                 part.consumer.queue.unacked(part.left, part.charge)
                 found.append(part)
+            at += 1
+        self._advance_over_settled()
+        return found
+
+    def detach_of(self, consumer: Consumer) -> list[Batch]:
+        """Detach the unsettled deliveries of a consumer, and return them, oldest first; see `detach`."""
+        found: list[Batch] = []
+        batches = self._batches
+        at = self._front
+        while at < len(batches):
+            batch = batches[at]
+            if batch.consumer is consumer and batch.left > 0:
+                batches[at] = Batch(consumer, batch.first, [], 0, batch.at)
+                _count_out(consumer, batch.left, batch.charge)
+                batch.consumer.queue.unacked(batch.left, batch.charge)
+                found.append(batch)
             at += 1
         self._advance_over_settled()
         return found

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
+
 from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
-from penstock.errors import BrokerError, NotImplementedHere
+from penstock.errors import BrokerError, InvalidField, NotImplementedHere
 from penstock.protocols.amqp10.addresses import parse_source, parse_target, source_node
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.protocols.amqp10.link import MIXED, UNSETTLED
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.target import target_of
 from penstock.wire.amqp10.composite import Composite, composite
@@ -27,31 +30,34 @@ OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "a
 def on_attach(session: AmqpSession, attach: Composite) -> None:
     """Attach a link, or answer with a null terminus and detach it at once with the error (section 2.6.3)."""
     sends = not attach.flag("role")
+    handle = session.links.free_handle(attach.number("handle"))
     try:
         if sends:
             _attach_incoming(session, attach)
         else:
             _attach_outgoing(session, attach)
     except BrokerError as error:
-        handle = attach.number("handle")
         session.connection.services.log(
             f"[{session.name}] link '{attach.text('name')}' refused: {error.condition}: {error}"
         )
-        session.send(_answer(attach, None, None))
+        session.send(_answer(attach, handle, None, None))
         session.send(composite(DETACH, handle=handle, closed=True, error=error_composite(error)))
-        session.ignored_handles.add(handle)
+        session.links.ignored.add(attach.number("handle"))
 
 
-def _answer(attach: Composite, source: object, target: object, **fields: object) -> Composite:
+def _answer(attach: Composite, handle: i64, source: object, target: object, **fields: object) -> Composite:
     receives = not attach.flag("role")
+    mode = attach.number("snd_settle_mode")
     if not receives:
         fields.setdefault("initial_delivery_count", 0)
+        if mode == MIXED:
+            mode = UNSETTLED  # We settle all of a link's deliveries when we send them, or none.
     return composite(
         ATTACH,
         name=attach.text("name"),
-        handle=attach.number("handle"),
+        handle=int(handle),
         role=receives,
-        snd_settle_mode=attach.number("snd_settle_mode"),
+        snd_settle_mode=mode,
         rcv_settle_mode=attach.number("rcv_settle_mode"),
         source=source,
         target=target,
@@ -65,14 +71,17 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         raise NotImplementedHere("attach without a target")
     address = parse_target(terminus.text("address"), terminus.texts("capabilities"))
     target = target_of(session.vhost, session.connection.user, session.engine.format, address)
+    if attach.fields["initial_delivery_count"] is None:
+        raise InvalidField("attach of a sender without initial-delivery-count")
     link = IncomingLink(session, attach, target)
-    session.links[int(link.handle)] = link
+    session.links.add(link)
     session.send(
         _answer(
             attach,
+            link.handle,
             attach.inner("source"),
             terminus,
-            max_message_size=session.connection.limits.message_bytes_max,
+            max_message_size=int(link.max_message_size),
         )
     )
     link.grant()
@@ -86,10 +95,10 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     session.connection.services.deliver_first(queue)
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
     session.broker.consume(session, link.consumer, ConsumerSettings(queue.settings, {}))
-    session.links[int(link.handle)] = link
+    session.links.add(link)
     if len(session.consumers) == 1:
         session.connection.review_hold_bound()
-    session.send(_answer(attach, _granted(terminus), attach.inner("target")))
+    session.send(_answer(attach, link.handle, _granted(terminus), attach.inner("target")))
 
 
 def _queue(session: AmqpSession, terminus: Composite) -> Queue:
@@ -109,6 +118,4 @@ def _granted(terminus: Composite) -> Composite:
 
 def _default_outcome(terminus: Composite) -> Outcome:
     state = terminus.inner("default_outcome")
-    if state is None:
-        return Outcome.RELEASED
-    return outcome_of(state.code, state)
+    return Outcome.RELEASED if state is None else outcome_of(state.code, state)

@@ -17,6 +17,7 @@ from penstock.core.message import Message
 from penstock.core.message_format import MessageFormat
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.address_annotations import annotations_octets, with_address
+from penstock.protocols.amqp10.delivery_ids import SentIds
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.format_codes import SMALL_ULONG
@@ -49,8 +50,7 @@ class DeliveryWriter:
 
     def __init__(self, session: AmqpSession) -> None:
         self._session = session
-        self.next_number: i64 = 1
-        """Number of the next delivery of which no frame is written; its delivery-id is one less."""
+        self.ids = SentIds()
         self._pending: deque[PendingDelivery] = deque()
         self._sections = Sections()
 
@@ -66,6 +66,9 @@ class DeliveryWriter:
         largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
         settled = batch.consumer.no_ack
         number = batch.first
+        ids = self.ids
+        if number != ids.next_number and not self._pending:
+            self._skip_to(number)
         for message in batch.messages:
             if message is not None:
                 tag = link.next_tag
@@ -75,18 +78,19 @@ class DeliveryWriter:
                 if self._pending or size > largest or windows.remote_incoming_window <= 0:
                     self._pending.append(PendingDelivery(link, number, tag, header + content[start:]))
                 else:
-                    write_delivery(
-                        out, session.number, link.handle, (number - 1) & 0xFFFFFFFF, tag, settled, False, size
-                    )
+                    write_delivery(out, session.number, link.handle, ids.next_id, tag, settled, False, size)
                     out.write(header)
                     out.write(content if start == 0 else content[start:])
                     windows.count_sent(1)
-                    self.next_number = number + 1
+                    ids.advance(1)
             number += 1
         if self._pending:
             self.go_on()
-        else:
-            self.next_number = number
+
+    def _skip_to(self, number: i64) -> None:
+        """Continue with a later number: deliveries were dropped before their first frame."""
+        unsettled = self._session.unsettled
+        self.ids.skip_to(number, unsettled.front_number())
 
     def go_on(self) -> None:
         """Write what waits, as far as the window permits."""
@@ -110,10 +114,11 @@ class DeliveryWriter:
             end = start + largest
         more = end < len(delivery.payload)
         if start == 0:
-            delivery_id = (delivery.number - 1) & 0xFFFFFFFF
-            self.next_number = delivery.number + 1
+            if delivery.number != self.ids.next_number:
+                self._skip_to(delivery.number)
             settled = link.consumer.no_ack
-            write_delivery(out, session.number, link.handle, delivery_id, delivery.tag, settled, more, end)
+            write_delivery(out, session.number, link.handle, self.ids.next_id, delivery.tag, settled, more, end)
+            self.ids.advance(1)
         else:
             write_continuation(out, session.number, link.handle, more, end - start)
         out.write(delivery.payload[start:end])
@@ -121,7 +126,8 @@ class DeliveryWriter:
 
     def forget(self, link: OutgoingLink) -> None:
         """Drop the deliveries of a detached link that are not complete."""
-        self._pending = deque(delivery for delivery in self._pending if delivery.link is not link)
+        if self._pending:
+            self._pending = deque(delivery for delivery in self._pending if delivery.link is not link)
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, i64]:
         """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""

@@ -38,7 +38,7 @@ from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.protocols.common.services import Services
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
-from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
 from penstock.wire.amqp10.spec import BEGIN, CLOSE, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
 
 NAME: Final = "AMQP 1.0"
@@ -110,24 +110,38 @@ class Amqp10Engine(ProtocolEngine):
             reader.unparsed = b""
         connection.input_paused = False
         pos: i64 = 0
-        try:
-            while self._expects_header() and len(data) - pos >= HEADER_OCTETS:
-                self._on_header(data[pos : pos + HEADER_OCTETS])
-                pos += HEADER_OCTETS
-                pos = reader.frames(self, data, pos)
-            if not self._expects_header() and pos < len(data):
-                pos = reader.frames(self, data, pos)
-        except CodecError as malformed:
-            self.close(MalformedPerformative(malformed))
-            pos = len(data)
-        except BrokerError as error:
-            self.close(error)
-            pos = len(data)
+        reader.next = len(data)
+        reading = True
+        while reading:
+            try:
+                pos = self._read(data, pos)
+                reading = False
+            except CodecError as malformed:
+                self.close(MalformedPerformative(malformed))
+                pos = len(data) if malformed.condition == FRAMING_ERROR else reader.next
+            except BrokerError as error:
+                self.close(error)
+                pos = reader.next  # The peer's close may follow.
         self.work.done += pos // OCTETS_A_UNIT + 1
         if connection.is_closed():
             connection.input_paused = False
         elif pos < len(data):
             reader.unparsed = data[pos:] if pos else data
+
+    def _read(self, data: bytes, pos: i64) -> i64:
+        """Act on headers and frames. Return the position of the first octet that is left.
+
+        Raises CodecError and BrokerError, which close the connection.
+        """
+        reader = self.reader
+        while self._expects_header() and len(data) - pos >= HEADER_OCTETS:
+            reader.next = pos + HEADER_OCTETS
+            self._on_header(data[pos : reader.next])
+            pos = reader.next
+            pos = reader.frames(self, data, pos)
+        if not self._expects_header() and pos < len(data):
+            pos = reader.frames(self, data, pos)
+        return pos
 
     def _expects_header(self) -> bool:
         state = self.connection.state

@@ -33,6 +33,8 @@ class FrameReader:
     def __init__(self) -> None:
         self.unparsed: bytes = b""
         """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
+        self.next: i64 = 0
+        """Position after the frame that is being acted on."""
         self._cursor = FieldCursor()
         self._transfer = Transfer()
         self._flow = Flow()
@@ -49,6 +51,7 @@ class FrameReader:
             end = frame_end(data, pos, n, engine.max_frame_size)
             if end == INCOMPLETE:
                 return pos
+            self.next = end
             self._frame(engine, data, pos, end)
             pos = end
             if connection.is_closed():

@@ -13,14 +13,15 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.reservation import Reservation
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError, ContentTooLarge, NotAllowed, NotFound
+from penstock.errors import BrokerError, ContentTooLarge, InvalidField, NotAllowed, NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.refusal import Refusal
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX, error_composite
-from penstock.protocols.amqp10.link import Link
+from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.target import Target
 from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
@@ -50,11 +51,6 @@ MESSAGE_BYTES: Final = 1024
 """Octets that a message of credit is taken for."""
 RETRY_AFTER_S: Final = 1.0
 """Seconds after which a retry is worth while, where the time of the gate's opening is unknown."""
-SETTLED: Final = 1
-MIXED: Final = 2
-"""Values of snd-settle-mode (section 2.8.2)."""
-SECOND: Final = 1
-"""Value of rcv-settle-mode (section 2.8.3)."""
 
 
 class IncomingLink(Link):
@@ -65,8 +61,13 @@ class IncomingLink(Link):
         connection = session.connection
         self.target: Target = target
         self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
+        self.max_message_size: i64 = target.largest_message(connection.limits.message_bytes_max)
+        """Octets of the largest message that the link takes."""
+        self.settle_mode: i64 = attach.number("snd_settle_mode", MIXED)
         self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
-        """True if we settle when the sender has."""
+        """True if we settle when the sender has, unless the transfer says otherwise."""
+        self._second: bool = self.second
+        """The same for the last delivery."""
         self.producer = Producer(
             session.broker,
             f"{session.name}/{self.link_name}",
@@ -130,12 +131,32 @@ class IncomingLink(Link):
             self._on_piece(transfer, data, end)
             return
         settled = transfer.settled == 1
-        self._begin(transfer, settled)
+        self._begin(transfer)
+        if end - transfer.payload > self.max_message_size:
+            raise self._too_large()
+        if self.settle_mode != MIXED:
+            self._check_settled(settled)
         self._on_message(data, transfer.payload, end, transfer.delivery_id, settled)
 
-    def _begin(self, transfer: Transfer, settled: bool) -> None:
+    def _check_settled(self, settled: bool) -> None:
+        """Check that a delivery is settled as the attach has said. Raises InvalidField."""
+        if settled != (self.settle_mode == SETTLED):
+            said = "settled" if settled else "unsettled"
+            raise InvalidField(f"{said} delivery on a link with a snd-settle-mode of {self.settle_mode}")
+
+    def _too_large(self) -> ContentTooLarge:
+        return ContentTooLarge(
+            f"a message larger than the {self.max_message_size} octets that link '{self.link_name}' takes"
+        )
+
+    def _begin(self, transfer: Transfer) -> None:
         """Check and count a delivery at its first frame."""
         self.session.begin_delivery(transfer)
+        self._second = self.second
+        if transfer.rcv_settle_mode != ABSENT:
+            if transfer.rcv_settle_mode == SECOND and not self.second:
+                raise InvalidField("a transfer with rcv-settle-mode second on a link whose mode is first")
+            self._second = transfer.rcv_settle_mode == SECOND
         self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
         if self.credit > 0:
             self.credit -= 1
@@ -144,7 +165,7 @@ class IncomingLink(Link):
         """Take a frame of a delivery that has several, or is aborted."""
         session = self.session
         if self._arriving_id == ABSENT:
-            self._begin(transfer, transfer.settled == 1)
+            self._begin(transfer)
             self._arriving_id = transfer.delivery_id
         elif transfer.delivery_id != ABSENT and transfer.delivery_id != self._arriving_id:
             raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
@@ -155,9 +176,8 @@ class IncomingLink(Link):
             return
         payload = data[transfer.payload : end]
         self._pieces_octets += len(payload)
-        most = session.connection.limits.message_bytes_max
-        if self._pieces_octets > most:
-            raise ContentTooLarge(f"a message larger than the {most} octets that link '{self.link_name}' takes")
+        if self._pieces_octets > self.max_message_size:
+            raise self._too_large()
         if self._partial is None:
             self._partial = PartialDelivery(self)
         session.connection.services.partial_messages.add(self._partial, len(payload) + PIECE_BYTES)
@@ -166,6 +186,8 @@ class IncomingLink(Link):
             content = b"".join(self._pieces)
             delivery_id, settled = self._arriving_id, self._arriving_settled
             self._drop_pieces()
+            if self.settle_mode != MIXED:
+                self._check_settled(settled)
             self._on_message(content, 0, len(content), delivery_id, settled)
 
     def _drop_pieces(self) -> None:
@@ -207,7 +229,7 @@ class IncomingLink(Link):
         charge: i64 = len(content) + OVERHEAD
         producer.confirming = not settled
         if not settled:
-            self.ids.add(producer.confirms.published + 1, delivery_id)
+            self.ids.add(producer.confirms.published + 1, delivery_id, self._second)
         now = self.session.broker.now
         if self.reservation.use(charge, now):
             producer.accept(route, route.queues, content, charge, None, not settled)
@@ -225,7 +247,7 @@ class IncomingLink(Link):
         declared = session.broker.durable_changes.durable_declarations
         connection.services.control_request(session.vhost, connection, route.envelope.routing_key, content)
         if not settled:
-            self._write(delivery_id, delivery_id, ACCEPTED_STATE)
+            self._write(delivery_id, delivery_id, not self._second, ACCEPTED_STATE)
         connection.output.await_change(declared)
 
     def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes) -> None:
@@ -236,7 +258,7 @@ class IncomingLink(Link):
                 self._refuse(delivery_id, settled, NotFound(f"{where} leads to no queue"))
                 return
             state = ACCEPTED_STATE if self.target.unroutable is Unroutable.ACCEPTED else RELEASED_STATE
-            self._write(delivery_id, delivery_id, state)
+            self._write(delivery_id, delivery_id, not self._second, state)
 
     # Outcomes
 
@@ -247,31 +269,33 @@ class IncomingLink(Link):
             state = (
                 ACCEPTED_STATE if outcome.refusal is None else rejected_state(outcome.refusal, self.session.broker.now)
             )
-            for first, last in self.ids.ranges(outcome.first, outcome.last):
-                self._write(first, last, state)
-        for outcome in outcomes:
-            if outcome.confirmed:
-                self.ids.forget(outcome.last)
+            for each in self.ids.ranges(outcome.first, outcome.last):
+                self._write(each.first, each.last, not each.second, state)
+        self.ids.forget(self.producer.confirms.sent_upto)
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery that was not published; one that was sent settled is dropped."""
         if not settled:
-            self._write(delivery_id, delivery_id, encode_composite(composite(REJECTED, error=error_composite(error))))
+            state = encode_composite(composite(REJECTED, error=error_composite(error)))
+            self._write(delivery_id, delivery_id, not self._second, state)
 
-    def _write(self, first: i64, last: i64, state: bytes) -> None:
+    def _write(self, first: i64, last: i64, settled: bool, state: bytes) -> None:
         session = self.session
         if not session.is_open():
             return
-        if len(state) <= STATE_OCTETS_MAX:
-            write_disposition(session.engine.out, session.number, True, first, last, not self.second, state)
+        if state is ACCEPTED_STATE and settled:
+            session.accept(first, last)
+        elif len(state) <= STATE_OCTETS_MAX:
+            write_disposition(session.engine.out, session.number, True, first, last, settled, state)
             session.connection.request_flush()
         else:
-            session.send(_large_disposition(first, last, not self.second, state))
+            session.send(_large_disposition(first, last, settled, state))
 
     # End
 
     @override
     def on_detach(self, closed: bool) -> None:
+        self.write_outcomes()
         self.end(True)
 
     def end(self, graceful: bool) -> None:
@@ -305,7 +329,7 @@ class LinkPublisher(ProducerListener):
 
     @override
     def on_confirms(self) -> None:
-        if self._link.session.is_open():
+        if self._link.state == LINK_ATTACHED and self._link.session.is_open():
             self._link.write_outcomes()
         else:
             self._link.producer.confirms.take()

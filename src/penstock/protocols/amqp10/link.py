@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -17,12 +17,24 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
 
+UNSETTLED: Final = 0
+SETTLED: Final = 1
+MIXED: Final = 2
+"""Values of snd-settle-mode (section 2.8.2)."""
+FIRST: Final = 0
+SECOND: Final = 1
+"""Values of rcv-settle-mode (section 2.8.3)."""
+
+
 class Link:
-    """A link endpoint of a session. Our handle is the peer's."""
+    """A link endpoint of a session. Our handle is the peer's, unless its handle-max does not permit that."""
 
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
         self.session: AmqpSession = session
-        self.handle: i64 = attach.number("handle")
+        self.peer_handle: i64 = attach.number("handle")
+        """Handle of the link in what the peer sends."""
+        self.handle: i64 = session.links.free_handle(self.peer_handle)
+        """Handle of the link in what we send."""
         self.link_name: str = attach.text("name")
         self.state: i64 = LINK_ATTACHED
         """The `LinkState`, as a number: each transfer reads it."""

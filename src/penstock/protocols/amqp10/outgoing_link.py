@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.bulk_requeue import settle_in_slices
+from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.flow.credit import LinkCredit
-from penstock.protocols.amqp10.link import Link
+from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
-
-SETTLED: int = 1
-"""Value of snd-settle-mode: all deliveries are sent settled."""
 
 
 class OutgoingLink(Link):
@@ -67,8 +64,8 @@ class OutgoingLink(Link):
     @override
     def on_detach(self, closed: bool) -> None:
         session = self.session
+        session.links.forget_receiver(self)
+        session.writer.forget(self)
         broker = session.broker
-        unsettled = session.unsettled.numbers_of(self.consumer)
         broker.cancel(session, self.consumer.tag)
-        for first, last in unsettled:
-            settle_in_slices(broker, session, first, last, self.default_outcome)
+        settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)

@@ -5,54 +5,48 @@ Numbers of the ledger of unsettled deliveries are delivery-ids: number 1 has the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.broker import Broker
-from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
-from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError, ErrantLink, HandleInUse, NotAllowed, ResourceDeleted, UnattachedHandle
+from penstock.errors import (
+    BrokerError,
+    ErrantLink,
+    FrameError,
+    HandleInUse,
+    NotAllowed,
+    ResourceDeleted,
+    UnattachedHandle,
+)
 from penstock.protocols.amqp10 import attach as attaching
-from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.accepted_ranges import AcceptedRanges
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import Link
-from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LinkState
-from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED
+from penstock.protocols.amqp10.session_links import HANDLE_MAX, SessionLinks
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SESSION_STATES, SessionState
+from penstock.protocols.amqp10.settler import Settler
 from penstock.protocols.amqp10.windows import INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
+from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.serial import serial_distance
-from penstock.wire.amqp10.spec import (
-    ACCEPTED,
-    ATTACH,
-    BEGIN,
-    DETACH,
-    DISPOSITION,
-    END,
-    FLOW,
-    RECEIVED,
-    TRANSFER,
-)
+from penstock.wire.amqp10.spec import ATTACH, BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER
 from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
-
-HANDLE_MAX: Final = 1023
-"""Largest handle: a session has at most 1,024 links."""
 
 
 class AmqpSession(Session):
@@ -72,13 +66,14 @@ class AmqpSession(Session):
         self.windows = SessionWindows(begin)
         self.last_delivery_id: i64 = ABSENT
         """Delivery-id of the last delivery of the peer."""
-        self.links: dict[int, Link] = {}
-        """Links by handle."""
-        self.ignored_handles: set[int] = set()
-        """Handles of links that were refused, until the peer's detach."""
+        self.links = SessionLinks(begin.number("handle_max", 0xFFFFFFFF))
         self.writer = DeliveryWriter(self)
+        self.settler = Settler(self)
+        self._accepted = AcceptedRanges()
         self._flows: list[Link] = []
         """Links with a flow to write at the end of the turn."""
+        self._session_flow_due: bool = False
+        """True if a flow of the session is to be written at the end of the turn."""
         self._ack_timeout: AckTimeout | None = None
 
     def move(self, state: SessionState) -> None:
@@ -104,6 +99,7 @@ class AmqpSession(Session):
 
     def send(self, performative: Composite) -> None:
         """Write a performative on the session's channel."""
+        self._accepted.write(self.engine.out, self.number)
         self.engine.send(self.number, performative)
 
     # Performatives
@@ -123,30 +119,25 @@ class AmqpSession(Session):
     def _on_attach(self, attach: Composite) -> None:
         handle = attach.number("handle")
         if handle > HANDLE_MAX:
-            raise NotAllowed(f"attach with handle {handle}; the largest is {HANDLE_MAX}")
-        if handle in self.links or handle in self.ignored_handles:
+            raise FrameError(f"attach with handle {handle}; the largest is {HANDLE_MAX}")
+        if handle in self.links.by_handle or handle in self.links.ignored:
             raise HandleInUse(f"attach of link '{attach.text('name')}' with handle {handle}, which another link has")
         attaching.on_attach(self, attach)
 
     def _on_detach(self, detach: Composite) -> None:
         handle = detach.number("handle")
-        if handle in self.ignored_handles:
-            self.ignored_handles.discard(handle)
+        if handle in self.links.ignored:
+            self.links.ignored.discard(handle)
             return
         link = self._link(handle, detach.name)
         if link.state == LINK_ATTACHED:
             closed = detach.flag("closed")
             link.on_detach(closed)
             self.send(composite(DETACH, handle=int(link.handle), closed=closed))
-        self.forget_link(link)
-
-    def forget_link(self, link: Link) -> None:
-        """Remove a detached link."""
-        link.move(LinkState.DETACHED)
-        del self.links[int(link.handle)]
+        self.links.forget(link)
 
     def _link(self, handle: i64, what: str) -> Link:
-        link = self.links.get(int(handle))
+        link = self.links.by_handle.get(int(handle))
         if link is None:
             raise UnattachedHandle(f"{what} with handle {handle}, which no link of the session has")
         return link
@@ -167,17 +158,27 @@ class AmqpSession(Session):
         """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
         try:
             self.windows.count_transfer()
-            link = self.links.get(transfer.handle)
+            link = self.links.by_handle.get(transfer.handle)
             if isinstance(link, IncomingLink) and link.state == LINK_ATTACHED:
                 link.on_transfer(transfer, data, end)
-            elif link is None and transfer.handle not in self.ignored_handles:
+            elif link is None and transfer.handle not in self.links.ignored:
                 raise UnattachedHandle(f"transfer with handle {transfer.handle}, which no link of the session has")
             elif link is not None and link.state == LINK_ATTACHED:
                 raise ErrantLink(f"transfer on link '{link.link_name}', whose receiver the peer is")
+            else:
+                self._ignore(transfer)
             if self.windows.needs_renewal():
                 self.request_flow(None)
         except BrokerError as error:
-            self.on_error(error, TRANSFER, self.links.get(transfer.handle))
+            self.on_error(error, TRANSFER, self.links.by_handle.get(transfer.handle))
+
+    def _ignore(self, transfer: Transfer) -> None:
+        """Ignore a transfer of a link that was refused or detached: its delivery-id counts."""
+        delivery_id = transfer.delivery_id
+        if delivery_id != ABSENT:
+            last = self.last_delivery_id
+            if last == ABSENT or serial_distance(last, delivery_id) > 0:
+                self.last_delivery_id = delivery_id
 
     def on_flow(self, flow: Flow) -> None:
         """Act on a flow. Raises BrokerError for what closes the connection."""
@@ -185,7 +186,7 @@ class AmqpSession(Session):
         try:
             was_open = self.window_open()
             self.windows.on_flow(flow)
-            if flow.handle != ABSENT and flow.handle not in self.ignored_handles:
+            if flow.handle != ABSENT and flow.handle not in self.links.ignored:
                 link = self._link(flow.handle, "flow")
                 if link.state == LINK_ATTACHED:
                     link.on_flow(flow)
@@ -211,7 +212,9 @@ class AmqpSession(Session):
 
     def request_flow(self, link: Link | None) -> None:
         """Have a flow written at the end of the turn: of a link, or of the session alone (None)."""
-        if link is not None:
+        if link is None:
+            self._session_flow_due = True
+        else:
             self._flows.append(link)
         self.engine.request_flow(self)
 
@@ -221,24 +224,32 @@ class AmqpSession(Session):
         self._flows = []
         if not self.is_open():
             return
+        self._accepted.write(self.engine.out, self.number)
         for link in flows:
             link.flow_due = False
             if link.state == LINK_ATTACHED:
                 link.write_flow()
-        if self.windows.needs_renewal() or not flows:
+        if self.windows.needs_renewal() or (self._session_flow_due and not flows):
             self.windows.write(self.engine.out, self.number)
+        self._session_flow_due = False
 
     # Publishing
 
     @override
     def producers(self) -> list[Producer]:
-        return [link.producer for link in self.links.values() if isinstance(link, IncomingLink)]
+        return [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
 
     def write_outcomes(self) -> None:
         """Write the outcomes of all links that are ready."""
-        for link in self.links.values():
+        for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink) and link.producer.confirms.ready():
                 link.write_outcomes()
+        self._accepted.write(self.engine.out, self.number)
+
+    def accept(self, first: i64, last: i64) -> None:
+        """Accept and settle deliveries of the peer at the end of the turn."""
+        if self._accepted.add(first, last):
+            self.engine.request_flow(self)
 
     # Consuming
 
@@ -262,7 +273,7 @@ class AmqpSession(Session):
 
     @override
     def deliver(self, batch: Batch) -> None:
-        link = self.outgoing_link(batch.consumer)
+        link = self.links.receiver_of(batch.consumer)
         if link is not None:
             self.writer.write(link, batch)
         if batch.waits_for_disk:
@@ -273,46 +284,17 @@ class AmqpSession(Session):
             self._ack_timeout.delivered(batch)
         self.connection.request_flush()
 
-    def outgoing_link(self, consumer: Consumer) -> OutgoingLink | None:
-        """Return the link of a consumer."""
-        for link in self.links.values():
-            if isinstance(link, OutgoingLink) and link.consumer is consumer:
-                return link
-        return None
-
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle deliveries. Raises BrokerError for what closes the connection."""
         try:
             if disposition.receiver:
-                self._settle(disposition)
+                self.settler.on_disposition(disposition)
         except BrokerError as error:
             self.on_error(error, DISPOSITION)
 
-    def _settle(self, disposition: Disposition) -> None:
-        next_number = self.writer.next_number
-        next_id = (next_number - 1) & 0xFFFFFFFF
-        if serial_distance(disposition.last, next_id) <= 0:
-            raise NotAllowed(f"disposition of delivery {disposition.last}, which was not sent yet")
-        first = next_number - serial_distance(disposition.first, next_id)
-        last = next_number - serial_distance(disposition.last, next_id)
-        if disposition.state_code == ABSENT and not disposition.settled:
-            return
-        if disposition.state_code == RECEIVED and not disposition.settled:
-            return
-        now = self.broker.now
-        if disposition.state_code == ACCEPTED and self.unsettled.is_front(first):
-            self.unsettled.settle(first, last, Outcome.ACCEPTED, now)
-        else:
-            outcome = outcome_of(disposition.state_code, disposition.state)
-            settle_in_slices(self.broker, self, first, last, outcome)
-        if not disposition.settled:  # Receiver settles second: it settles when it knows that we have.
-            state = ACCEPTED_STATE if disposition.state_code == ACCEPTED else NO_STATE
-            write_disposition(self.engine.out, self.number, False, disposition.first, disposition.last, True, state)
-            self.connection.request_flush()
-
     @override
     def on_cancelled(self, consumer: Consumer) -> None:
-        link = self.outgoing_link(consumer)
+        link = self.links.receiver_of(consumer)
         if link is not None:
             link.detach(ResourceDeleted(f"queue '{consumer.queue.name}' was deleted, or its consumer cancelled"))
 
@@ -327,7 +309,7 @@ class AmqpSession(Session):
 
     def end(self, graceful: bool) -> None:
         """End the publishing side of all links. The consuming side ends by `SessionTeardown`."""
-        for link in self.links.values():
+        for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink):
                 link.end(graceful)
         if self._ack_timeout is not None:

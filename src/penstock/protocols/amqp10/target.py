@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
+from penstock.core.message import OVERHEAD
 from penstock.core.message_format import CC
 from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
@@ -55,6 +56,22 @@ class Target:
     def _address_route(self, data: bytes, sections: Sections) -> Route:
         """Return the route of a message's exchange and routing key, resolved once. Raises BrokerError."""
         raise NotImplementedError
+
+    def largest_message(self, most: i64) -> i64:
+        """Return the octets of the largest message that can ever fit into its queues, at most `most`."""
+        route = self.fixed_route()
+        if route is None:
+            return most
+        gates = list(route.gates)
+        for queue in route.queues:
+            gates += queue.gates
+        for gate in gates:
+            measured = gate.measure()
+            if measured is not None and not gate.could_ever_take(1, most + OVERHEAD):
+                room = measured.thresholds.capacity.bytes - OVERHEAD
+                if 0 < room < most:
+                    most = room
+        return most
 
     def route_of(self, content: bytes, data: bytes, sections: Sections) -> Route:
         """Return the route of a message, whose sections lie in `data`. Raises BrokerError."""

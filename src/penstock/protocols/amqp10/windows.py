@@ -44,6 +44,7 @@ class SessionWindows:
             raise WindowViolation(
                 f"flow with next-incoming-id {seen}, but the next frame is {self.next_outgoing_id}",
             )
+        self.next_incoming_id = flow.next_outgoing_id
         self.remote_incoming_window = flow.incoming_window - under_way
         if self.remote_incoming_window < 0:
             self.remote_incoming_window = 0

@@ -1,0 +1,74 @@
+"""Settler: the outcomes that the receiver of a session's outgoing links gives their deliveries (section 2.7.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
+from penstock.core.consume.consumer import Batch
+from penstock.core.consume.outcome import Outcome
+from penstock.errors import NotAllowed
+from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
+from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+
+class Settler:
+    """Settlement of the deliveries of one session."""
+
+    def __init__(self, session: AmqpSession) -> None:
+        self._session = session
+
+    def on_disposition(self, disposition: Disposition) -> None:
+        """Settle a range of deliveries. Those that are settled already are left out.
+
+        A receiver that settles second sends its outcome unsettled: it is told that we have settled. Raises NotAllowed
+        for a delivery that was not sent yet.
+        """
+        session = self._session
+        ids = session.writer.ids
+        if ids.is_future(disposition.last):
+            raise NotAllowed(f"disposition of delivery {disposition.last}, which was not sent yet")
+        first, last = ids.number_of(disposition.first), ids.number_of(disposition.last)
+        code = disposition.state_code
+        if code == ACCEPTED:
+            self._accept(first, last)
+        elif code == REJECTED or code == RELEASED or code == MODIFIED:
+            settle_in_slices(session.broker, session, first, last, outcome_of(code, disposition.state))
+        elif disposition.settled:
+            self._settle_by_default(first, last)
+        else:
+            return  # No outcome yet: the deliveries stay unsettled.
+        if not disposition.settled:
+            state = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
+            write_disposition(
+                session.engine.out, session.number, False, disposition.first, disposition.last, True, state
+            )
+            session.connection.request_flush()
+
+    def _accept(self, first: i64, last: i64) -> None:
+        session = self._session
+        if session.unsettled.is_front(first):
+            session.unsettled.settle(first, last, Outcome.ACCEPTED, session.broker.now)
+        else:
+            settle_in_slices(session.broker, session, first, last, Outcome.ACCEPTED)
+
+    def _settle_by_default(self, first: i64, last: i64) -> None:
+        """Settle deliveries whose receiver has given no outcome: each gets the default of the source of its link."""
+        session = self._session
+        by_outcome: dict[Outcome, list[Batch]] = {}
+        for batch in session.unsettled.detach(first, last):
+            link = session.links.receiver_of(batch.consumer)
+            outcome = Outcome.RELEASED if link is None else link.default_outcome
+            batches = by_outcome.get(outcome)
+            if batches is None:
+                by_outcome[outcome] = [batch]
+            else:
+                batches.append(batch)
+        for outcome in by_outcome:
+            settle_batches(session.broker, by_outcome[outcome], outcome)
