@@ -70,3 +70,24 @@ def test_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -
     gate.close(0, 0, 0.0)
     gate.review(1.0)
     assert not gate.open
+
+
+def test_line_for_credit_is_beside_that_of_publishes_and_counts_only_at_an_open_gate() -> None:
+    turns = Turns()
+    gate = Gate("queue", "q", turns.transitions)
+    gate.close(1, 1, 0.0)
+    link, walker = Walker("a", turns, [], [gate]), Walker("b", turns, [], [gate])
+    link.asks_for_credit = True
+    link.stand()
+    assert (gate.in_line(), gate.has_line(), gate.next_entry()) == (1, False, None)
+    walker.stand()
+    first = gate.next_entry()
+    assert first is not None
+    assert (first[2], gate.has_line()) == (walker, True)
+    gate.reopen(0, 0, 0.0)
+    first = gate.next_entry()
+    assert first is not None
+    assert first[2] is link, "it was the first to come"
+    gate.leave(link)
+    gate.leave(walker)
+    assert (gate.in_line(), gate.has_line(), gate.next_entry()) == (0, False, None)

@@ -186,6 +186,7 @@ class Broker(Dispatcher):
         if self.turns.pending:
             self.work.done += TURN_WORK * self.turns.run(turns, self.now)
             self.apply_gate_transitions()
+        self.credits.report_blocked()
         self.gates.clear_lifted()
         return self.pending()
 

@@ -36,7 +36,7 @@ class CountedDepth(GateOwner):
                 gate.close(self.messages, self.bytes, now)
         elif self.thresholds.underfull(self.messages, self.bytes):
             gate.reopen(self.messages, self.bytes, now)
-        if gate.open and gate.waiters:
+        if gate.open and gate.has_line():
             self.turns.schedule(gate)
 
     @override
@@ -67,6 +67,10 @@ class CountedDepth(GateOwner):
             capacity = self.thresholds.capacity
             size = capacity.bytes + self.guaranteed_total() - self.bytes
             self.reserved.fit(capacity.messages - self.messages, size, now)
+
+    @override
+    def recall(self, now: float) -> None:
+        self.reserved.recall(now)
 
     @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:

@@ -19,6 +19,11 @@ from penstock.flow.timers import NEVER, TimerHandler
 NO_GUARANTEE: Final = -1
 
 
+def earlier(one: tuple[i64, i64, Waiter], other: tuple[i64, i64, Waiter]) -> bool:
+    """Return whether the first entry of a line comes before the other one: by ticket, then by serial."""
+    return one[0] < other[0] or (one[0] == other[0] and one[1] < other[1])
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Waiter:
     """A producer with messages to pass, which may have to wait at a gate."""
@@ -36,10 +41,15 @@ class Waiter:
         """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None
         """The gate where it waits now; None while it does not."""
+        self.asks_for_credit: bool = False
+        """True if it waits for credit, not with a publish: it has no turn while the gate is closed."""
 
     def waits_at(self, gate: Gate, now: float) -> None:
         """Handle that it was put in the line of a gate."""
         raise NotImplementedError
+
+    def on_road_changed(self) -> None:
+        """Look soon whether it still waits at the right gate; only a waiter for credit is called."""
 
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that does not let its next message pass, or None.
@@ -66,6 +76,10 @@ class Waiter:
     def release(self, gate: Gate, now: float) -> None:
         """Handle the opening of a gate that blocked it: release its confirms."""
         raise NotImplementedError
+
+
+NOBODY: Final[list[tuple[i64, i64, Waiter]]] = []
+"""The line of a gate at which nobody has waited for credit yet: one list for all, which nobody changes."""
 
 
 @trait
@@ -104,6 +118,9 @@ class GateOwner:
     def may_defer_turn(self) -> bool:
         """Return whether a turn may wait a moment without idle consumers behind the gate."""
         return False
+
+    def recall(self, now: float) -> None:
+        """Ask those that have reserved room to give back what they do not use: the first in line lacks room."""
 
     # Descriptions and errors; off the hot path
 
@@ -184,7 +201,10 @@ class Gate:
         self.frequent: bool = False
         """True if it closes and opens routinely (a rate): its transitions are not logged."""
         self.waiters: list[tuple[i64, i64, Waiter]] = []
-        """A heap by ticket and serial."""
+        """Those that wait with a publish: a heap by ticket and serial."""
+        self.requests: list[tuple[i64, i64, Waiter]] = NOBODY
+        """Those that wait for credit: a heap by ticket and serial. A closed gate grants none, so they stop nobody then.
+        """
         self.returning: list[tuple[i64, float, i64, Waiter]] = []
         """A heap of waiters that will return soon: ticket, and the time until which the gate waits for them."""
         self.closed_at_ticket: i64 = 0
@@ -256,15 +276,6 @@ class Gate:
         if self.owner is not None:
             self.owner.passed(charge, now)
 
-    def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
-        """Return `GateOwner.grantable`."""
-        return wanted if self.owner is None else self.owner.grantable(wanted, charge, now)
-
-    def granted(self, messages: i64, charge: i64, now: float) -> None:
-        """Record granted messages: a rate counts them."""
-        if self.owner is not None:
-            self.owner.granted(messages, charge, now)
-
     def takes_turn(self, finishing: Gate | None) -> bool:
         """Return whether the message of the present turn is not stopped: the gate is open, or finishes its round."""
         return self.open or self is finishing
@@ -276,15 +287,31 @@ class Gate:
     def enter(self, waiter: Waiter) -> None:
         """Put a waiter in the line by its ticket."""
         waiter.gate = self
-        heapq.heappush(self.waiters, (waiter.ticket, waiter.serial, waiter))
+        if waiter.asks_for_credit:
+            if self.requests is NOBODY:
+                self.requests = []
+            heapq.heappush(self.requests, (waiter.ticket, waiter.serial, waiter))
+        else:
+            heapq.heappush(self.waiters, (waiter.ticket, waiter.serial, waiter))
 
-    def first(self) -> Waiter:
-        """Return the waiter of the next turn; there must be one."""
-        return self.waiters[0][2]
+    def has_line(self) -> bool:
+        """Return whether a newcomer must wait behind others: those with publishes, and at an open gate all."""
+        return len(self.waiters) > 0 or (self.open and len(self.requests) > 0)
+
+    def in_line(self) -> int:
+        """Return the number of those that wait here, with a publish or for credit."""
+        return len(self.waiters) + len(self.requests)
+
+    def next_entry(self) -> tuple[i64, i64, Waiter] | None:
+        """Return the entry of the next turn, None for none; at a closed gate only publishes have turns."""
+        waiters, requests = self.waiters, self.requests
+        if not self.open or not requests:
+            return waiters[0] if waiters else None
+        return waiters[0] if waiters and earlier(waiters[0], requests[0]) else requests[0]
 
     def leave(self, waiter: Waiter) -> None:
         """Remove a waiter, which keeps its ticket. Cheap for the first, linear for any other."""
-        waiters = self.waiters
+        waiters = self.requests if waiter.asks_for_credit else self.waiters
         if waiters and waiters[0][2] is waiter:
             heapq.heappop(waiters)
         else:

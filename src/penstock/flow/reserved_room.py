@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
+
+from penstock.flow.timers import NEVER
+
+RECALL_S: Final = 0.25
+"""Seconds between two recalls of one amount: waiters may find no room thousands of times in that."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -11,6 +18,10 @@ class RoomHolder:
 
     def keep_part(self, room: int, reserved: int, now: float) -> None:
         """Keep `room` of every `reserved` parts of the unused room, rounded down; give the rest back."""
+        raise NotImplementedError
+
+    def recall(self, now: float) -> None:
+        """Give room back soon that is not used: the first of those that wait lacks room."""
         raise NotImplementedError
 
 
@@ -22,6 +33,8 @@ class ReservedRoom:
         self.bytes: i64 = 0
         self._holders: dict[int, RoomHolder] | None = None
         """Those with unused room by identity; None before the first one, as in almost all queues."""
+        self._recalled_at: float = -NEVER
+        """Time of the last recall: monotonic seconds."""
 
     def holders(self) -> list[RoomHolder]:
         """Return those with unused room."""
@@ -37,6 +50,13 @@ class ReservedRoom:
             self._holders[id(holder)] = holder
         else:
             self._holders.pop(id(holder), None)
+
+    def recall(self, now: float) -> None:
+        """Ask all holders to give back soon what they do not use; at most once in RECALL_S."""
+        if self._holders and now >= self._recalled_at + RECALL_S:
+            self._recalled_at = now
+            for holder in self.holders():
+                holder.recall(now)
 
     def fit(self, messages: i64, bytes: i64, now: float) -> None:
         """Take room back, from each holder the same part, until no more is reserved than this."""

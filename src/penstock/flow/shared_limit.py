@@ -138,13 +138,13 @@ class SharedLimit(CountedDepth):
         """
         near, room, gate = self._near, self.reserved, self.gate
         is_near = not near.covers(self.messages + room.messages, self.bytes + room.bytes)
-        if not self.exact and (is_near or gate.waiters):
+        if not self.exact and (is_near or gate.in_line()):
             self.exact = True  # First: otherwise members would get new slack while they give back theirs.
             self._reclaim_slack()
         if self.exact:
             self.judge(now)
             messages, size = self.messages + room.messages, self.bytes + room.bytes
-            if gate.open and not gate.waiters and near.covers(messages * 10 // 9, size * 10 // 9):
+            if gate.open and not gate.in_line() and near.covers(messages * 10 // 9, size * 10 // 9):
                 self.exact = False
 
     def _reclaim_slack(self) -> None:

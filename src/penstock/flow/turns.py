@@ -93,10 +93,12 @@ class Turns:
 
     def schedule(self, gate: Gate) -> None:
         """Schedule an open gate that has waiters; does nothing if it is scheduled already."""
-        if gate.scheduled or not gate.waiters:
+        if gate.scheduled:
+            return
+        first = gate.next_entry()
+        if first is None:
             return
         gate.scheduled = True
-        first = gate.waiters[0]
         heapq.heappush(self._scheduled, (first[0], first[1], gate))
         self.pending = True
 
@@ -107,46 +109,45 @@ class Turns:
             turns -= 1
             gate = heapq.heappop(self._scheduled)[2]
             gate.scheduled = False
-            if self._has_turn(gate) and self._turn(gate, now):
+            first = self._next_entry(gate)
+            if first is not None and self._turn(gate, first, now):
                 passed += 1
         self.pending = bool(self._scheduled)
         return passed
 
-    def _turn(self, gate: Gate, now: float) -> bool:
-        if gate.returning and self._is_expected(gate, now):
+    def _turn(self, gate: Gate, first: tuple[i64, i64, Waiter], now: float) -> bool:
+        if gate.returning and self._is_expected(gate, first[0], now):
             return False
-        waiter = gate.first()
+        waiter = first[2]
         obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
+            if gate.open and gate.owner is not None:
+                gate.owner.recall(now)
             return False  # No room for the first yet; its owner schedules the gate again when there is more.
-        others: i64 = len(gate.waiters)
+        others: i64 = gate.in_line()
         gate.leave(waiter)
         gate.review(now)
         if obstacle is None:
             self._pass(waiter, gate, others, now)
         else:
             self.wait(waiter, obstacle, now)
-        if self._has_turn(gate):
+        if self._next_entry(gate) is not None:
             self.schedule(gate)
         return obstacle is None
 
-    def _has_turn(self, gate: Gate) -> bool:
-        """Return whether a waiter of the gate may have a turn: the gate is open, or its round is not finished."""
-        return len(gate.waiters) > 0 and (gate.open or gate.waiters[0][0] <= gate.closed_at_ticket)
+    def _next_entry(self, gate: Gate) -> tuple[i64, i64, Waiter] | None:
+        """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""
+        first = gate.next_entry()
+        return first if first is None or gate.open or first[0] <= gate.closed_at_ticket else None
 
-    def _is_expected(self, gate: Gate, now: float) -> bool:
+    def _is_expected(self, gate: Gate, ticket: i64, now: float) -> bool:
         """Return whether the next turn belongs to a producer that is about to return; sets the timer if so."""
         returning = gate.returning
         while returning and (
             returning[0][1] <= now or returning[0][3].gate is not None or returning[0][3].finish != returning[0][0]
         ):
             heapq.heappop(returning)  # It has returned, or its time is up.
-        if (
-            not returning
-            or returning[0][0] >= gate.waiters[0][0]
-            or gate.owner is None
-            or not gate.owner.may_defer_turn()
-        ):
+        if not returning or returning[0][0] >= ticket or gate.owner is None or not gate.owner.may_defer_turn():
             return False
         timer = gate.timer
         if timer is None:

@@ -267,7 +267,7 @@ class Import:
     def _drop_queue(self, queue: Queue) -> str:
         if queue.deleted:
             return ""
-        if queue.consumers or queue.cursors or queue.depth_messages() or queue.gate.waiters:
+        if queue.consumers or queue.cursors or queue.depth_messages() or queue.gate.in_line():
             return f"queue '{queue.name}'"
         self.node.broker.delete_queue(queue)
         return ""

@@ -179,7 +179,7 @@ class Recorder:
         record["unacknowledged"] = int(queue.unacked_messages)
         record["open"] = gate.open
         record["blocked"] = len(gate.blocked)
-        record["waiting"] = len(gate.waiters)
+        record["waiting"] = gate.in_line()
         record["consumers"] = len(queue.consumers)
         self._append(record)
 

@@ -244,7 +244,8 @@ def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
         return words.reason(gate, now)
     if producer.obstacle() is gate:
         return f"{words.reason(gate, now)}, which is charged {amount(producer.outbox[0].charge)}"
-    ahead = sum(1 for ticket, serial, _ in gate.waiters if (ticket, serial) < (producer.ticket, producer.serial))
+    line = [*gate.waiters, *gate.requests]
+    ahead = sum(1 for ticket, serial, _ in line if (ticket, serial) < (producer.ticket, producer.serial))
     return f"{words.name(gate)}: the gate is open; it waits for its turn, {ahead:,} before it"
 
 

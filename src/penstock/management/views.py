@@ -93,7 +93,7 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
         "kind": gate.kind,
         "name": gate.name,
         "open": gate.open,
-        "waiting": len(gate.waiters),
+        "waiting": gate.in_line(),
         **gate.stats.summary(now),
         "overshoot": text_of(gate).overshoot(gate),
     }

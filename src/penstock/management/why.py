@@ -111,7 +111,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     sentences: list[str] = []
     for gate in gates:
         sentences += _of_gate(gate, now)
-    shut = [gate for gate in gates if gate.waiters or not gate.open]
+    shut = [gate for gate in gates if gate.in_line() or not gate.open]
     if not shut and not blocks:
         messages = queue.depth_messages()
         depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.depth_bytes())} bytes"

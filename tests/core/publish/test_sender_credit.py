@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.effects import Blocked, Unblocked
 from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.settings import changes
+from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
@@ -126,6 +129,179 @@ def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house:
     link.credit.on_flow(1000)
     run_until_quiet(house)
     assert link.left >= 30
+
+
+# The line
+
+
+def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity(house: House) -> None:
+    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
+    for _ in range(4):
+        house.publish_now("a", CHARGE)
+    link = Link(house, "a")
+    run_until_quiet(house)
+    gate = house.vhost.queues["a"].gate
+    assert (link.left, gate.in_line(), gate.has_line()) == (0, 1, False)
+    producer = house.producer("p")
+    for _ in range(7):
+        house.publish(producer, "a", CHARGE)
+    assert (house.depth("a"), len(producer.outbox)) == (10, 1)
+    assert link.credit.blocked_by() is gate
+
+
+def test_link_that_waits_at_an_open_gate_is_not_passed_by_newcomers(house: House) -> None:
+    house.queue("a", capacity_messages=8, stop_messages=8, resume_messages=8)
+    holders = [Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS)) for _ in range(6)]
+    run_until_quiet(house)
+    assert reserved(house, "a")[0] == 8
+    waiting = Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS))
+    run_until_quiet(house)
+    producer = house.producer("p")
+    house.publish(producer, "a", CHARGE)
+    assert (waiting.left, len(producer.outbox)) == (0, 1)
+    holders[0].credit.give_back(2)
+    run_until_quiet(house)
+    assert waiting.left == 1
+    assert not producer.outbox, "the next place is for the publish, not for more credit"
+
+
+def test_turns_of_links_and_publishes_alternate_by_bytes(house: House) -> None:
+    house.queue("a", capacity_messages=1, stop_messages=0, resume_messages=0)
+    house.publish_now("a", CHARGE)
+    links = [Link(house, "a") for _ in range(2)]
+    run_until_quiet(house)
+    producers = [house.producer(f"p{n}") for n in range(2)]
+    for producer in producers:
+        for _ in range(20):
+            house.publish(producer, "a", CHARGE)
+    sent = [0, 0]
+    for _ in range(40):
+        house.take("a")
+        run_until_quiet(house)
+        for n, link in enumerate(links):
+            sent[n] += link.send(1)
+        run_until_quiet(house)
+    passed = [20 - len(producer.outbox) for producer in producers]
+    assert sum(sent) + sum(passed) == 40
+    assert max(*sent, *passed) - min(*sent, *passed) <= 2, (sent, passed)
+
+
+def test_round_of_a_gate_that_closes_passes_over_those_that_wait_for_credit(house: House) -> None:
+    house.queue("a", capacity_messages=10, stop_messages=4, resume_messages=4)
+    for _ in range(10):
+        house.publish_now("a", CHARGE)
+    first, last = house.producer("first"), house.producer("last")
+    house.publish(first, "a", CHARGE)
+    link = Link(house, "a")
+    run_until_quiet(house)
+    house.publish(last, "a", CHARGE)
+    for _ in range(6):
+        assert len(first.outbox) == len(last.outbox) == 1
+        house.take("a")
+    run_until_quiet(house)
+    assert (len(first.outbox), len(last.outbox), house.depth("a"), link.left) == (0, 0, 6, 0)
+    house.take("a")
+    house.take("a")
+    run_until_quiet(house)
+    assert link.left > 0
+
+
+def test_link_follows_its_road_while_it_waits(house: House) -> None:
+    for name in "ab":
+        house.queue(name, capacity_messages=4, stop_messages=1, resume_messages=0)
+    for _ in range(2):
+        house.publish_now("a", CHARGE)
+    house.vhost.declare_exchange("x", "direct", {}, False, False, False)
+    house.vhost.bind("x", house.vhost.queues["a"], None, "k", {})
+    link = Link(house, "k", "x")
+    run_until_quiet(house)
+    assert (link.left, link.credit.blocked_by()) == (0, house.vhost.queues["a"].gate)
+    house.vhost.bind("x", house.vhost.queues["b"], None, "k", {})
+    house.vhost.unbind("x", house.vhost.queues["a"], None, "k", {})
+    run_until_quiet(house)
+    assert link.left == 1
+    assert reserved(house, "b") == (1, CHARGE)
+
+
+def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
+    house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
+    for name in "ab":
+        house.queue(name, capacity_messages=100)
+        house.vhost.bind("x", house.vhost.queues[name], None, "", {})
+    link = Link(house, "", "x")
+    run_turn(house)
+    assert (link.left, reserved(house, "a"), reserved(house, "b")) == (25, (25, 25 * CHARGE), (25, 25 * CHARGE))
+    house.broker.delete_queue(house.vhost.queues["a"])
+    run_until_quiet(house)
+    assert int(link.credit.hold.messages) + reserved(house, "b")[0] == 25
+    house.vhost.delete_exchange("x", False)
+    assert link.left == 25
+
+
+def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(house: House) -> None:
+    how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
+    changes.set_settings(house.broker, "producer", "alice", how)
+    house.queue("a")
+    link = Link(house, "a")
+    run_until_quiet(house)
+    assert link.left == 10
+    assert link.send(100) == 10
+    run_until_quiet(house)
+    assert (house.depth("a"), link.left) == (10, 0)
+    gate = link.credit.blocked_by()
+    assert gate is not None
+    assert gate.kind == "rate"
+    assert 0.0 < link.credit.retry_after_s() <= 0.1
+    house.broker.begin(house.broker.now + 0.35)
+    run_until_quiet(house)
+    assert link.left == 3
+
+
+def test_operators_block_of_the_user_ends_grants_and_lets_messages_on_credit_in(house: House) -> None:
+    house.queue("a")
+    link = Link(house, "a")
+    run_until_quiet(house)
+    house.broker.gates.block("user", "", "alice", "stocktaking")
+    assert link.send(1000) == 64
+    run_until_quiet(house)
+    assert (house.depth("a"), link.left) == (64, 0)
+    house.broker.gates.unblock("user", "", "alice")
+    run_until_quiet(house)
+    assert link.left > 0
+
+
+def test_policy_that_never_holds_gets_the_window_without_a_reservation(house: House) -> None:
+    house.queue("a", capacity_messages=5, overflow="drop-head")
+    link = Link(house, "a")
+    run_until_quiet(house)
+    assert (link.left, reserved(house, "a")) == (64, (0, 0))
+    assert link.send(64) == 64
+    run_until_quiet(house)
+    link.take_outcomes()
+    assert (house.depth("a"), link.confirmed, link.left) == (5, 64, 1000)
+
+
+# What people see
+
+
+def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House) -> None:
+    house.queue("a", capacity_messages=4, stop_messages=1, resume_messages=0)
+    for _ in range(2):
+        house.publish_now("a", CHARGE)
+    link = Link(house, "a")
+    house.broker.run(100)
+    link.credit.on_flow(7)
+    house.broker.run(100)
+    blocked = [effect for effect in house.broker.effects() if isinstance(effect, Blocked)]
+    assert [(effect.producer, effect.gate.name) for effect in blocked] == [(link.producer, "a")]
+    assert (link.credit.blocked_since(), link.credit.retry_after_s()) == (house.broker.now, 1.0)
+    for _ in range(2):
+        house.session.get(house.vhost.queues["a"], True, house.broker.now)
+    house.broker.run(100)
+    unblocked = [effect for effect in house.broker.effects() if isinstance(effect, Unblocked)]
+    assert [effect.producer for effect in unblocked] == [link.producer]
+    assert (link.credit.blocked_by(), link.credit.blocked_since(), link.credit.retry_after_s()) == (None, None, 0.0)
+    assert not link.producer.gates
 
 
 # Use
@@ -250,4 +426,4 @@ def test_credit_that_a_sender_gives_back_is_room_for_others(house: House) -> Non
     run_turn(house)
     link.credit.give_back(link.left)
     assert reserved(house, "a") == (0, 0)
-    assert int(link.credit.drained) == 25
+    assert int(link.credit.counts.drained) == 25

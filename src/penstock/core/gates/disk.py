@@ -258,6 +258,6 @@ class Disk(DiskState):
 
 def _are_easy(gates: list[Gate]) -> bool:
     for gate in gates:
-        if not gate.open or gate.waiters:
+        if not gate.open or gate.in_line():
             return False
     return True

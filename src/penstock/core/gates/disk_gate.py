@@ -42,7 +42,7 @@ class DiskGate(GateOwner):
 
     @override
     def update_gate(self, now: float) -> None:
-        if self.gate.open and self.gate.waiters:
+        if self.gate.open and self.gate.has_line():
             self.disk.turns.schedule(self.gate)
         self.disk.find_easy()
 

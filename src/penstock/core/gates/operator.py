@@ -39,7 +39,7 @@ class OperatorGate(GateOwner):
 
     @override
     def update_gate(self, now: float) -> None:
-        if self.gate.open and self.gate.waiters:
+        if self.gate.open and self.gate.has_line():
             self.turns.schedule(self.gate)
 
     def describe_cause(self, now: float) -> str:
@@ -63,4 +63,4 @@ class OperatorGate(GateOwner):
 
     def idle(self) -> bool:
         """Return whether it may be removed from the roads: it is open and has no waiters."""
-        return self.gate.open and not self.gate.waiters
+        return self.gate.open and not self.gate.in_line()

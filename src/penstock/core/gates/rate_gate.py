@@ -60,6 +60,8 @@ class RateGate(TimerHandler, GateOwner):
             most = min(most, i64(self.messages.whole(now)))
         if self.bytes is not None:
             most = min(most, i64(self.bytes.whole(now)) // charge)
+        if wanted <= 0:
+            return 0
         return most if most > 0 else 1  # Its gate is open: a larger message than the burst passes too.
 
     @override
@@ -73,7 +75,7 @@ class RateGate(TimerHandler, GateOwner):
     @override
     def update_gate(self, now: float) -> None:
         self._judge(now)
-        if self.gate.open and self.gate.waiters:
+        if self.gate.open and self.gate.has_line():
             self.turns.schedule(self.gate)
 
     @override

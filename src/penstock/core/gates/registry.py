@@ -381,5 +381,5 @@ def _open_for_good(gate: Gate, broker: PublishContext) -> None:
     """Remove a gate from the roads: its waiters check the rest of their road."""
     gate.owner = None
     gate.reopen(0, 0, broker.now)
-    if gate.waiters:
+    if gate.in_line():
         broker.turns.schedule(gate)

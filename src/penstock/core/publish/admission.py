@@ -97,10 +97,10 @@ def gate_for_new_publish(
     their turn. `rates_prepaid`: rates have counted it.
     """
     for gate in own:
-        if not route.control and (gate.waiters or not gate.admits(charge, 1, now)):
+        if not route.control and (gate.has_line() or not gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
-        if not (rates_prepaid and gate.frequent) and (gate.waiters or not gate.admits(charge, 1, now)):
+        if not (rates_prepaid and gate.frequent) and (gate.has_line() or not gate.admits(charge, 1, now)):
             return gate
     copies = len(queues)
     for queue in queues:
@@ -108,10 +108,10 @@ def gate_for_new_publish(
             return queue.gate
         size = queue.bytes + charge
         for gate in queue.gates:
-            if size > gate.guaranteed_bytes and (gate.waiters or not gate.admits(charge, copies, now)):
+            if size > gate.guaranteed_bytes and (gate.has_line() or not gate.admits(charge, copies, now)):
                 return gate
         for gate in disk_gates(route, queue, charge):
-            if gate.waiters or not gate.open:
+            if gate.has_line() or not gate.open:
                 return gate
     return None
 
@@ -212,6 +212,6 @@ def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
     if gate is not None:
         return gate.describe_refusal()
     for queue in queues:
-        if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
+        if not queue.gate.open or queue.gate.has_line() or not queue.fits(1):
             return queue.describe_refusal()
     return "others wait before it"

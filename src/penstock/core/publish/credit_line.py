@@ -1,8 +1,9 @@
-"""Links whose credit changes in a turn: those to review, and those whose senders are to be notified.
+"""Links whose credit changes in a turn: those to review, those that wait, and those whose senders are to be notified.
 
 A link that used credit, or that began to ask for more, is reviewed once at the beginning of the next turn. Then its
 used credit is settled in one step, and it is granted more, or waits for that. A link that was granted credit is
-notified once at the end of the turn, with all that it was granted.
+notified once at the end of the turn, with all that it was granted. A change of the topology may lead a waiting link
+past the gate where it waits, so all that wait in that virtual host are reviewed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,25 @@ from mypy_extensions import i64
 
 if TYPE_CHECKING:
     from penstock.core.publish.sender_credit import SenderCredit
+    from penstock.core.routing.topology import Topology
 
 REVIEWED_A_TURN: Final = 1000
 """Most links that are reviewed in a turn; the others follow in the next one."""
 REVIEW_WORK: Final = 3
 """Units of work of a review."""
+
+
+class WaitingLinks:
+    """The links of one virtual host that wait for credit."""
+
+    __slots__ = ("vhost", "epoch", "links")
+
+    def __init__(self, vhost: Topology) -> None:
+        self.vhost = vhost
+        self.epoch: i64 = vhost.epoch
+        """Epoch of the topology in which their roads were last looked up."""
+        self.links: dict[int, SenderCredit] = {}
+        """By identity."""
 
 
 class CreditLine:
@@ -26,6 +41,9 @@ class CreditLine:
     def __init__(self) -> None:
         self._to_review: list[SenderCredit] = []
         self._changed: list[SenderCredit] = []
+        self._began_to_wait: list[SenderCredit] = []
+        self._waiting: dict[str, WaitingLinks] = {}
+        """Links that wait, by virtual host."""
 
     def add(self, credit: SenderCredit) -> None:
         """Review a link in the next turn; the caller knows that it is not listed yet."""
@@ -35,12 +53,34 @@ class CreditLine:
         """Notify a sender at the end of the turn; the caller knows that it is not listed yet."""
         self._changed.append(credit)
 
+    def begin_wait(self, credit: SenderCredit) -> None:
+        """Add a link that waits at a gate, or that moves to another one."""
+        vhost = credit.vhost
+        waiting = self._waiting.get(vhost.name)
+        if waiting is None or waiting.vhost is not vhost:
+            waiting = WaitingLinks(vhost)
+            self._waiting[vhost.name] = waiting
+        waiting.links[id(credit)] = credit
+        self._began_to_wait.append(credit)
+
+    def end_wait(self, credit: SenderCredit) -> None:
+        """Remove a link that waits no longer."""
+        waiting = self._waiting.get(credit.vhost.name)
+        if waiting is not None and waiting.links.pop(id(credit), None) is not None and not waiting.links:
+            del self._waiting[credit.vhost.name]
+
     def pending(self) -> bool:
         """Return whether links are to be reviewed."""
         return len(self._to_review) > 0
 
     def review(self) -> i64:
         """Review the links of this turn; returns the units of work."""
+        if self._waiting:
+            for waiting in self._waiting.values():
+                if waiting.epoch != waiting.vhost.epoch:
+                    waiting.epoch = waiting.vhost.epoch
+                    for credit in waiting.links.values():
+                        credit.schedule_review()
         found = self._to_review
         if not found:
             return 0
@@ -49,6 +89,14 @@ class CreditLine:
         for credit in found:
             credit.review()
         return REVIEW_WORK * len(found)
+
+    def report_blocked(self) -> None:
+        """Report the links that began to wait in this turn, and still wait without any credit."""
+        found = self._began_to_wait
+        if found:
+            self._began_to_wait = []
+            for credit in found:
+                credit.report_blocked()
 
     def take_changed(self) -> list[SenderCredit]:
         """Take the links whose senders are to be notified."""

@@ -138,7 +138,7 @@ class DeadLetter(Held):
 
 def _lets_pass(gate: Gate, newcomer: bool, has_room: bool, finishing: Gate | None) -> bool:
     """Return whether a dead letter may pass: a new one if none waits, one in its turn if the gate is open."""
-    return has_room and (not gate.waiters if newcomer else gate.takes_turn(finishing))
+    return has_room and (not gate.has_line() if newcomer else gate.takes_turn(finishing))
 
 
 class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
@@ -230,7 +230,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         if due and due[0] is first:
             self.rejoin_line(now)
         self.after_release(now)
-        return self.earliest()
+        return self._earliest()
 
     def _find_route(self, message: Message) -> Route | None:
         """Return the route; None if the exchange does not exist (the letter is dropped, as in RabbitMQ)."""

@@ -33,6 +33,8 @@ class HoldRoom(GateOwner):
         """Bytes that held publishes and reserved room have together."""
         self.gate = Gate("hold", name, broker.turns.transitions)
         self.gate.owner = self
+        self.first_bytes: i64 = 0
+        """Bytes of first grants of links that have not sent anything yet: what they reserve could move here."""
         budget.room = self
 
     def free(self) -> i64:
@@ -54,7 +56,7 @@ class HoldRoom(GateOwner):
 
     def on_released(self) -> None:
         """Let a link that waits look again: there is more room."""
-        if self.gate.waiters:
+        if self.gate.requests:
             self.broker.turns.schedule(self.gate)
 
     @override
@@ -82,7 +84,7 @@ class HoldRoom(GateOwner):
 class HoldShare:
     """The hold room of one link's credit."""
 
-    __slots__ = ("room", "messages", "charge")
+    __slots__ = ("room", "messages", "charge", "first_bytes")
 
     def __init__(self, room: HoldRoom) -> None:
         self.room = room
@@ -90,6 +92,21 @@ class HoldShare:
         """Messages of credit that have their room here."""
         self.charge: i64 = 1
         """Bytes reserved for each of them."""
+        self.first_bytes: i64 = 0
+        """Bytes of the first grant, until its first message."""
+
+    def first_grant(self, wanted: i64, charge: i64) -> i64:
+        """Return how many messages a first grant may have: so many that all first grants together fit here, or one."""
+        room = self.room
+        share = (room.free() - room.first_bytes) // charge // SHARE
+        if share < 1:
+            return 1
+        return wanted if wanted < share else share
+
+    def count_first(self, bytes: i64) -> None:
+        """Count the first grant; 0 after the first message."""
+        self.room.first_bytes += bytes - self.first_bytes
+        self.first_bytes = bytes
 
     def grant(self, wanted: i64) -> i64:
         """Reserve room for up to `wanted` more messages: a quarter of what is free, one at least.

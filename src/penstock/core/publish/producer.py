@@ -389,8 +389,12 @@ class Producer(WaitingPublisher, DurabilityListener):
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
-        earliest, due_by = self.earliest(), self.confirms.due()
+        earliest, due_by = self._earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
+
+    @override
+    def _gate_of_credit(self) -> Gate | None:
+        return None if self.credit is None or self.credit.credit > 0 else self.credit.gate
 
     def after_release(self, now: float) -> None:
         """Schedule confirms after a release, and update whether it is still blocked."""

@@ -18,7 +18,7 @@ queue joins a shared limit that has not so much left. Credit that the sender has
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -29,6 +29,9 @@ from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.shared_limit import SharedLimit
+
+if TYPE_CHECKING:
+    from penstock.core.publish.sender_credit import SenderCredit
 
 SHARE: Final = 4
 """A grant takes at most this part (a quarter) of the free room: the less there is, the smaller the grants."""
@@ -50,6 +53,8 @@ class Reservation(RoomHolder):
         """Messages granted and not used that have their room."""
         self.revoked: i64 = 0
         """Messages granted and not used whose room was taken back."""
+        self.owner: SenderCredit | None = None
+        """The credit that it belongs to; None for none, which gives no idle room back."""
         self._reserving: list[Queue] = []
         """The queues in which its room is reserved, with their shared limits."""
         self._address: AddressDepth | None = None
@@ -59,7 +64,7 @@ class Reservation(RoomHolder):
         """Move to another road, after its route was resolved anew; what has no room there is revoked."""
         self.queues = queues
         self.gates = gates
-        self._refresh(now)
+        self.refresh(now)
 
     def grant(self, wanted: i64, now: float, in_turn: bool = False) -> i64:
         """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room.
@@ -70,7 +75,7 @@ class Reservation(RoomHolder):
             wanted = GRANT_MAX
         if wanted <= 0 or not self._is_open(in_turn):
             return 0
-        self._refresh(now)
+        self.refresh(now)
         free = self._room_for(wanted * SHARE, now)
         share = free // SHARE + (1 if free % SHARE else 0)
         granted = wanted if wanted < share else share
@@ -121,7 +126,7 @@ class Reservation(RoomHolder):
         If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published as one without credit. A
         message that is larger than `charge` needs free room for the rest.
         """
-        self._refresh(now)
+        self.refresh(now)
         if self.messages == 0:
             if self.revoked > 0:
                 self.revoked -= 1
@@ -148,11 +153,18 @@ class Reservation(RoomHolder):
     def keep_part(self, room: int, reserved: int, now: float) -> None:
         self._revoke(self.messages - int(self.messages) * room // reserved, now)
 
+    @override
+    def recall(self, now: float) -> None:
+        if self.owner is not None:
+            self.owner.idle.watch(now)
+
     def _revoke(self, messages: i64, now: float) -> None:
         self.revoked += messages
         self._change(-messages, now)
+        if self.owner is not None and messages > 0:
+            self.owner.schedule_review()
 
-    def _refresh(self, now: float) -> None:
+    def refresh(self, now: float) -> None:
         """Move its room if the amounts on its road have changed."""
         reserving = [queue for queue in self.queues if queue.reserved.reserves()]
         address = depth_of(self.gates) if reserving else None
@@ -184,12 +196,12 @@ class Reservation(RoomHolder):
 
     def _is_open(self, in_turn: bool) -> bool:
         for gate in self.gates:
-            if not gate.open or (gate.waiters and not in_turn):
+            if not gate.open or (gate.in_line() and not in_turn):
                 return False
         for queue in self.queues:
             if not queue.deleted:
                 for gate in queue.gates:
-                    if not gate.open or (gate.waiters and not in_turn):
+                    if not gate.open or (gate.in_line() and not in_turn):
                         return False
         return True
 

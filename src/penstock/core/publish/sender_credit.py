@@ -3,7 +3,8 @@
 Theory of operation. A link wants credit if it is new, if its credit is used up, or if its sender has said that more is
 there. It then gets some at once, or waits at the first gate that stops it: in the one line of the broker, by bytes,
 beside the held publishes of others. A grant is a part of the free room, up to a window. Its room is reserved in each
-amount on the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`).
+amount on the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`). So
+always `credit + used and not settled == reserved + revoked + hold room`, in messages.
 
 A message on credit takes free room on the fast path, if there is some. Its credit is settled later, for all messages of
 an input in one step. Without free room it takes its own room, and goes in although a gate is closed. A message without
@@ -20,16 +21,19 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.publish.admission import gates_of
+from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import OWN_GATES_PREPAID, RATES_PREPAID
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
+from penstock.core.publish.idle_credit import IdleCredit
 from penstock.core.publish.reservation import Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate, Waiter
+from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.publish.credit_window import CreditWindow
     from penstock.core.publish.producer import Producer
     from penstock.core.routing.topology import Topology
 
@@ -37,6 +41,23 @@ QUEUES_MAX: Final = 16
 """Most queues of a road in which room is reserved; beyond, a link's credit has hold room."""
 NO_QUEUES: Final[list[Queue]] = []
 NO_GATES: Final[list[Gate]] = []
+RETRY_AFTER_S: Final = 1.0
+"""Seconds after which a sender may try again, where the gate does not know when it opens."""
+
+
+class CreditCounts:
+    """Messages of one link's credit since its beginning, for people."""
+
+    __slots__ = ("granted", "drained", "moved", "idle")
+
+    def __init__(self) -> None:
+        self.granted: i64 = 0
+        self.drained: i64 = 0
+        """Granted messages that will not come: the sender gave the credit back."""
+        self.moved: i64 = 0
+        """Granted messages whose room moved to the hold room, because others waited for it."""
+        self.idle: i64 = 0
+        """Times that the sender was asked to drain, because others waited."""
 
 
 class SenderCredit(Waiter):
@@ -50,6 +71,7 @@ class SenderCredit(Waiter):
         self, producer: Producer, vhost: Topology, route: Route | None, window: CreditWindow, name: str
     ) -> None:
         super().__init__()
+        self.asks_for_credit = True
         self.producer = producer
         self.broker = producer.broker
         self.vhost = vhost
@@ -59,12 +81,12 @@ class SenderCredit(Waiter):
         """Messages that were granted and have not come: what the sender may still send."""
         self.available: i64 = 0
         """Messages that the sender has besides, as far as it has said so."""
-        self.granted: i64 = 0
-        """Messages granted so far."""
-        self.drained: i64 = 0
-        """Messages granted that will not come: the sender gave the credit back."""
+        self.counts = CreditCounts()
         self.reservation = Reservation(NO_QUEUES, window.charge, NO_GATES)
+        self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
+        self.used_at: float = producer.broker.now
+        """Time of the last grant or message, as far as settled: monotonic seconds."""
         self.is_listed: bool = False
         """True if it is to be reviewed in the next turn."""
         self.is_changed: bool = False
@@ -80,6 +102,8 @@ class SenderCredit(Waiter):
         """True if it used credit since the last grant."""
         self._was_active: bool = False
         """The same before the last grant: its sender soon uses that too."""
+        self.idle = IdleCredit(self)
+        """Room that is taken back if others wait for it."""
         producer.credit = self
         self.schedule_review()
 
@@ -110,8 +134,7 @@ class SenderCredit(Waiter):
         self.credit = left
         if charge > self._largest:
             self._largest = charge
-        if not self.is_listed:
-            self.schedule_review()
+        self.schedule_review()
         return True
 
     def publish_beyond(self, route: Route, content: bytes, charge: i64) -> bool:
@@ -135,7 +158,7 @@ class SenderCredit(Waiter):
             if error is not None:
                 producer.close(error)
                 return
-            self._count(1)
+            self._count(1, now)
             if self.reservation.use(charge, now):
                 producer.accept(route, route.queues, content, charge, None, producer.confirming, RATES_PREPAID)
                 return
@@ -145,7 +168,7 @@ class SenderCredit(Waiter):
     # What the sender says
 
     def on_flow(self, available: i64) -> None:
-        """Handle that the sender has so many messages besides those that it has credit for; 0 if it does not say."""
+        """Handle that the sender has so many messages, those included that it has credit for; 0 if it does not say."""
         more = available - self.credit
         self.available = more if more > 0 else 0
         self.schedule_review()
@@ -156,11 +179,16 @@ class SenderCredit(Waiter):
             messages = self.credit
         if messages > 0:
             now = self.broker.now
-            self._settle(self._unsettled(), now)
+            self.settle(now)
             self.credit -= messages
-            self.drained += messages
+            self.counts.drained += messages
             self._release(messages, now)
-            self.schedule_review()
+        if self.credit == 0:
+            self.idle.end_drain()
+            self.hold.count_first(0)
+        self.schedule_review()
+
+    # Turns
 
     def schedule_review(self) -> None:
         """Review it in the next turn."""
@@ -168,22 +196,21 @@ class SenderCredit(Waiter):
             self.is_listed = True
             self.broker.credits.add(self)
 
-    # Turns
-
     def review(self) -> None:
         """Settle what was used, and ask for more if there is demand; the broker calls it once a turn."""
         self.is_listed = False
         if self.is_closed:
             return
         now = self.broker.now
-        used = self._unsettled()
-        if used > 0:
-            self._settle(used, now)
+        self.settle(now)
         self._follow(now)
         if not self.has_demand():
             self._leave_line(now)
         elif self.gate is None:
             self._ask(now)
+        else:
+            self._change_gate(self.gate, now)
+            self.report_blocked()
 
     def has_demand(self) -> bool:
         """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held."""
@@ -193,16 +220,36 @@ class SenderCredit(Waiter):
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
-        obstacle = self._newcomers_gate(now)
+        obstacle = self._stopping_gate(now, False)
+        if obstacle is None and self.broker.turns.pending:
+            obstacle = self._last_gate()
         if obstacle is None:
             self.take_turn(now)
         elif self.credit == 0 or self.available > 0:
             self.weight = self.producer.weight
             self.broker.turns.wait(self, obstacle, now)
 
+    def _change_gate(self, gate: Gate, now: float) -> None:
+        """Wait at another gate if this one is not on the road any more, or closed another way than by itself."""
+        obstacle = self._stopping_gate(now, True)
+        if obstacle is gate or (obstacle is None and gate.open):
+            return
+        gate.leave(self)
+        gate.review(now)
+        if obstacle is None:
+            obstacle = self._last_gate()
+        if obstacle is None:
+            self.take_turn(now)
+        else:
+            self.broker.turns.wait(self, obstacle, now)
+
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        pass
+        self.broker.credits.begin_wait(self)
+
+    @override
+    def on_road_changed(self) -> None:
+        self.schedule_review()
 
     @override
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
@@ -210,32 +257,31 @@ class SenderCredit(Waiter):
 
     @override
     def take_turn(self, now: float) -> i64:
-        wanted = self.window.wanted(self.credit)
+        self.broker.credits.end_wait(self)
         charge = self._charge(now)
         own = self._own_gates()
+        from_hold = self._goes_anywhere or self._has_trial(charge)
+        if from_hold:
+            self.hold.recharge(charge)
+        wanted = self._wanted(charge)
         for gate in own:
-            wanted = gate.grantable(wanted, charge, now)
-        granted = self.hold.grant(wanted) if self._goes_anywhere else self.reservation.grant(wanted, now, True)
+            wanted = wanted if gate.owner is None else gate.owner.grantable(wanted, charge, now)
+        granted = self.hold.grant(wanted) if from_hold else self.reservation.grant(wanted, now, True)
         self._was_active = self._is_active
         if granted > 0:
             self._is_active = False
             for gate in own:
-                gate.granted(granted, charge, now)
-            self.window.on_granted()
-            self.credit += granted
-            self.granted += granted
-            self.available = self.available - granted if self.available > granted else 0
-            if not self.is_changed:
-                self.is_changed = True
-                self.broker.credits.add_changed(self)
+                if gate.owner is not None:
+                    gate.owner.granted(granted, charge, now)
+            self._on_granted(granted, charge, from_hold, now)
+        self.producer.update_blocked(now)
         return granted * charge
 
     @override
     def next_gate(self) -> Gate | None:
         if self.available == 0 or not self.has_demand():
             return None  # It asks again when its credit is used up.
-        now = self.broker.now
-        gate = self._stopping_gate(now, True)
+        gate = self._stopping_gate(self.broker.now, True)
         return self._last_gate() if gate is None else gate
 
     @override
@@ -257,6 +303,35 @@ class SenderCredit(Waiter):
         self.available = 0
         self.reservation.give_back(now)
         self.hold.release(self.hold.messages)
+        self.hold.count_first(0)
+        self.broker.timers.drop(self.idle)
+
+    # For people
+
+    def blocked_by(self) -> Gate | None:
+        """Return the gate that keeps credit or a held publish from its sender; None while it may send."""
+        if self.producer.outbox:
+            return self.producer.gate
+        return self.gate if self.credit == 0 else None
+
+    def blocked_since(self) -> float | None:
+        """Return since when that gate blocks it (monotonic seconds); None while it may send, or gets a turn soon."""
+        gate = self.blocked_by()
+        return None if gate is None or id(gate) not in self.producer.gates else self.producer.entry(gate).since
+
+    def retry_after_s(self) -> float:
+        """Return the seconds after which a sender that is blocked may try again."""
+        gate = self.blocked_by()
+        if gate is None:
+            return 0.0
+        now = self.broker.now
+        ready = NEVER if gate.owner is None else gate.owner.ready_at(now)
+        return RETRY_AFTER_S if ready == NEVER else max(ready - now, 0.0)
+
+    def report_blocked(self) -> None:
+        """Report the gate at which it waits, if its sender has no credit: once for as long as that lasts."""
+        if self.gate is not None and self.credit == 0:
+            self.producer.mark_blocked(self.gate)
 
     # The road
 
@@ -264,17 +339,13 @@ class SenderCredit(Waiter):
         """Return the gates that count grants: those of the producer and of the address."""
         return [*self.producer.own, *self.reservation.gates] if self.reservation.gates else self.producer.own
 
-    def _newcomers_gate(self, now: float) -> Gate | None:
-        """Return the gate where it has to wait; None if it may be granted credit at once, before nobody else."""
-        gate = self._stopping_gate(now, False)
-        return self._last_gate() if gate is None and self.broker.turns.pending else gate
-
     def _last_gate(self) -> Gate | None:
         """Return the gate to wait at for a turn where no gate stops it; None: it need not wait."""
         if self._goes_anywhere:
             return self.hold.room.gate
         for queue in self.reservation.queues:
-            return queue.gate
+            if not queue.deleted:
+                return queue.gate
         return None
 
     def _charge(self, now: float) -> i64:
@@ -286,24 +357,56 @@ class SenderCredit(Waiter):
         self.reservation.recharge(self.reservation.most_charge(charge), now)
         return self.reservation.charge
 
+    def _wanted(self, charge: i64) -> i64:
+        """Return the most that its turn may grant."""
+        wanted = self.window.wanted(self.credit) if self.has_demand() else 0
+        if self._goes_anywhere or wanted == 0:
+            return wanted
+        if self.idle.is_idle:
+            return 1
+        return wanted if self.counts.granted > 0 else self.hold.first_grant(wanted, charge)
+
+    def _has_trial(self, charge: i64) -> bool:
+        """Return whether it is granted a single message from the hold room: its sender let its last credit lie idle."""
+        return self.idle.is_idle and self.hold.room.has_room(1, charge, 0.0) and self.hold.room.gate.in_line() == 0
+
+    def _on_granted(self, granted: i64, charge: i64, from_hold: bool, now: float) -> None:
+        if self.counts.granted == 0 and not from_hold:
+            self.hold.count_first(granted * charge)
+        self.window.on_granted()
+        self.credit += granted
+        self.counts.granted += granted
+        self.available = self.available - granted if self.available > granted else 0
+        self.used_at = now
+        self.notify()
+        if not from_hold and self.idle.others_wait():
+            self.idle.watch(now)
+
+    def notify(self) -> None:
+        """Notify the sender at the end of this turn."""
+        if not self.is_changed:
+            self.is_changed = True
+            self.broker.credits.add_changed(self)
+
     def _stopping_gate(self, now: float, in_turn: bool) -> Gate | None:
         """Return the first gate that lets no credit be granted: closed, or without room.
 
         Also one at which others wait, unless it is `in_turn`.
         """
+        self._follow(now)
         charge = self._charge(now)
         for gate in self._own_gates():
-            if not gate.open or (gate.waiters and not in_turn) or not gate.admits(charge, 1, now):
+            if not gate.open or (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now):
                 return gate
         if self._goes_anywhere:
             gate = self.hold.room.gate
-            return gate if (gate.waiters and not in_turn) or not gate.admits(charge, 1, now) else None
+            return gate if (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now) else None
+        has_trial = self._has_trial(charge)
         for queue in self.reservation.queues:
-            if not queue.deleted:
-                for gate in queue.gates:
-                    if not gate.open or (gate.waiters and not in_turn):
-                        return gate
-        return self.reservation.full_gate(now)
+            for gate in NO_GATES if queue.deleted else gates_of(queue):
+                if not gate.open or (gate.in_line() and not in_turn and not has_trial):
+                    return gate
+        return None if has_trial else self.reservation.full_gate(now)
 
     def _follow(self, now: float) -> None:
         """Move the reserved room if the topology has changed; where there is no room for it, to the hold room."""
@@ -321,20 +424,36 @@ class SenderCredit(Waiter):
             self._goes_anywhere = target.by_headers or len(target.queues) > QUEUES_MAX
             queues = NO_QUEUES if self._goes_anywhere else target.queues
             self.reservation.follow(queues, target.gates, now)
+        else:
+            self.reservation.refresh(now)
         if self.reservation.revoked > 0:
             self.reservation.revoked -= self.hold.take(self.reservation.revoked, self.window.charge)
 
     # Settlement
+
+    def settle(self, now: float) -> None:
+        """Release the room of the messages that came since the last time."""
+        self._settle(self._unsettled(), now)
 
     def _unsettled(self) -> i64:
         """Return the used messages that still have their room."""
         return self.reservation.messages + self.reservation.revoked + self.hold.messages - self.credit
 
     def _settle(self, messages: i64, now: float) -> None:
-        """Release the room of used messages."""
         if messages > 0:
-            self._count(messages)
+            self._count(messages, now)
             self._release(messages, now)
+
+    def _count(self, messages: i64, now: float) -> None:
+        """Count messages that came."""
+        self.window.count(messages, self._largest)
+        self._largest = 0
+        self._is_active = True
+        self.used_at = now
+        if self.idle.is_idle:
+            self.idle.on_used()
+        if self.hold.first_bytes > 0:
+            self.hold.count_first(0)
 
     def _release(self, messages: i64, now: float) -> None:
         """Release room: hold room first, since a message without own room takes it."""
@@ -343,14 +462,11 @@ class SenderCredit(Waiter):
         if messages > held:
             self.reservation.settle(messages - held, now)
 
-    def _count(self, messages: i64) -> None:
-        self.window.count(messages, self._largest)
-        self._largest = 0
-        self._is_active = True
-
     def _leave_line(self, now: float) -> None:
         gate = self.gate
         if gate is not None:
+            self.broker.credits.end_wait(self)
             gate.leave(self)
             gate.review(now)
+            self.producer.update_blocked(now)
         self.ticket = 0

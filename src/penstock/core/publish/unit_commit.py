@@ -90,7 +90,7 @@ class UnitCommit(Held):
         if self.never_fits() is not None:
             return None
         for at_gate in self._road(True) + self._disk():
-            if at_gate.gate.waiters or not at_gate.has_room(now):
+            if at_gate.gate.has_line() or not at_gate.has_room(now):
                 return at_gate.gate
         return self.turn_gate() if others_have_turns else None
 

@@ -140,7 +140,7 @@ class WaitingPublisher(Waiter):
         """Set the deadline timer to this time (monotonic seconds) or earlier."""
         self.broker.timers.add(self._deadline, when)
 
-    def earliest(self) -> float:
+    def _earliest(self) -> float:
         """Return the earliest deadline in the outbox, infinity for none."""
         found = float("inf")
         for held in self.outbox:
@@ -156,12 +156,20 @@ class WaitingPublisher(Waiter):
 
     def after_release(self, now: float) -> None:
         """Update whether it is still blocked, after entries were released."""
+        self.update_blocked(now)
+
+    def update_blocked(self, now: float) -> None:
+        """Update whether it is still blocked: an open gate blocks only those that wait there for a turn."""
         if not self.outbox:
             for gate in list(self.gates.values()):
-                if gate.open:
-                    self.mark_unblocked(gate, now)
-                else:
+                if not gate.open:
                     gate.expect(self)
+                elif gate is not self._gate_of_credit():
+                    self.mark_unblocked(gate, now)
+
+    def _gate_of_credit(self) -> Gate | None:
+        """Return the gate at which its client waits for credit; None if it does not."""
+        return None
 
     # Gates that block it
 
@@ -280,3 +288,5 @@ def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
     for _, _, waiter in list(gate.waiters):
         if isinstance(waiter, WaitingPublisher):
             waiter.on_queue_deleted(queue, now)
+    for _, _, waiter in gate.requests:
+        waiter.on_road_changed()

@@ -92,7 +92,7 @@ class QueuePager(PageOwner):
         for pool in queue.membership.pools:
             gate = pool.gate
             if queue.bytes + bytes > gate.guaranteed_bytes and not (
-                gate.open and not gate.waiters and pool.has_room(messages, bytes, self.broker.now)
+                gate.open and not gate.in_line() and pool.has_room(messages, bytes, self.broker.now)
             ):
                 return True
         return False

@@ -56,6 +56,11 @@ class Membership(LimitMember):
         for holder in self.queue.reserved.holders():
             holder.keep_part(room, reserved, now)
 
+    @override
+    def recall(self, now: float) -> None:
+        for holder in self.queue.reserved.holders():
+            holder.recall(now)
+
     def review(self, now: float) -> None:
         """Update the counted amount after a change of the depth, if needed."""
         deleted = self.queue.deleted

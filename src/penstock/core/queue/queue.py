@@ -251,6 +251,10 @@ class Queue(GateOwner):
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
     @override
+    def recall(self, now: float) -> None:
+        self.reserved.recall(now)
+
+    @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         return self.thresholds.bound(messages, bytes)
 
@@ -529,7 +533,7 @@ class Queue(GateOwner):
                 gate.close(self.depth_messages(), self.depth_bytes(), now)
         elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
             gate.reopen(self.depth_messages(), self.depth_bytes(), now)
-        if gate.open and gate.waiters:
+        if gate.open and gate.has_line():
             self.turns.schedule(gate)
         self._update_fast_path(now)
 
@@ -542,7 +546,7 @@ class Queue(GateOwner):
         membership = self.membership
         if membership.pools:
             membership.review(now)
-        self.recheck_on_settle = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
+        self.recheck_on_settle = self.deleted or not self.gate.open or self.gate.has_line()
         paging = False
         if self.pager is not None:
             paging = self.pager.messages > 0
@@ -552,7 +556,7 @@ class Queue(GateOwner):
         self.fast_path_max_bytes = NO_FAST_PATH
         self.withheld_max_messages = NO_FAST_PATH
         self.withheld_max_bytes = NO_FAST_PATH
-        if not (self.operator_gated or self.deleted or self.gate.waiters or paging):
+        if not (self.operator_gated or self.deleted or self.gate.has_line() or paging):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
             messages = capacity.messages - self.reserved.messages
             size = capacity.bytes - self.reserved.bytes

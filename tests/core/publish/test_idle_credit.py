@@ -1,0 +1,134 @@
+"""Idle credit: taken back only where others wait, whether the sender answers the drain or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from tests.support.broker_fixture import MIB, House
+from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def pass_time(house: House, seconds: float) -> None:
+    """Let time pass in steps that no timer is missed in."""
+    until = house.broker.now + seconds
+    while house.broker.now < until:
+        house.broker.begin(min(house.broker.now + 0.1, until))
+        run_until_quiet(house)
+
+
+def reserved(house: House) -> int:
+    return int(house.vhost.queues["a"].reserved.messages)
+
+
+def make_full(house: House, budget: HoldBudget | None = None) -> tuple[list[Link], Producer]:
+    """Fill a queue of 20 messages with credit that nobody uses, and let a publish wait."""
+    house.queue("a", capacity_messages=20, stop_messages=20, resume_messages=20)
+    window = CreditWindow(20, MIB, OCTETS)
+    links = [Link(house, "a", window=window, budget=budget)]
+    run_until_quiet(house)
+    while reserved(house) < 20:
+        links.append(Link(house, "a", window=CreditWindow(20, MIB, OCTETS), budget=budget))
+        run_until_quiet(house)
+    producer = house.producer("p")
+    house.publish(producer, "a", CHARGE)
+    run_until_quiet(house)
+    assert len(producer.outbox) == 1
+    return links, producer
+
+
+def test_idle_credit_stays_as_long_as_nobody_waits(house: House) -> None:
+    house.queue("a", capacity_messages=20)
+    link = Link(house, "a")
+    run_until_quiet(house)
+    pass_time(house, 60.0)
+    assert (link.left, reserved(house), link.credit.idle.is_draining) == (5, 5, False)
+    assert house.broker.next_deadline() is None, "no timer runs"
+
+
+def test_sender_that_answers_the_drain_frees_the_room_for_those_that_wait(house: House) -> None:
+    links, producer = make_full(house)
+    pass_time(house, 0.9)
+    assert not any(link.credit.idle.is_draining for link in links)
+    pass_time(house, 0.2)
+    assert all(link.credit.idle.is_draining for link in links)
+    notified = links[0].client.notified
+    links[0].credit.give_back(links[0].left)
+    run_until_quiet(house)
+    assert not producer.outbox
+    assert not links[0].credit.idle.is_draining
+    assert links[0].left == 1, "a trial from the hold room"
+    assert int(links[0].credit.hold.messages) == 1
+    assert links[0].client.notified == notified + 1
+
+
+def test_sender_that_does_not_answer_keeps_its_credit_and_its_room_moves_to_the_hold_room(house: House) -> None:
+    links, producer = make_full(house)
+    before = [link.left for link in links]
+    pass_time(house, 2.2)
+    assert not producer.outbox
+    assert reserved(house) == 0
+    assert [link.left for link in links] == before
+    assert [int(link.credit.hold.messages) for link in links] == before
+    for _ in range(40):
+        house.publish(producer, "a", CHARGE)
+    assert house.depth("a") == 20
+    assert links[0].send(100) == before[0]
+    assert len(links[0].producer.outbox) == before[0], "held, not refused"
+    assert int(links[0].credit.hold.messages) == 0
+
+
+def test_small_hold_room_takes_what_it_has_room_for(house: House) -> None:
+    links, producer = make_full(house, HoldBudget(7 * CHARGE))
+    pass_time(house, 3.5)
+    assert not producer.outbox
+    assert sum(int(link.credit.hold.messages) for link in links) == 7
+    assert reserved(house) == 20 - 7
+
+
+def test_sender_that_sends_again_is_not_idle(house: House) -> None:
+    links, _producer = make_full(house)
+    pass_time(house, 1.2)
+    assert links[0].credit.idle.is_draining
+    links[0].send(1)
+    run_until_quiet(house)
+    assert not links[0].credit.idle.is_draining
+    pass_time(house, 0.5)
+    assert int(links[0].credit.counts.moved) == 0
+
+
+def test_credit_that_was_moved_is_used_where_there_is_room(house: House) -> None:
+    links, _producer = make_full(house)
+    pass_time(house, 2.2)
+    left = links[0].left
+    assert links[0].send(100) == left
+    assert not links[0].producer.outbox
+    run_until_quiet(house)
+    assert links[0].left > 0
+    assert int(links[0].credit.counts.moved) == left
+
+
+def test_infinite_idle_time_takes_nothing_back(house: House) -> None:
+    links, producer = make_full(house)
+    house.broker.begin(house.broker.now)
+    for link in links:
+        link.credit.idle.idle_s = float("inf")
+    pass_time(house, 10.0)
+    assert len(producer.outbox) == 1
+
+
+def test_end_of_a_link_that_is_asked_to_drain_leaves_no_timer(house: House) -> None:
+    links, producer = make_full(house)
+    pass_time(house, 1.2)
+    for link in links:
+        link.credit.close()
+    run_until_quiet(house)
+    assert (reserved(house), len(producer.outbox)) == (0, 0)
+    assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
