@@ -14,7 +14,7 @@ from pamqp import commands
 
 from tests.compat.test_reply_to import content
 from tests.server.test_durability import LOST, Client, client_of
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 20}
@@ -94,7 +94,7 @@ def at_work(broker: BrokerProcess) -> Iterator[dict[str, tuple[Publisher, Consum
     yield parties
     for party in everybody:
         party.over.set()
-        party.join(30)
+        party.join(PATIENCE)
         assert not party.is_alive()
 
 
