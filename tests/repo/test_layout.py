@@ -22,6 +22,7 @@ INTERFACES = {
     "core/settings/settings_change.py": "a record; tests/core/settings/test_changes.py tests what makes it",
     "management/node.py": "what the driver provides; tests/driver tests the driver",
     "protocols/common/callbacks.py": "listeners that only call a function",
+    "protocols/amqp10/link_node.py": "an interface; test_dynamic_nodes.py, test_subscriptions.py test what fills it in",
     "protocols/common/engine.py": "the interface of a protocol; tests/line_protocol fills it in",
     "protocols/common/log_line.py": "a text with its fields",
     "protocols/common/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",

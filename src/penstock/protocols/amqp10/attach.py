@@ -10,12 +10,23 @@ from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere
-from penstock.protocols.amqp10.addresses import parse_source, parse_target, source_node
+from penstock.protocols.amqp10 import subscriptions
+from penstock.protocols.amqp10.addresses import (
+    TOPIC_CAPABILITY,
+    Node,
+    parse_source,
+    parse_target,
+    queue_address,
+    source_node,
+)
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import MIXED, UNSETTLED
+from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.subscriptions import NEVER
 from penstock.protocols.amqp10.target import target_of
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import ATTACH, DETACH, SOURCE
@@ -25,6 +36,8 @@ if TYPE_CHECKING:
 
 OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 """Outcomes that we support, as receiver and as sender."""
+UNSETTLED_STATE = 2
+"""Terminus durability of a durable subscription (section 3.5.5)."""
 
 
 def on_attach(session: AmqpSession, attach: Composite) -> None:
@@ -69,18 +82,29 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("target")
     if terminus is None:
         raise NotImplementedHere("attach without a target")
-    address = parse_target(terminus.text("address"), terminus.texts("capabilities"))
-    target = target_of(session.vhost, session.connection.user, session.engine.format, address)
     if attach.fields["initial_delivery_count"] is None:
         raise InvalidField("attach of a sender without initial-delivery-count")
+    created: DynamicNode | None = None
+    text = terminus.text("address")
+    if terminus.flag("dynamic"):
+        created = _dynamic_node(session, terminus)
+        text = created.address
+    address = parse_target(text, terminus.texts("capabilities"))
+    target = target_of(session.vhost, session.connection.user, session.engine.format, address)
     link = IncomingLink(session, attach, target)
     session.links.add(link)
+    nodes = session.engine.nodes
+    if created is not None:
+        link.nodes.append(CreatedNode(nodes, created))
+    lasting = nodes.find(session.vhost, text)
+    if lasting is not None:
+        link.nodes.append(SenderOfNode(lasting))
     session.send(
         _answer(
             attach,
             link.handle,
             attach.inner("source"),
-            terminus,
+            _with_address(terminus, text),
             max_message_size=int(link.max_message_size),
         )
     )
@@ -89,25 +113,58 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
 
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("source")
+    node, queue, text = _source(session, attach, terminus)
     if terminus is None:
-        raise NotImplementedHere("attach without a source")
-    queue = _queue(session, terminus)
+        terminus = composite(SOURCE, durable=UNSETTLED_STATE, expiry_policy=NEVER, capabilities=[TOPIC_CAPABILITY])
     session.connection.services.deliver_first(queue)
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
-    session.broker.consume(session, link.consumer, ConsumerSettings(queue.settings, {}))
+    try:
+        session.broker.consume(session, link.consumer, ConsumerSettings(queue.settings, {}))
+    except BrokerError:
+        if node is not None:
+            node.on_link_ended(False)
+        raise
     session.links.add(link)
+    if node is not None:
+        link.nodes.append(node)
     if len(session.consumers) == 1:
         session.connection.review_hold_bound()
-    session.send(_answer(attach, link.handle, _granted(terminus), attach.inner("target")))
+    session.send(_answer(attach, link.handle, _granted(_with_address(terminus, text)), attach.inner("target")))
 
 
-def _queue(session: AmqpSession, terminus: Composite) -> Queue:
-    """Return the queue of a source. Raises BrokerError."""
-    address = parse_source(terminus.text("address"), terminus.texts("capabilities"))
+def _source(session: AmqpSession, attach: Composite, terminus: Composite | None) -> tuple[LinkNode | None, Queue, str]:
+    """Return what a source is to hear of its link's end, its queue and its address. Raises BrokerError."""
+    name = attach.text("name")
+    if terminus is None:
+        found = subscriptions.find(session, name, attach.texts("desired_capabilities"))
+        return found, session.vhost.queue(found.queue.name, session.connection), queue_address(found.queue.name)
+    if terminus.flag("dynamic"):
+        created = _dynamic_node(session, terminus)
+        if created.queue is not None:
+            return CreatedNode(session.engine.nodes, created), created.queue, created.address
+        assert created.exchange is not None
+        node = Node("", created.exchange.name, "", True)
+        topic = subscriptions.subscribe(session, terminus, name, node)
+        topic.created = CreatedNode(session.engine.nodes, created)
+        return topic, topic.queue, created.address
+    text = terminus.text("address")
+    address = parse_source(text, terminus.texts("capabilities"))
     node = source_node(address, session.vhost)
-    if not node.queue:
-        raise NotImplementedHere(f"address '{address.text}' of a source names an exchange")
-    return session.vhost.queue(node.queue, session.connection)
+    if node.queue:
+        return None, session.vhost.queue(node.queue, session.connection), text
+    subscription = subscriptions.subscribe(session, terminus, name, node)
+    return subscription, subscription.queue, text
+
+
+def _dynamic_node(session: AmqpSession, terminus: Composite) -> DynamicNode:
+    """Create the node of a dynamic terminus. Raises InvalidField if it has an address too (section 3.5.3)."""
+    if terminus.text("address"):
+        raise InvalidField(f"a dynamic terminus has the address '{terminus.text('address')}'; it must have none")
+    return session.engine.nodes.create(session, terminus)
+
+
+def _with_address(terminus: Composite, address: str) -> Composite:
+    return Composite(terminus.spec, {**terminus.fields, "address": address or None})
 
 
 def _granted(terminus: Composite) -> Composite:

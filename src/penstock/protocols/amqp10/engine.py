@@ -23,6 +23,7 @@ from penstock.core.message_format import MessageFormat
 from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, CommandInvalid, FrameError
 from penstock.protocols.amqp10 import opening
+from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.frame_reader import FrameReader
 from penstock.protocols.amqp10.idle_timer import IdleTimer
@@ -53,13 +54,21 @@ class Amqp10(Protocol):
 
     name = NAME
 
+    def __init__(self) -> None:
+        self._nodes: DynamicNodes | None = None
+        """Dynamic nodes of the broker; None before the first connection."""
+
     @override
     def accepts(self, start: bytes) -> bool:
         return is_header(start)
 
     @override
     def engine(self, connection: Connection) -> ProtocolEngine:
-        return Amqp10Engine(connection)
+        nodes = self._nodes
+        if nodes is None or nodes.broker is not connection.broker:
+            nodes = DynamicNodes(connection.broker)
+            self._nodes = nodes
+        return Amqp10Engine(connection, nodes)
 
     @override
     def message_format(self) -> MessageFormat:
@@ -73,8 +82,10 @@ class Amqp10(Protocol):
 class Amqp10Engine(ProtocolEngine):
     """AMQP 1.0 side of one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, nodes: DynamicNodes) -> None:
         super().__init__(connection)
+        self.nodes: DynamicNodes = nodes
+        """Dynamic nodes of the broker."""
         self.services: Services = connection.services
         self.broker: Broker = connection.broker
         self.limits: ConnectionLimits = connection.limits

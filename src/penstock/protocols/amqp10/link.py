@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from penstock.errors import BrokerError
 from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LINK_STATES, LinkState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.flow import Flow
@@ -40,6 +41,8 @@ class Link:
         """The `LinkState`, as a number: each transfer reads it."""
         self.flow_due: bool = False
         """True if a flow of the link is to be written at the end of the turn."""
+        self.nodes: list[LinkNode] = []
+        """Dynamic nodes and subscriptions that must hear of its end."""
 
     def move(self, state: LinkState) -> None:
         """Change the state; see link_state.py for the transitions."""
@@ -64,8 +67,16 @@ class Link:
                 f"[{self.session.name}] link '{self.link_name}' detached: {error.condition}: {error}"
             )
             self.on_detach(True)
+            self.end_nodes(False)
             self.move(LinkState.DETACH_SENT)
             self.session.send(composite(DETACH, handle=int(self.handle), closed=True, error=error_composite(error)))
+
+    def end_nodes(self, closed: bool) -> None:
+        """Notify dynamic nodes and subscriptions that the link has ended; `closed`: for good."""
+        nodes = self.nodes
+        self.nodes = []
+        for node in nodes:
+            node.on_link_ended(closed)
 
     def request_flow(self) -> None:
         """Have a flow of the link written at the end of the turn."""

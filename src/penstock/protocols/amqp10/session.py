@@ -133,6 +133,7 @@ class AmqpSession(Session):
         if link.state == LINK_ATTACHED:
             closed = detach.flag("closed")
             link.on_detach(closed)
+            link.end_nodes(closed)
             self.send(composite(DETACH, handle=int(link.handle), closed=closed))
         self.links.forget(link)
 
@@ -317,6 +318,8 @@ class AmqpSession(Session):
 
     @override
     def on_torn_down(self) -> None:
+        for link in self.links.by_handle.values():
+            link.end_nodes(False)
         if self.state == SessionState.END_RECEIVED:
             self.engine.forget_session(self)
             self.send(composite(END))

@@ -1,0 +1,210 @@
+"""Dynamic nodes: queues and exchanges that an attach creates, and their lifetime policies (sections 3.5.3 and 3.5.10).
+
+| policy | the node is deleted |
+|---|---|
+| delete-on-close, and none | when the link that created it has ended |
+| delete-on-no-links | when that link and all others have ended |
+| delete-on-no-messages | when that link has ended and the queue is empty |
+| delete-on-no-links-or-messages | when that link and all others have ended and the queue is empty |
+
+A queue of the first policy is exclusive: only its connection may consume from it, as JMS wants it of a temporary queue.
+The others outlive their link. What they wait for is looked at once a second. They are not durable. A topic is an
+exchange of type topic; an exchange has no messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import Exchange
+from penstock.core.vhost import VirtualHost
+from penstock.errors import ResourceError
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.amqp10.addresses import exchange_address, queue_address
+from penstock.protocols.amqp10.link_node import LinkNode
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, as_composite
+from penstock.wire.amqp10.values import Symbol, Typed
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.protocols.amqp10.session import AmqpSession
+
+PREFIX: Final = "amq.dyn"
+TOPIC_PREFIX: Final = "dyn"
+"""Beginnings of the names of dynamic queues and exchanges; exchanges of users do not begin with `amq.`."""
+TOPICS: Final = ("topic", "temporary-topic")
+"""Capabilities that ask for a topic (AMQP JMS mapping 1.0, section 3.3)."""
+LIFETIME: Final = Symbol("lifetime-policy")
+IGNORED: Final = ("lifetime-policy", "supported-dist-modes")
+"""Node properties that are no arguments of a queue."""
+NODES_MAX: Final = 10_000
+"""Most dynamic nodes of a broker that outlive their links."""
+LOOKED_AT: Final = 500
+"""Most of them that are looked at in one step."""
+REVIEW_S: Final = 1.0
+
+
+class DynamicNode:
+    """A queue or exchange that an attach has created."""
+
+    def __init__(self, vhost: VirtualHost, queue: Queue | None, exchange: Exchange | None, policy: int) -> None:
+        self.vhost: Final = vhost
+        self.queue: Final = queue
+        self.exchange: Final = exchange
+        self.policy: Final = policy
+        """Descriptor of the lifetime policy."""
+        self.senders: int = 0
+        """Number of links that send to it."""
+
+    @property
+    def address(self) -> str:
+        """Address of the node, for the peer."""
+        if self.queue is not None:
+            return queue_address(self.queue.name)
+        assert self.exchange is not None
+        return exchange_address(self.exchange.name)
+
+    def is_gone(self) -> bool:
+        """Tell whether it was deleted."""
+        if self.queue is not None:
+            return self.queue.deleted
+        return self.exchange is None or self.exchange.deleted
+
+    def is_due(self) -> bool:
+        """Tell whether it is to be deleted, after the link that created it has ended."""
+        if self.policy == spec.DELETE_ON_CLOSE:
+            return True
+        linked = self.senders > 0
+        messages = 0
+        if self.queue is not None:
+            linked = linked or bool(self.queue.consumers)
+            messages = int(self.queue.messages)
+        elif self.exchange is not None:
+            linked = linked or bool(self.exchange.bindings)
+        if self.policy == spec.DELETE_ON_NO_LINKS:
+            return not linked
+        if self.policy == spec.DELETE_ON_NO_MESSAGES:
+            return messages == 0
+        return not linked and messages == 0
+
+    def delete(self, broker: Broker) -> None:
+        """Delete it."""
+        if self.is_gone():
+            return
+        if self.queue is not None:
+            broker.delete_queue(self.queue)
+        elif self.exchange is not None:
+            self.vhost.delete_exchange(self.exchange.name, False)
+
+
+class DynamicNodes(TimerHandler):
+    """The dynamic nodes of one broker that may outlive their links."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self.broker = broker
+        self._lasting: dict[tuple[str, str], DynamicNode] = {}
+        """Nodes of all policies but delete-on-close, by virtual host and address."""
+        self._orphans: deque[DynamicNode] = deque()
+        """Those whose link has ended, the next one to look at first."""
+
+    def create(self, session: AmqpSession, terminus: Composite) -> DynamicNode:
+        """Create a node for a dynamic terminus. Raises BrokerError."""
+        properties = terminus.mapping("dynamic_node_properties")
+        policy = _policy(properties.get(LIFETIME))
+        if policy != spec.DELETE_ON_CLOSE and len(self._lasting) >= NODES_MAX:
+            raise ResourceError(f"there are {NODES_MAX} dynamic nodes that outlive their links, the most")
+        make_name = session.connection.services.make_name
+        vhost = session.vhost
+        queue: Queue | None = None
+        exchange: Exchange | None = None
+        if any(capability in TOPICS for capability in terminus.texts("capabilities")):
+            exchange = vhost.declare_exchange(make_name(TOPIC_PREFIX), "topic", {}, False, False, False)
+        else:
+            connection = session.connection
+            owner = connection if policy == spec.DELETE_ON_CLOSE else None
+            name = make_name(PREFIX)
+            queue = vhost.declare_queue(name, _arguments(properties), False, False, owner, connection)
+            if owner is not None:
+                connection.exclusive[name] = queue
+        node = DynamicNode(vhost, queue, exchange, policy)
+        if policy != spec.DELETE_ON_CLOSE:
+            self._lasting[vhost.name, node.address] = node
+        return node
+
+    def find(self, vhost: VirtualHost, address: str) -> DynamicNode | None:
+        """Return the lasting node with an address; None if there is none."""
+        return self._lasting.get((vhost.name, address))
+
+    def on_creator_ended(self, node: DynamicNode) -> None:
+        """Delete a node whose link has ended, now or when its policy says so."""
+        if node.is_gone() or node.is_due():
+            self._delete(node)
+            return
+        self._orphans.append(node)
+        if len(self._orphans) == 1:
+            self.broker.timers.add(self, self.broker.now + REVIEW_S)
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        for _ in range(min(len(self._orphans), LOOKED_AT)):
+            node = self._orphans.popleft()
+            if node.is_gone() or node.is_due():
+                self._delete(node)
+            else:
+                self._orphans.append(node)
+        return now + REVIEW_S if self._orphans else NEVER
+
+    def _delete(self, node: DynamicNode) -> None:
+        self._lasting.pop((node.vhost.name, node.address), None)
+        node.delete(self.broker)
+
+
+class CreatedNode(LinkNode):
+    """A dynamic node, for the link that created it."""
+
+    def __init__(self, nodes: DynamicNodes, node: DynamicNode) -> None:
+        self._nodes = nodes
+        self._node = node
+
+    @override
+    def on_link_ended(self, closed: bool) -> None:
+        self._nodes.on_creator_ended(self._node)
+
+
+class SenderOfNode(LinkNode):
+    """A lasting dynamic node, for a link that sends to it."""
+
+    def __init__(self, node: DynamicNode) -> None:
+        self._node = node
+        node.senders += 1
+
+    @override
+    def on_link_ended(self, closed: bool) -> None:
+        self._node.senders -= 1
+
+
+def _policy(value: object) -> int:
+    """Return the descriptor of a lifetime policy; delete-on-close if there is none."""
+    found = as_composite(value)
+    if found is not None and "lifetime_policy" in found.spec.provides:
+        return found.code
+    return spec.DELETE_ON_CLOSE
+
+
+def _arguments(properties: dict[object, object]) -> dict[str, object]:
+    """Return the arguments of a queue in node properties: all that are not the specification's."""
+    found: dict[str, object] = {}
+    for key, value in properties.items():
+        if isinstance(key, Symbol) and key.text not in IGNORED:
+            found[key.text] = value.value if isinstance(value, Typed) else _plain(value)
+    return found
+
+
+def _plain(value: object) -> object:
+    return value.text if isinstance(value, Symbol) else value

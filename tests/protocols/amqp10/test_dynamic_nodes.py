@@ -1,0 +1,133 @@
+"""Dynamic nodes: the four lifetime policies, on sources and targets, queues and topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.vhost import VirtualHost
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, as_described, composite
+from penstock.wire.amqp10.values import Symbol
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
+
+
+def dynamic(code: int, policy: int | None = None, *capabilities: str, **properties: object) -> Composite:
+    """Return a dynamic terminus with a lifetime policy."""
+    found: dict[object, object] = {Symbol(name.replace("_", "-")): value for name, value in properties.items()}
+    if policy is not None:
+        found[Symbol("lifetime-policy")] = as_described(composite(policy))
+    fields = {"dynamic": True, "dynamic_node_properties": found or None, "capabilities": list(capabilities)}
+    return composite(code, **fields)
+
+
+def address_of(attached: Heard, terminus: str) -> str:
+    found = attached.performative.inner(terminus)
+    assert found is not None
+    assert found.flag("dynamic")
+    return found.text("address")
+
+
+def nodes_of(client: Amqp10Dialogue) -> list[str]:
+    vhost: VirtualHost = client.driver.broker.vhosts["/"]
+    return sorted(each for each in [*vhost.queues, *vhost.exchanges] if each.startswith(("amq.dyn", "dyn-")))
+
+
+def sender(client: Amqp10Dialogue, handle: int, target: Composite) -> str:
+    return address_of(client.attach_sender(None, handle, target=target)[0], "target")
+
+
+def receiver(client: Amqp10Dialogue, handle: int, source: Composite) -> str:
+    return address_of(client.attach_receiver(None, handle, source=source)[0], "source")
+
+
+def close(client: Amqp10Dialogue, handle: int) -> None:
+    client.say(performative(spec.DETACH, handle=handle, closed=True))
+
+
+def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link() -> None:
+    client = Amqp10Dialogue()
+    address = receiver(client, 1, dynamic(spec.SOURCE))
+    other = Amqp10Dialogue(client.driver)
+    assert names(other.attach_sender(address)) == ["attach", "flow"]
+    other.say(other.transfer(data_section(b"answer")))
+    (sent,) = client.flow(1, 1)
+    assert sent.payload.endswith(b"answer")
+    _, refused = other.attach_receiver(address, 5)
+    assert condition(refused) == "amqp:resource-locked"
+    close(client, 1)
+    assert nodes_of(client) == []
+
+
+@pytest.mark.parametrize("end", [performative(spec.END), performative(spec.CLOSE)])
+def test_node_of_delete_on_close_ends_with_its_session(end: bytes) -> None:
+    client = Amqp10Dialogue()
+    sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_CLOSE))
+    assert len(nodes_of(client)) == 1
+    client.say(end)
+    assert nodes_of(client) == []
+
+
+def test_delete_on_no_links_waits_for_the_last_link() -> None:
+    client = Amqp10Dialogue()
+    address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_LINKS))
+    client.attach_receiver(address, 1)
+    client.attach_sender(address, 2)
+    for handle, left in ((0, 1), (1, 1), (2, 0)):
+        close(client, handle)
+        client.listen(client.driver.broker.now + 2)
+        assert len(nodes_of(client)) == left
+
+
+def test_delete_on_no_messages_waits_until_the_queue_is_empty() -> None:
+    client = Amqp10Dialogue()
+    address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_MESSAGES))
+    client.say(client.transfer(data_section(b"x")))
+    close(client, 0)
+    client.listen(client.driver.broker.now + 2)
+    assert len(nodes_of(client)) == 1
+    client.attach_receiver(address, 1, credit=1)
+    client.settle(0, 0, composite(spec.ACCEPTED))
+    (detached,) = client.listen(client.driver.broker.now + 2)
+    assert condition(detached) == "amqp:resource-deleted"
+    assert nodes_of(client) == []
+
+
+def test_delete_on_no_links_or_messages_waits_for_both() -> None:
+    client = Amqp10Dialogue()
+    address = sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_NO_LINKS_OR_MESSAGES))
+    client.say(client.transfer(data_section(b"x")))
+    close(client, 0)
+    client.attach_receiver(address, 1, credit=1)
+    client.settle(0, 0, composite(spec.ACCEPTED))
+    client.listen(client.driver.broker.now + 2)
+    assert len(nodes_of(client)) == 1
+    close(client, 1)
+    client.listen(client.driver.broker.now + 2)
+    assert nodes_of(client) == []
+
+
+def test_temporary_topic_is_an_exchange() -> None:
+    client = Amqp10Dialogue()
+    address = sender(client, 0, dynamic(spec.TARGET, None, "temporary-topic"))
+    topic = composite(spec.SOURCE, address=address, capabilities=["topic"])
+    for handle in (1, 2):
+        client.attach_receiver(None, handle, credit=1, source=topic)
+    heard = client.say(client.transfer(data_section(b"news")))
+    assert names(heard).count("transfer") == 2
+    close(client, 0)
+    assert nodes_of(client) == []
+
+
+def test_node_properties_are_arguments_of_the_queue() -> None:
+    client = Amqp10Dialogue()
+    sender(client, 0, dynamic(spec.TARGET, None, capacity_messages=7))
+    (name,) = nodes_of(client)
+    assert client.driver.broker.vhosts["/"].queues[name].thresholds.capacity.messages == 7
+
+
+def test_dynamic_terminus_with_an_address_is_refused() -> None:
+    client = Amqp10Dialogue()
+    target = composite(spec.TARGET, address="/queues/q", dynamic=True)
+    _, detached = client.attach_sender(None, target=target)
+    assert condition(detached) == "amqp:invalid-field"
+    assert nodes_of(client) == []
