@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkNode:
-    """What a link holds outside of its session: a dynamic node, or a subscription."""
+    """Node of a link outside of its session: a dynamic node, or a subscription."""
 
     def on_link_ended(self, closed: bool) -> None:
         """Handle the end of the link; `closed`: it was closed for good, not by the loss of its connection."""
