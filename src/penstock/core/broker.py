@@ -22,7 +22,7 @@ from typing_extensions import override
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
 from penstock.core.consume.consumer_settings import CANCEL, ConsumerSettings
-from penstock.core.consume.rotation import add, has_exclusive, remove, take_consumers
+from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
 from penstock.core.consume.session import Session
 from penstock.core.dispatcher import Dispatcher
 from penstock.core.effects import (
@@ -83,6 +83,8 @@ RELEASED_AT_ONCE: Final = 500
 RELEASES_BEFORE_A_NEWCOMER: Final = 500
 """Turns given at once when a producer publishes while others may go on: fair, but in bounded steps."""
 CONSUMERS_OF_A_QUEUE: Final = 50_000
+SCANS_OF_A_QUEUE: Final = 1_000
+"""Most consumers with selectors, and browsers, of a queue: each may have to look at each message."""
 CONSUMERS_OF_A_CHANNEL: Final = 10_000
 """Most consumers of a channel; the next one is refused."""
 
@@ -223,7 +225,7 @@ class Broker(Dispatcher):
             raise ResourceLocked(
                 f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor before consuming"
             )
-        if queue.consumers and (consumer.exclusive or has_exclusive(queue)):
+        if queue.consumers and not consumer.browses() and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         _check_bounds(session, consumer)
         self.work.done += CONSUME_WORK
@@ -235,7 +237,7 @@ class Broker(Dispatcher):
         if terms is not None:
             if terms.max_rate > 0:
                 consumer.rate_limiter = ConsumerRateLimiter(self, consumer, terms.max_rate)
-            if terms.slow_rate > 0:
+            if terms.slow_rate > 0 and not consumer.browses():
                 cancels = terms.slow_policy == CANCEL
                 consumer.slow_monitor = SlowConsumerMonitor(
                     self, consumer, terms.slow_rate, terms.slow_period_s, cancels
@@ -246,12 +248,13 @@ class Broker(Dispatcher):
     @override
     def cancel(self, session: Session, tag: str) -> None:
         consumer = session.consumers.pop(tag, None)
-        if consumer is None or consumer not in consumer.queue.consumers:
+        if consumer is None or not is_subscribed(consumer):
             return
         queue = consumer.queue
         remove(queue, consumer)
         self.release_consumer(consumer)
-        if not queue.consumers and queue.auto_delete and not queue.deleted and not self.stopping:
+        last = not queue.consumers and not consumer.browses()
+        if last and queue.auto_delete and not queue.deleted and not self.stopping:
             self.delete_queue(queue)
         else:
             self.touch_queue(queue)
@@ -281,7 +284,7 @@ class Broker(Dispatcher):
             recheck_roads(gate, queue, self.now)
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
-        if queue.consumers:
+        if queue.rotation is not None:
             self.endings.begin(ConsumersTeardown(self, take_consumers(queue)))
         for cursor in queue.cursors:
             if cursor.polling:
@@ -403,6 +406,11 @@ class Broker(Dispatcher):
 def _check_bounds(session: Session, consumer: Consumer) -> None:
     """Raise ResourceError (506) for a consumer above the limit of its queue or channel."""
     queue = consumer.queue
+    if consumer.scan is not None and scans_of(queue) >= SCANS_OF_A_QUEUE:
+        raise ResourceError(
+            f"queue '{queue.name}' in vhost '{queue.vhost}' has {SCANS_OF_A_QUEUE:,} consumers with selectors and "
+            f"browsers, the most it may have; '{consumer.tag}' was not added"
+        )
     if len(queue.consumers) >= CONSUMERS_OF_A_QUEUE:
         raise ResourceError(
             f"queue '{queue.name}' in vhost '{queue.vhost}' has {CONSUMERS_OF_A_QUEUE} consumers, "

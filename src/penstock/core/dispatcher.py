@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.consume.consumer import Batch
+from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer, Scan
 from penstock.core.consume.consumer_lists import WaitList
-from penstock.core.consume.rotation import next_consumer, wake_first
+from penstock.core.consume.rotation import Rotation, next_consumer, review_unmatched, rotation_of, wake_first
 from penstock.core.effects import Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
@@ -18,6 +19,9 @@ from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
+
+SCANNED_FIRST: Final = 4_000
+"""Units of work for the scans of one queue before a method that comes between its messages and its consumers."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -36,10 +40,12 @@ class Dispatcher(PublishContext):
         self.waiting: deque[WaitList] = deque()
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
+        self._scanning: bool = False
+        """True if the last queue has consumers that have not looked at all its messages yet."""
 
     @override
     def schedule_delivery(self, queue: Queue) -> None:
-        if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
+        if not queue.scheduled and (queue.rotation is not None or queue.cursors or queue.queue_expiry is not None):
             queue.scheduled = True
             self._dirty.append(queue)
 
@@ -57,6 +63,9 @@ class Dispatcher(PublishContext):
             if batch is not None:
                 dirty.append(queue)
                 return batch
+            if self._scanning:
+                dirty.append(queue)
+                continue
             queue.scheduled = False
             if queue.length is not None:
                 queue.length.trim_some(self.now)
@@ -68,6 +77,9 @@ class Dispatcher(PublishContext):
             return None
         self.work.done += 1
         batch = self._batch_of(queue)
+        end = self.work.done + SCANNED_FIRST
+        while batch is None and self._scanning and self.work.done < end:
+            batch = self._batch_of(queue)
         if batch is None and queue.length is not None:
             queue.length.trim_some(self.now)
         return batch
@@ -127,6 +139,13 @@ class Dispatcher(PublishContext):
         self.timers.add(lifetime, lifetime.next_expiry())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
+        """Take the next batch of a queue; None if no consumer may get one, or (`_scanning`) none was found yet."""
+        self._scanning = False
+        rotation = rotation_of(queue)
+        if rotation is not None and rotation.scans > 0:
+            batch = self._browsed(queue, rotation)
+            if batch is not None:
+                return batch
         if queue.returning:
             return None  # Younger messages would overtake those being requeued.
         if queue.cursors:
@@ -137,13 +156,42 @@ class Dispatcher(PublishContext):
         if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
             return None  # The other expired messages are removed in the next turn, before any delivery.
         available = queue.available()
-        if available == 0:
+        if available == 0 or rotation is None:
             return None
-        turn = next_consumer(queue, available, self.now)
+        turn = next_consumer(rotation, queue, available, self.now)
         if turn is None:
             return None
         consumer = turn.consumer
+        if consumer.scan is not None:
+            return self._scanned(rotation, consumer, consumer.scan, turn.room)
         batch = consumer.session.take_batch(consumer, turn.room, self.now)
         if consumer.rate_limiter is not None:
             consumer.rate_limiter.took(batch.left, self.now)
         return batch
+
+    def _browsed(self, queue: Queue, rotation: Rotation) -> Batch | None:
+        """Take the next batch of a browser; browsers and consumers take turns."""
+        review_unmatched(rotation, queue)
+        browsers = rotation.browsers
+        if browsers is None or browsers.top is None:
+            return None
+        self._scanning = True
+        rotation.browsed = not rotation.browsed
+        if not rotation.browsed:
+            return None
+        turn = next_consumer(browsers, queue, len(rotation.browsing) * BATCH_MESSAGES, self.now)
+        if turn is None or turn.consumer.scan is None:
+            return None
+        return self._scanned(browsers, turn.consumer, turn.consumer.scan, turn.room)
+
+    def _scanned(self, rotation: Rotation, consumer: Consumer, scan: Scan, room: i64) -> Batch | None:
+        """Take what a consumer finds in one slice of its scan; it waits for new messages once it has seen all."""
+        batch = scan.take(room, self.now)
+        if batch is not None:
+            if consumer.rate_limiter is not None:
+                consumer.rate_limiter.took(batch.left, self.now)
+            return batch
+        if not scan.has_more():
+            rotation.park_unmatched(consumer)
+        self._scanning = True
+        return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from mypy_extensions import i16, i64, mypyc_attr
+from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressShare
 from penstock.flow.timers import NEVER
@@ -117,6 +118,28 @@ class BccEnvelope(Envelope):
     def charge(self) -> i64:
         """See `Envelope.charge`: it is one message's own. The properties as they came include the keys themselves."""
         return BCC_OVERHEAD + len(self.bcc) * BCC_KEY_OVERHEAD
+
+
+class OriginEnvelope(Envelope):
+    """The envelope of messages of one connection, which consumers of the same connection may not want (no-local).
+
+    Only connections with such a consumer publish with it. It is not stored: a message that was on the disk has none.
+    """
+
+    __slots__ = ("origin",)
+
+    def __init__(
+        self, exchange: str, routing_key: str, origin: i64, priority: i64, ttl_s: float, persistent: bool
+    ) -> None:
+        super().__init__(exchange, routing_key, priority, ttl_s, persistent)
+        self.origin: i64 = origin
+        """Number of the connection."""
+
+    @override
+    def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
+        found = OriginEnvelope(self.exchange, self.routing_key, self.origin, priority, ttl_s, persistent)
+        found.encoded = self.encoded
+        return found
 
 
 @mypyc_attr(acyclic=True)

@@ -6,7 +6,8 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.group import JournalGroup
-from penstock.core.queue.page_io import PageRead
+from penstock.core.message import StoredMessage
+from penstock.core.queue.page_io import PageRead, PageReader
 from penstock.core.queue.queue import Queue
 from penstock.errors import StoreError
 from penstock.persistence.row_decoder import RowContext
@@ -32,6 +33,8 @@ class Loader(RowContext):
         Return a sentence for each message that is missing or cannot be read.
         """
         pages = read.pages
+        if read.reader is not None:
+            return self._load_copies(read, read.reader, rows, times)
         if pages.reading is not read:
             return []  # The queue was purged or deleted meanwhile.
         pages.reading = None
@@ -69,4 +72,34 @@ class Loader(RowContext):
             pages.take_in(group, messages, reader.following())
         self._queue = None
         pages.finish_if_empty()
+        return failed
+
+    def _load_copies(self, read: PageRead, reader: PageReader, rows: list[MessageRow], times: WallTimes) -> list[str]:
+        """Give copies of the messages of rows to their reader; the queue does not change. Empties `rows`."""
+        pages = read.pages
+        found: list[StoredMessage] = []
+        following: i64 = 0
+        failed: list[str] = []
+        self._queue = pages.queue
+        self._number = read.number
+        self.now = pages.broker.now
+        for row in rows:
+            if not pages.is_page_durable(row.first) or row.number in pages.journal.rows:
+                continue
+            group = JournalGroup(row.number)
+            self.transient = row.number >= pages.journal.since
+            self.wall_offset = times.of(row.number)
+            try:
+                following = self.read(group, row.data).following()
+            except StoreError as error:
+                failed.append(f"page of queue '{pages.queue.name}' in vhost '{pages.queue.vhost}': {error}")
+                following = row.first + 1
+                continue
+            if group.runs:
+                for message in group.runs[0].messages:
+                    if message is not None:
+                        found.append(message)
+        rows.clear()
+        self._queue = None
+        reader.on_copies(found, following)
         return failed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.consumer_lists import GONE, LISTED, UNFIT
+from penstock.core.consume.consumer_lists import GONE, LISTED, UNFIT, UNMATCHED
 from penstock.core.message import Message
 from penstock.core.queue.outlets import Subscriber
 from penstock.flow.credit import UNBOUNDED, Credit
@@ -24,6 +24,45 @@ BATCH_MESSAGES: Final = 256
 """Most messages of one consumer in one round, so that a fast one does not delay the others."""
 BATCH_BYTES: Final = 256 * 1024
 """Bytes after which a batch ends: they bound the output written at once to a connection."""
+
+
+class Scan:
+    """The way of one consumer through its queue, where it does not simply take the next message."""
+
+    copies: bool = False
+    """True if it reads copies, and takes nothing (a browser)."""
+
+    def begin(self) -> None:
+        """Begin when its consumer is subscribed: the messages of the queue have an index then."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End when its consumer is gone."""
+        raise NotImplementedError
+
+    def take(self, room: i64, now: float) -> Batch | None:
+        """Look at further messages, a slice of them; return a batch of at most `room`, or None if none was found."""
+        raise NotImplementedError
+
+    def has_more(self) -> bool:
+        """Return whether there are messages that it has not looked at."""
+        raise NotImplementedError
+
+    def is_reading(self) -> bool:
+        """Return whether further messages will come without any event from outside, such as pages from the disk."""
+        raise NotImplementedError
+
+    def next_fits(self) -> bool:
+        """Return whether the next message fits into the byte windows, as far as it is known."""
+        raise NotImplementedError
+
+    def available(self) -> i64:
+        """Return an upper bound of the messages that it may still get, those on the disk included."""
+        raise NotImplementedError
+
+    def obstacle(self) -> str:
+        """Return the reason why its consumer gets nothing when it has looked at all messages, as a phrase."""
+        raise NotImplementedError
 
 
 class Consumer(Subscriber):
@@ -74,6 +113,8 @@ class Consumer(Subscriber):
         """The list that it is in, and its neighbours there."""
         self.woken: bool = False
         """True if it has waited and passes waiting consumers until its next turn."""
+        self.scan: Scan | None = None
+        """Its own way through the queue, set before the subscription; None: it takes the next message."""
 
     @override
     def credit_left(self, now: float) -> i64:
@@ -114,6 +155,17 @@ class Consumer(Subscriber):
         """Return the number of messages it has settled or requeued."""
         return self.delivered - self.credit.out
 
+    def browses(self) -> bool:
+        """Return whether it reads copies, and takes nothing."""
+        return self.scan is not None and self.scan.copies
+
+    def available(self) -> i64:
+        """Return the number of ready messages that it may still get, those on the disk included.
+
+        With a selector it is an upper bound: all that it has not looked at.
+        """
+        return self.queue.waiting() if self.scan is None else self.scan.available()
+
     def obstacles(self, now: float) -> list[str]:
         """Return the reasons why it gets no messages, a phrase for each condition of `credit_left`."""
         found: list[str] = []
@@ -136,12 +188,16 @@ class Consumer(Subscriber):
             found.append(
                 f"at its rate of {self.rate_limiter.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms"
             )
+        if not found and self.state == UNMATCHED and self.scan is not None:
+            found.append(self.scan.obstacle())
         if not found and self.state == LISTED:
             found.append("consumers of its channel or connection that have waited longer come first")
         return found
 
     def next_fits(self) -> bool:
         """Return whether the next message of its queue fits into the byte windows."""
+        if self.scan is not None:
+            return self.scan.next_fits()
         oldest = self.queue.ready_queue.next()
         return oldest is None or self.accepts(0, 0, oldest.charge)
 

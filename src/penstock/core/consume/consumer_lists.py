@@ -26,6 +26,8 @@ LISTED: Final = 4
 """Waiting in a list of its session, or of its connection."""
 UNFIT: Final = 5
 """Waiting because the next message of its queue exceeds its byte window, or its session's."""
+UNMATCHED: Final = 6
+"""Waiting for new messages: its selector, or its browser, has seen all that are there."""
 
 
 class ConsumerList:

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer_lists import UNMATCHED
 from penstock.core.consume.rotation import wake
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.token_bucket import TokenBucket
@@ -83,7 +84,7 @@ class SlowConsumerMonitor(TimerHandler):
         settled = consumer.settled_count() - self._settled
         took_s = now - self._since
         oldest = consumer.queue.ready_queue.next()
-        kept_waiting = oldest is not None and oldest.arrived <= self._since
+        kept_waiting = oldest is not None and oldest.arrived <= self._since and consumer.state != UNMATCHED
         paced = consumer.rate_limiter is not None and consumer.rate_limiter.bucket.rate <= self.rate
         slow = kept_waiting and not paced and float(settled) < self.rate * took_s
         if slow and not self.slow:

@@ -26,10 +26,12 @@ from penstock.core.consume.consumer_lists import (
     READY,
     STANDBY,
     UNFIT,
+    UNMATCHED,
     ConsumerList,
     RoundRobin,
     WaitList,
 )
+from penstock.core.queue.indexed_ready_queue import indexed, lines_of
 from penstock.core.queue.outlets import Subscriptions
 
 if TYPE_CHECKING:
@@ -68,8 +70,18 @@ class Rotation(Subscriptions):
         self.unfit = ConsumerList()
         self.unfit_charge: i64 = 0
         """Consumers whose byte window is too small for the next message, and the largest charge that did not fit."""
+        self.unmatched = ConsumerList()
+        """Consumers whose selector, or browser, has seen all messages that are there."""
+        self.scans: i64 = 0
+        """Number of consumers with a selector, and of browsers."""
         self.counts: dict[int, int] = {}
         """Number of consumers of each priority, with credit or without."""
+        self.browsing: dict[Consumer, None] = {}
+        """The browsers of the queue, which are none of its consumers: they take nothing."""
+        self.browsers: Rotation | None = None
+        """Their rotation; None while there are none."""
+        self.browsed: bool = False
+        """True if browsers had the last turn: consumers and browsers take turns."""
 
     @override
     def want(self, messages: i64, now: float) -> bool:
@@ -111,6 +123,23 @@ class Rotation(Subscriptions):
             if self.active is not None:
                 self.standby.remove(self.active)
                 self.make_ready(self.active)
+
+    def park_unmatched(self, consumer: Consumer) -> None:
+        """Let a consumer wait for new messages."""
+        self.take_out(consumer)
+        consumer.state = UNMATCHED
+        self.unmatched.append(consumer)
+
+    def review_unmatched(self) -> None:
+        """Wake the consumers that have not seen all messages."""
+        consumer = self.unmatched.first
+        for _ in range(int(self.unmatched.size)):
+            assert consumer is not None
+            following = consumer.after
+            if consumer.scan is None or consumer.scan.has_more():
+                self.take_out(consumer)
+                self.make_ready(consumer)
+            consumer = following
 
     def make_ready(self, consumer: Consumer) -> None:
         """Add a consumer to its rank; it must be in no list."""
@@ -170,6 +199,17 @@ def add(queue: Queue, consumer: Consumer) -> None:
     if rotation is None:
         rotation = Rotation(queue.features.single_active)
         queue.rotation = rotation
+    scan = consumer.scan
+    if scan is not None:
+        queue.ready_queue = indexed(queue.ready_queue)
+        rotation.scans += 1
+        scan.begin()
+    if consumer.browses():
+        if rotation.browsers is None:
+            rotation.browsers = Rotation(False)
+        rotation.browsing[consumer] = None
+        rotation.browsers.enter(consumer)
+        return
     queue.consumers[consumer] = None
     rotation.enter(consumer)
     queue.used = True
@@ -179,16 +219,44 @@ def remove(queue: Queue, consumer: Consumer) -> None:
     """Remove a consumer from a queue; the order of the others does not change."""
     rotation = rotation_of(queue)
     assert rotation is not None
-    del queue.consumers[consumer]
-    rotation.leave(consumer)
+    scan = consumer.scan
+    if scan is not None:
+        rotation.scans -= 1
+        scan.end()
+    if rotation.browsers is not None and consumer.browses():
+        del rotation.browsing[consumer]
+        rotation.browsers.leave(consumer)
+        if not rotation.browsing:
+            rotation.browsers = None
+    else:
+        del queue.consumers[consumer]
+        rotation.leave(consumer)
     if not queue.consumers:
         queue.consumers = {}  # A dict that has been large keeps its memory.
-        queue.rotation = None
+        if rotation.browsers is None:
+            queue.rotation = None
+
+
+def is_subscribed(consumer: Consumer) -> bool:
+    """Return whether a consumer, or browser, is subscribed to its queue."""
+    if consumer in consumer.queue.consumers:
+        return True
+    rotation = rotation_of(consumer.queue)
+    return rotation is not None and consumer in rotation.browsing
+
+
+def scans_of(queue: Queue) -> i64:
+    """Return the number of consumers with a selector, and of browsers, of a queue."""
+    rotation = rotation_of(queue)
+    return 0 if rotation is None else rotation.scans
 
 
 def take_consumers(queue: Queue) -> list[Consumer]:
-    """Remove all consumers from a deleted queue."""
+    """Remove all consumers and browsers from a deleted queue."""
     consumers = consumers_of(queue)
+    rotation = rotation_of(queue)
+    if rotation is not None:
+        consumers.extend(rotation.browsing)
     queue.consumers = {}
     queue.rotation = None
     return consumers
@@ -200,11 +268,21 @@ def has_exclusive(queue: Queue) -> bool:
     return rotation is not None and rotation.exclusive
 
 
-def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | None:
+def review_unmatched(rotation: Rotation, queue: Queue) -> None:
+    """Wake the consumers and browsers that have not seen all messages, if any came since the last call."""
+    news = False
+    for line in lines_of(queue.ready_queue):
+        if line.take_news():
+            news = True
+    browsers = rotation.browsers
+    if browsers is not None and browsers.unmatched.size > 0:
+        browsers.review_unmatched()  # Also for pages, which have no index.
+    if news:
+        rotation.review_unmatched()
+
+
+def next_consumer(rotation: Rotation, queue: Queue, available: i64, now: float) -> ConsumerSlot | None:
     """Return the next consumer with its share of the available messages; None if none has credit."""
-    rotation = rotation_of(queue)
-    if rotation is None:
-        return None
     if rotation.unfit.size > 0:
         rotation.review_unfit(queue)
     while True:
@@ -229,6 +307,8 @@ def wake(consumer: Consumer) -> None:
         return
     queue = consumer.queue
     rotation = rotation_of(queue)
+    if rotation is not None and consumer.browses():
+        rotation = rotation.browsers
     if rotation is None:
         consumer.detach()  # Its queue was deleted.
         return
@@ -255,7 +335,7 @@ def single_active(queue: Queue) -> Consumer | None:
 def waits_behind(consumer: Consumer) -> str:
     """Return the reason why other consumers come first, whatever its credit; empty if none do."""
     rotation = rotation_of(consumer.queue)
-    if rotation is None:
+    if rotation is None or consumer.browses():
         return ""
     if rotation.single:
         active = rotation.active

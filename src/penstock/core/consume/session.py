@@ -133,6 +133,11 @@ class Session:
             messages.append(message)
             charge += message.charge
             room -= 1
+        return self.hand_out(consumer, messages, charge, now)
+
+    def hand_out(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
+        """Count messages that were taken from a consumer's queue as its deliveries; returns their batch."""
+        queue = consumer.queue
         unsettled = self.unsettled
         batch = Batch(consumer, unsettled.next_number, messages, charge, now)
         if queue.length is not None:
@@ -152,6 +157,19 @@ class Session:
             consumer.shared.spend(count, charge)
             queue.unacked(count, charge)
             unsettled.add(batch)
+        return batch
+
+    def hand_out_copies(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
+        """Count copies of messages as deliveries of a browser; returns their batch.
+
+        They are settled from the beginning: their numbers are no longer known, and the queue knows nothing of them.
+        """
+        unsettled = self.unsettled
+        batch = Batch(consumer, unsettled.next_number, messages, charge, now)
+        unsettled.next_number += batch.left
+        consumer.delivered += batch.left
+        consumer.credit.spend(batch.left, charge)
+        consumer.credit.restore(batch.left, charge)
         return batch
 
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:

@@ -190,6 +190,8 @@ class Cursor:
 
 
 def _check_readable(queue: Queue, cursor: str) -> None:
+    if queue.rotation is not None and not queue.consumers:
+        raise ResourceLocked(f"queue '{queue.name}' has browsers; cursor '{cursor}' cannot read it meanwhile")
     if queue.consumers or queue.unacked_messages:
         raise ResourceLocked(
             f"queue '{queue.name}' has {len(queue.consumers)} consumers and {queue.unacked_messages} unacknowledged "

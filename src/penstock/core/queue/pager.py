@@ -24,7 +24,7 @@ from typing_extensions import override
 from penstock.core.journal.group import GROUP_OPEN, JournalGroup, PageOwner, PageWrite
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.cursor import trim_settled
-from penstock.core.queue.page_io import PageLoadListener, PageRead
+from penstock.core.queue.page_io import PageLoadListener, PageRead, PageReader
 from penstock.core.queue.storage import QueueStorage
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
@@ -195,6 +195,7 @@ class QueuePager(PageOwner):
             self.finish_if_empty()
         else:
             self.queue.update_gate(self.broker.now)
+            self.broker.schedule_delivery(self.queue)  # Browsers read it where it is.
 
     # Reading
 
@@ -214,9 +215,25 @@ class QueuePager(PageOwner):
                 self.reading = PageRead(self, int(self.storage.number), int(self.next), int(most) if most > 0 else 1)
                 self.broker.page_reads.append(self.reading)
 
+    def is_reading(self) -> bool:
+        """Return whether messages will come from the disk without further room in memory."""
+        if self.reading is not None or self.messages == 0:
+            return self.reading is not None
+        return self._ready().messages == 0
+
     def _charge_of(self, messages: i64) -> i64:
         """Estimate the charge of so many paged messages by the average of all."""
         return self.bytes if messages >= self.messages else self.bytes // self.messages * messages
+
+    def request_copies(self, first: i64, most: i64, reader: PageReader) -> None:
+        """Request copies of the pages from a sequence on: `most` bytes of data, but at least one page."""
+        self.broker.page_reads.append(PageRead(self, int(self.storage.number), int(first), int(most), reader))
+
+    def durable_end(self) -> i64:
+        """Return the first sequence that is on no page known to be on disk."""
+        if self.messages == 0:
+            return 0
+        return self._unwritten[0].first if self._unwritten else self.queue.tail + 1
 
     def is_page_durable(self, first: i64) -> bool:
         """Return whether the page that begins with this sequence is known to be on disk."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -25,6 +26,7 @@ class Priorities(ReadyQueue):
         self.lines: list[ReadyQueue] = []
         """Lines of the priorities in use, from the highest to the lowest."""
         self._priorities: list[int] = []
+        self._line_of: Callable[[ReadyQueue], ReadyQueue] | None = None
 
     @override
     def ready_for(self, priority: i64) -> deque[Message]:
@@ -123,5 +125,12 @@ class Priorities(ReadyQueue):
             at += 1
         if at == len(self._priorities) or self._priorities[at] != priority:
             self._priorities.insert(at, int(priority))
-            self.lines.insert(at, ReadyQueue())
+            line = ReadyQueue()
+            self.lines.insert(at, line if self._line_of is None else self._line_of(line))
         return self.lines[at]
+
+    def replace_lines(self, line_of: Callable[[ReadyQueue], ReadyQueue]) -> None:
+        """Replace each line, and each later one, by what a function makes of it."""
+        self._line_of = line_of
+        for at in range(len(self.lines)):
+            self.lines[at] = line_of(self.lines[at])

@@ -1,0 +1,50 @@
+"""The messages that a consumer wants: by a selector, and not those of its own connection (no-local)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.message import Message, OriginEnvelope
+from penstock.core.message_format import MessageFormats, UnreadableContent
+
+if TYPE_CHECKING:
+    from penstock.content.selector.selector import Selector
+
+LOOK_WORK: Final = 1
+"""Units of work to look at a message, besides those of a selector."""
+
+
+class MessageFilter:
+    """The filter of one consumer. Its result for a message never changes."""
+
+    def __init__(self, formats: MessageFormats, selector: Selector | None = None, excluded_origin: i64 = 0) -> None:
+        self.formats = formats
+        self.selector = selector
+        """None: every message."""
+        self.excluded_origin: i64 = excluded_origin
+        """Number of the connection that published the messages that it does not want; 0 for none."""
+        self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
+        """Units of work for each message."""
+
+    def matches(self, message: Message) -> bool:
+        """Return whether a message is wanted; one that cannot be read matches no selector."""
+        if self.excluded_origin != 0:
+            envelope = message.envelope
+            if isinstance(envelope, OriginEnvelope) and envelope.origin == self.excluded_origin:
+                return False
+        selector = self.selector
+        if selector is None:
+            return True
+        content = message.content
+        try:
+            return selector.matches(self.formats.of(content).selectable(content))
+        except UnreadableContent:
+            return False
+
+    def describe(self) -> str:
+        """Return the obstacle of a consumer that has seen all messages, as a phrase."""
+        if self.selector is not None:
+            return "waits for a message that its selector matches"
+        return "waits for a message that its own connection has not published"

@@ -1,0 +1,407 @@
+"""Ready messages that can be read, and taken, anywhere: those of a queue with selectors or browsers.
+
+Theory of operation. Messages arrive in `ready` as before, and whoever scans moves them into the index: chunks of some
+hundred messages in the order of their sequences. Everything in the index is older than what is in `ready`, but for
+requeued messages that wait in `returned`. Positions are sequences, so no removal makes one invalid. Finding a position
+takes two binary searches, and to take a message moves no more than a chunk.
+
+A `Place` is how far one scan has come. It has seen every message that was ready up to its position. One that was
+unacknowledged then, and is requeued later, is noted as missed; one that it has seen before is not. For the latter the
+queue remembers who had seen a message when it was taken (`SEEN_MAX` messages; of others it is not known, and they are
+looked at once more).
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.message import Message, TrackedMessage
+from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.priority_queue import Priorities
+from penstock.core.queue.ready_queue import NOTHING, ReadyQueue
+from penstock.flow.timers import NEVER
+
+CHUNK: Final = 256
+"""Messages of a chunk; it is split at twice as many."""
+REACH_WORK: Final = 10
+"""Units of work to move a chunk of messages into the index."""
+SEEN_MAX: Final = 1024
+"""Taken messages of which the queue remembers who had seen them."""
+MISSED_MAX: Final = 1024
+"""Missed messages that a place notes one by one; with more it goes back to the oldest of them."""
+
+
+class Place:
+    """The position of a scan in one line of a queue."""
+
+    __slots__ = ("bit", "position", "missed")
+
+    def __init__(self) -> None:
+        self.bit: int = 0
+        """Its bit in `IndexedReadyQueue.seen`."""
+        self.position: i64 = 0
+        """The sequence up to which it has seen every message that was ready."""
+        self.missed: list[int] = []
+        """Sequences up to there that it has not seen, in order."""
+
+    def miss(self, sequence: i64) -> None:
+        """Note a requeued message that it has not seen."""
+        if len(self.missed) < MISSED_MAX:
+            at = bisect_left(self.missed, int(sequence))
+            if at == len(self.missed) or self.missed[at] != sequence:
+                self.missed.insert(at, int(sequence))
+            return
+        oldest: i64 = self.missed[0]
+        self.position = (sequence if sequence < oldest else oldest) - 1
+        self.missed = []
+
+    def has_seen(self, sequence: i64) -> bool:
+        """Return whether it has seen a message that is ready."""
+        if sequence > self.position:
+            return False
+        at = bisect_left(self.missed, int(sequence))
+        return at == len(self.missed) or self.missed[at] != sequence
+
+
+class IndexedReadyQueue(ReadyQueue):
+    """One line of messages with an index."""
+
+    def __init__(self, line: ReadyQueue) -> None:
+        super().__init__()
+        self.ready = line.ready  # Routes append to this deque.
+        self.returned = line.returned
+        self.expiring = line.expiring
+        self.tombstones = line.tombstones
+        self.idle = line.idle
+        self.chunks: list[list[Message]] = []
+        """The index; no chunk is empty."""
+        self.indexed: i64 = 0
+        """Number of messages in the index."""
+        self.places: list[Place] = []
+        """The places of those that take messages by selectors."""
+        self.seen: dict[int, int] = {}
+        """Bits of the places that had seen a taken message, by its sequence."""
+        self.news: bool = False
+        """True if messages came into the index, or were requeued, since `take_news`."""
+        self._chunk: i64 = 0
+        self._offset: i64 = 0
+        """The next message of `step`."""
+
+    # Reading by position
+
+    def reach(self, sequence: i64) -> bool:
+        """Go to the first message after a sequence. Returns False if new messages must come into the index first.
+
+        Each call moves a chunk of them at most; the caller counts it as `REACH_WORK` and calls again.
+        """
+        if self.last() < sequence and self._index_some() and self.last() < sequence:
+            return False
+        self._seek(sequence)
+        return True
+
+    def _seek(self, sequence: i64) -> None:
+        """Go to the first message after a sequence in the index as it is."""
+        chunks = self.chunks
+        low: i64 = 0
+        high: i64 = len(chunks)
+        while low < high:
+            middle = (low + high) >> 1
+            if chunks[middle][0].sequence <= sequence:
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            self._chunk = 0
+            self._offset = 0
+        else:
+            self._chunk = low - 1
+            self._offset = _offset_after(chunks[low - 1], sequence)
+
+    def step(self) -> Message | None:
+        """Return the next message, and go on; None at the end. New messages are put into the index as needed."""
+        chunks = self.chunks
+        while True:
+            if self._chunk < len(chunks):
+                chunk = chunks[self._chunk]
+                if self._offset < len(chunk):
+                    message = chunk[self._offset]
+                    self._offset += 1
+                    return message
+                if self._chunk + 1 < len(chunks):
+                    self._chunk += 1
+                    self._offset = 0
+                    continue
+            if not self._index_some():
+                return None
+
+    def take_stepped(self) -> None:
+        """Remove the message that `step` returned last, for delivery."""
+        self._offset -= 1
+        chunk = self.chunks[self._chunk]
+        message = chunk.pop(self._offset)
+        self.indexed -= 1
+        if not chunk:
+            del self.chunks[self._chunk]
+            if self._chunk == len(self.chunks) and self._chunk > 0:
+                self._chunk -= 1
+                self._offset = len(self.chunks[self._chunk])
+        self._on_taken(message)
+
+    def holds(self, message: Message) -> bool:
+        """Return whether a message is in the index."""
+        if self.last() < message.sequence:
+            return False
+        self._seek(message.sequence - 1)
+        return self.step() is message
+
+    def last(self) -> i64:
+        """Return the sequence of the last message in the index; 0 if it is empty."""
+        if not self.chunks:
+            return 0
+        chunk = self.chunks[len(self.chunks) - 1]
+        return chunk[len(chunk) - 1].sequence
+
+    def has_after(self, place: Place) -> bool:
+        """Return whether there may be messages that a place has not seen."""
+        if len(self.ready) > 0 or len(self.returned) > 0 or len(place.missed) > 0:
+            return True
+        return self.last() > place.position
+
+    def count_after(self, place: Place) -> i64:
+        """Return the number of messages that a place has not seen, at most."""
+        count: i64 = len(self.ready) + len(self.returned) - self.tombstones + len(place.missed)
+        at = len(self.chunks) - 1
+        while at >= 0 and self.chunks[at][0].sequence > place.position:
+            count += len(self.chunks[at])
+            at -= 1
+        if at >= 0:
+            count += len(self.chunks[at]) - _offset_after(self.chunks[at], place.position)
+        return count
+
+    def take_news(self) -> bool:
+        """Return whether there are messages that came or were requeued since the last call."""
+        news = self.news
+        self.news = False
+        return news or len(self.ready) > 0 or len(self.returned) > 0
+
+    def _index_some(self) -> bool:
+        """Move up to a chunk of new messages into the index; returns whether there were any."""
+        chunks = self.chunks
+        chunk = chunks[len(chunks) - 1] if chunks else []
+        if not chunks or len(chunk) >= CHUNK:
+            chunk = []
+        left: i64 = CHUNK
+        while left > 0 and (self.returned or self.ready):
+            message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
+            if isinstance(message, TrackedMessage) and message.is_tombstone:
+                self.tombstones -= 1
+                continue
+            chunk.append(message)
+            left -= 1
+        moved = CHUNK - left
+        if moved == 0:
+            return False
+        if len(chunk) == moved:
+            chunks.append(chunk)
+        self.indexed += moved
+        self.news = True
+        return True
+
+    def _insert(self, message: Message) -> None:
+        """Insert a message into the index, which is not empty, at its position."""
+        self._seek(message.sequence)
+        chunk = self.chunks[self._chunk]
+        chunk.insert(self._offset, message)
+        self.indexed += 1
+        if len(chunk) >= 2 * CHUNK:
+            self.chunks.insert(self._chunk + 1, chunk[CHUNK:])
+            del chunk[CHUNK:]
+
+    # Places
+
+    def add_place(self, place: Place) -> None:
+        """Add the place of a scan that takes messages."""
+        used = 0
+        for other in self.places:
+            used |= other.bit
+        bit = 1
+        while used & bit:
+            bit <<= 1
+        place.bit = bit
+        self.places.append(place)
+
+    def remove_place(self, place: Place) -> None:
+        """Remove a place."""
+        self.places.remove(place)
+        for sequence in list(self.seen):
+            self.seen[sequence] &= ~place.bit
+        if not self.places:
+            self.seen.clear()
+
+    def _on_taken(self, message: Message) -> None:
+        """Handle a message that leaves for delivery, which may come back."""
+        if isinstance(message, TrackedMessage) and message.expiry is not None:
+            message.expiry.message = None
+            message.expiry = None
+            self.idle += 1
+            self._sweep_idle()
+        bits = 0
+        for place in self.places:
+            if place.has_seen(message.sequence):
+                bits |= place.bit
+        if bits:
+            if len(self.seen) >= SEEN_MAX:
+                del self.seen[next(iter(self.seen))]
+            self.seen[int(message.sequence)] = bits
+
+    # As any line of ready messages
+
+    @override
+    def contiguous(self) -> deque[Message]:
+        return NOTHING if self.indexed > 0 else super().contiguous()
+
+    @override
+    def available(self) -> i64:
+        return self.indexed + len(self.ready) + len(self.returned) - self.tombstones
+
+    @override
+    def pull(self) -> Message:
+        if self.indexed == 0:
+            message = super().pull()
+            if self.places:
+                self._on_taken(message)
+            return message
+        chunk = self.chunks[0]
+        message = chunk.pop(0)
+        if not chunk:
+            del self.chunks[0]
+        self.indexed -= 1
+        self._on_taken(message)
+        return message
+
+    @override
+    def next(self) -> Message | None:
+        return self.chunks[0][0] if self.indexed > 0 else super().next()
+
+    @override
+    def put_back(self, message: Message) -> None:
+        sequence = message.sequence
+        if self.indexed > 0 and sequence < self.last():
+            self._insert(message)
+            if isinstance(message, TrackedMessage) and message.expires != NEVER:
+                self._list(message)
+        else:
+            super().put_back(message)
+        self.news = True
+        bits = self.seen.pop(int(sequence), 0)
+        for place in self.places:
+            if sequence <= place.position and not place.bit & bits:
+                place.miss(sequence)
+
+    @override
+    def messages(self) -> list[Message]:
+        found = super().messages()
+        for chunk in self.chunks:
+            found.extend(chunk)
+        return found
+
+    @override
+    def clear(self) -> None:
+        super().clear()
+        self._clear_index()
+
+    @override
+    def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
+        for chunk in self.chunks:
+            batch: list[Message | None] = []
+            batch.extend(chunk)
+            leftovers.batches.append(batch)
+        self._clear_index()
+        super().hand_over(leftovers, reroute)
+
+    def _clear_index(self) -> None:
+        self.chunks.clear()
+        self.indexed = 0
+        self.seen.clear()
+        for place in self.places:
+            place.missed.clear()
+
+    @override
+    def sort_ready(self) -> None:
+        for chunk in self.chunks:
+            for message in chunk:
+                self.returned.append((int(message.sequence), message))
+        self._clear_index()
+        super().sort_ready()
+
+    @override
+    def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
+        if self.indexed > 0:
+            message = self.next()
+            expiring = self._first_expiring()
+            if (
+                expiring is not None
+                and expiring is not message
+                and expiring.sequence <= self.last()
+                and expiring.expires <= now
+                and expiring.arrived <= offered
+                and message is not None
+                and not (message.arrived + ttl_s <= now and message.arrived <= offered)
+                and self._take_from_index(expiring)
+            ):
+                return expiring
+        return super().take_due(now, ttl_s, offered)
+
+    def _take_from_index(self, message: TrackedMessage) -> bool:
+        """Remove an expired message from the index; returns False if it is not there."""
+        self._seek(message.sequence - 1)
+        if self.step() is not message:
+            return False
+        heapq.heappop(self.expiring)
+        message.expiry = None
+        self.take_stepped()
+        self.seen.pop(int(message.sequence), None)
+        return True
+
+
+def indexed(ready: ReadyQueue) -> ReadyQueue:
+    """Return ready messages with an index; they keep one that they have."""
+    if isinstance(ready, Priorities):
+        ready.replace_lines(_indexed_line)
+        return ready
+    return _indexed_line(ready)
+
+
+def lines_of(ready: ReadyQueue) -> list[IndexedReadyQueue]:
+    """Return the lines of ready messages that have an index, the highest priority first."""
+    if isinstance(ready, IndexedReadyQueue):
+        return [ready]
+    found: list[IndexedReadyQueue] = []
+    if isinstance(ready, Priorities):
+        for line in ready.lines:
+            if isinstance(line, IndexedReadyQueue):
+                found.append(line)
+    return found
+
+
+def _indexed_line(line: ReadyQueue) -> ReadyQueue:
+    return line if isinstance(line, IndexedReadyQueue) else IndexedReadyQueue(line)
+
+
+def _offset_after(chunk: list[Message], sequence: i64) -> i64:
+    """Return the index of the first message of a chunk after a sequence."""
+    low: i64 = 0
+    high: i64 = len(chunk)
+    while low < high:
+        middle = (low + high) >> 1
+        if chunk[middle].sequence <= sequence:
+            low = middle + 1
+        else:
+            high = middle
+    return low
