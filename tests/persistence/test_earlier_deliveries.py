@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.outcome import add_headers
+from penstock.core.queue.outlets import ContentChange
 from penstock.core.queue.queue import Queue
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PagedHouse
@@ -38,3 +40,26 @@ def test_released_and_failed_deliveries_are_told_apart_after_a_restart(written_f
     expected = [(b"released", True, 0), (b"failed", True, 1), (b"both", True, 2), (b"new", False, 0)]
     assert take(queue) == expected
     assert take(PagedHouse(house.shelf, DURABLE).queues["q"]) == expected
+
+
+class Grown(ContentChange):
+    """A change that makes a content longer."""
+
+    def content_of(self, content: bytes) -> bytes:
+        return content + b"more"
+
+
+def test_stored_message_that_grew_in_memory_leaves_with_its_new_charge() -> None:
+    house = PagedHouse(Shelf(), DURABLE)
+    house.publish("q", b"message")
+    house.write()
+    queue = house.queues["q"]
+    message = queue.ready_queue.pull()
+    before = int(queue.bytes)
+    add_headers(queue, message, Grown(), house.now)
+    assert (message.content, int(queue.bytes)) == (b"messagemore", before + 4)
+    assert queue.storage is not None
+    stored = int(queue.storage.vhost_usage.bytes())
+    queue.release([message], house.now)
+    queue.settle(1, message.charge, house.now)
+    assert (int(queue.bytes), stored - int(queue.storage.vhost_usage.bytes())) == (0, before + 4)

@@ -1,4 +1,4 @@
-"""Outcomes of delivery states."""
+"""Outcomes of delivery states, and what they add to their messages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import pytest
 
 from penstock.core.consume.outcome import Outcome
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.property_conversion import annotations_of
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.values import Symbol
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, data_section, performative, transfers
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,71 @@ def test_state_asks_for_its_outcome(code: int, fields: dict[str, object], expect
 )
 def test_state_may_have_no_fields(code: int, expected: Outcome) -> None:
     assert outcome_of(code, None) is expected
+
+
+def with_message(queue: str = "q", **arguments: object) -> Amqp10Dialogue:
+    """A peer that has one unsettled message of a queue, whose dead letters go to the queue dead."""
+    client = Amqp10Dialogue()
+    letters = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+    client.declare("dead")
+    client.declare(queue, **letters, **arguments)
+    client.attach_sender(queue)
+    client.say(client.transfer(data_section(b"x")))
+    assert len(transfers(client.attach_receiver(queue, 1, credit=1))) == 1
+    return client
+
+
+def annotations(heard: list[Heard]) -> dict[str, object]:
+    """Return the message annotations of the one delivery."""
+    (sent,) = transfers(heard)
+    sections = Sections()
+    sections.walk(sent.payload, 0, len(sent.payload))
+    return {str(key): value for key, value in annotations_of(sent.payload, sections).items()}
+
+
+def test_dead_letter_of_a_rejected_message_has_its_error() -> None:
+    client = with_message()
+    error = composite(spec.ERROR, condition="app:broken", description="no such customer")
+    client.settle(0, 0, composite(spec.REJECTED, error=error))
+    found = annotations(client.attach_receiver("dead", 2, credit=1))
+    assert (found["x-rejected-condition"], found["x-rejected-description"]) == ("app:broken", "no such customer")
+    assert found["x-last-death-reason"] == "rejected"
+
+
+@pytest.mark.parametrize(("here", "queue"), [(False, "q"), (True, "dead")])
+def test_annotations_of_modified_are_merged_into_the_message(here: bool, queue: str) -> None:
+    client = with_message()
+    merged = {Symbol("x-opt-tries"): 3, Symbol("x-opt-why"): "busy", Symbol("other"): 1}
+    state = composite(spec.MODIFIED, delivery_failed=True, undeliverable_here=here, message_annotations=merged)
+    client.settle(0, 0, state)
+    heard = client.attach_receiver("dead", 2, credit=1) if here else client.flow(1, 1, delivery_count=1)
+    found = annotations(heard)
+    assert (found["x-opt-tries"], found["x-opt-why"], "other" in found) == (3, "busy", False)
+    assert client.depth(queue) == 1
+    client.settle(1, 1, accepted())
+    left = client.driver.broker.vhosts["/"].queues[queue]
+    assert (int(left.messages), int(left.bytes)) == (0, 0), "the charge has grown with the message"
+
+
+@pytest.mark.parametrize(("octets", "capacity"), [(2_000, 1 << 20), (500, 600)])
+def test_annotations_that_are_too_large_or_have_no_room_are_left_out(octets: int, capacity: int) -> None:
+    client = with_message(capacity_bytes=capacity)
+    state = composite(spec.MODIFIED, delivery_failed=True, message_annotations={Symbol("x-opt-a"): "a" * octets})
+    client.settle(0, 0, state)
+    assert "x-opt-a" not in annotations(client.flow(1, 1, delivery_count=1))
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    assert queue.bytes <= capacity
+
+
+def test_many_messages_with_annotations_are_changed_in_slices() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("q")
+    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(500)))
+    client.attach_receiver("q", 1, credit=500)
+    state = composite(spec.MODIFIED, message_annotations={Symbol("x-opt-a"): 1})
+    client.connection.receive(performative(spec.DISPOSITION, role=True, first=0, last=499, settled=True, state=state))
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    assert 0 < queue.coming_back < 500
+    client.listen()
+    assert (int(queue.coming_back), int(queue.available())) == (0, 500)

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch
-from penstock.core.consume.outcome import Outcome, settle_batch
+from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome, settle_batch
 from penstock.core.message import Message
 from penstock.core.queue.outlets import Requeueing
 from penstock.flow.chores import Chore
@@ -35,11 +35,18 @@ SORTED_A_UNIT: Final = 8
 class BulkRequeue(Requeueing):
     """Requeueing of batches of one session."""
 
-    def __init__(self, broker: QueueContext, batches: list[Batch], outcome: Outcome = Outcome.FAILED) -> None:
+    def __init__(
+        self,
+        broker: QueueContext,
+        batches: list[Batch],
+        outcome: Outcome = Outcome.FAILED,
+        added: AddedHeaders | None = None,
+    ) -> None:
         super().__init__()
         self.broker = broker
         self._outcome = outcome
         """FAILED or RELEASED."""
+        self._added = added
         self._batches: dict[Queue, list[Batch]] = {}
         """Batches of each queue, the oldest last."""
         self._queues: list[Queue] = []
@@ -81,12 +88,12 @@ class BulkRequeue(Requeueing):
         batches = self._batches[queue]
         batch = batches.pop()
         queue.coming_back -= batch.left
-        settle_batch(batch, self._outcome, now)
+        settle_batch(batch, self._outcome, now, self._added)
         if not batches:
             self._release(queue)
             if not queue.returning:
                 self.broker.schedule_delivery(queue)
-        return len(batch.messages)
+        return _cost(batch, self._added)
 
     @override
     def oldest(self, queue: Queue) -> i64:
@@ -114,9 +121,10 @@ class BulkRequeue(Requeueing):
 class BulkSettlement(Chore):
     """Settlement of batches of deliveries whose messages leave their queues: accepted or rejected ones."""
 
-    def __init__(self, batches: list[Batch], outcome: Outcome) -> None:
+    def __init__(self, batches: list[Batch], outcome: Outcome, added: AddedHeaders | None = None) -> None:
         super().__init__()
         self._outcome = outcome
+        self._added = added
         self._batches = batches
         """The oldest last."""
         batches.reverse()
@@ -131,8 +139,14 @@ class BulkSettlement(Chore):
         while self._batches and spent < most:
             batch = self._batches.pop()
             spent += len(batch.messages)
-            settle_batch(batch, self._outcome, now)
+            settle_batch(batch, self._outcome, now, self._added)
         return spent
+
+
+def _cost(batch: Batch, added: AddedHeaders | None) -> i64:
+    """Return the units of work to requeue a batch."""
+    count: i64 = len(batch.messages)
+    return count if added is None else count * ADDING_COST
 
 
 def finish_requeueing(queue: Queue, now: float) -> None:
@@ -152,22 +166,32 @@ def finish_requeueing(queue: Queue, now: float) -> None:
             return  # With priorities the next message need not be the oldest, so this might never end.
 
 
-def settle_in_slices(broker: QueueContext, session: Session, first: i64, last: i64, outcome: Outcome) -> None:
+def settle_in_slices(
+    broker: QueueContext,
+    session: Session,
+    first: i64,
+    last: i64,
+    outcome: Outcome,
+    added: AddedHeaders | None = None,
+) -> None:
     """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
     unsettled = session.unsettled
-    if unsettled.span(first, last) <= AT_ONCE or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
-        for queue in unsettled.settle(first, last, outcome, broker.now):
+    at_once: i64 = AT_ONCE if added is None else AT_ONCE // ADDING_COST
+    if unsettled.span(first, last) <= at_once or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
+        for queue in unsettled.settle(first, last, outcome, broker.now, added):
             broker.schedule_delivery(queue)
         return
-    settle_batches(broker, unsettled.detach(first, last), outcome)
+    settle_batches(broker, unsettled.detach(first, last), outcome, added)
 
 
-def settle_batches(broker: QueueContext, batches: list[Batch], outcome: Outcome) -> None:
+def settle_batches(
+    broker: QueueContext, batches: list[Batch], outcome: Outcome, added: AddedHeaders | None = None
+) -> None:
     """Settle the deliveries of batches that were detached from their session, in order; many in later turns."""
     if outcome is Outcome.RELEASED or outcome is Outcome.FAILED:
-        chore: Chore = BulkRequeue(broker, batches, outcome)
+        chore: Chore = BulkRequeue(broker, batches, outcome, added)
     else:
-        chore = BulkSettlement(batches, outcome)
+        chore = BulkSettlement(batches, outcome, added)
     chore.work(AT_ONCE, broker.now)
     if chore.has_more():
         broker.turns.chores.add(chore)

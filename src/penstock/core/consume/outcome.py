@@ -7,12 +7,39 @@ basic.reject are REJECTED, and with requeue they are FAILED.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.death_record import REJECTED
+from penstock.core.message import Message, StoredMessage, TrackedMessage
+from penstock.core.message_format import MessageFormats
+from penstock.core.queue.outlets import ContentChange
 
 if TYPE_CHECKING:
     from penstock.core.consume.consumer import Batch
+    from penstock.core.queue.queue import Queue
+
+
+ADDED_OCTETS_MAX: Final = 1024
+"""Most octets that a settlement adds to a message; beyond, it adds nothing."""
+ADDING_COST: Final = 20
+"""Units of work to add headers to a message."""
+
+
+class AddedHeaders(ContentChange):
+    """Headers that a settlement adds to its messages: annotations of `modified`, or the error of `rejected`."""
+
+    def __init__(self, formats: MessageFormats, headers: dict[str, object]) -> None:
+        self._formats = formats
+        self.headers = headers
+
+    @override
+    def content_of(self, content: bytes) -> bytes | None:
+        """Return a content with the headers; None if its format cannot carry them, or if it grows too much."""
+        changed = self._formats.find(content).with_headers(content, self.headers)
+        return None if changed is None or len(changed) - len(content) > ADDED_OCTETS_MAX else changed
 
 
 class Outcome(IntEnum):
@@ -42,7 +69,7 @@ def is_rejection(outcome: Outcome) -> bool:
     return outcome is Outcome.REJECTED or outcome is Outcome.UNDELIVERABLE
 
 
-def settle_batch(batch: Batch, outcome: Outcome, now: float) -> None:
+def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders | None = None) -> None:
     """Settle the messages of a detached batch in its queue, where they still count as unacknowledged."""
     queue = batch.consumer.queue
     if outcome is Outcome.ACCEPTED:
@@ -56,6 +83,30 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float) -> None:
         if message is not None:
             queue.unacked(-1, -message.charge)
             if rejection:
-                queue.dead_letter(message, REJECTED, now)
-            else:
-                queue.requeue(message, now, outcome is Outcome.FAILED)
+                queue.dead_letter(message, REJECTED, now, added)
+                continue
+            if added is not None:
+                add_headers(queue, message, added, now)
+            queue.requeue(message, now, outcome is Outcome.FAILED)
+
+
+def add_headers(queue: Queue, message: Message, added: ContentChange, now: float) -> None:
+    """Add headers to an unacknowledged message of a queue, if there is room for them. Only memory has them."""
+    content = added.content_of(message.content)
+    if content is None:
+        return
+    growth: i64 = len(content) - len(message.content)
+    if isinstance(message, TrackedMessage) and message.share is not None:
+        return  # Its address counts it with the charge that it came with.
+    if growth > 0:
+        if not queue.has_memory_for(0, growth):
+            return
+        for pool in queue.membership.pools:
+            if not pool.has_room(0, growth, now):
+                return
+    message.content = content
+    message.charge += growth
+    queue.bytes += growth
+    if queue.storage is not None and isinstance(message, StoredMessage):
+        queue.storage.grow(message, growth)
+    queue.update_gate(now)

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.consumer_lists import READY
-from penstock.core.consume.outcome import Outcome, is_rejection, settle_batch
+from penstock.core.consume.outcome import AddedHeaders, Outcome, add_headers, is_rejection, settle_batch
 from penstock.core.death_record import REJECTED
 from penstock.core.message import Message
 from penstock.core.queue.deferred_free import DeferredFree
@@ -97,7 +97,9 @@ class UnsettledDeliveries:
 
     # Settling by numbers
 
-    def settle(self, first: i64, last: i64, outcome: Outcome, now: float) -> list[Queue]:
+    def settle(
+        self, first: i64, last: i64, outcome: Outcome, now: float, added: AddedHeaders | None = None
+    ) -> list[Queue]:
         """Settle the unsettled deliveries with the numbers first..last; other numbers are ignored.
 
         Returns the queues that have messages back. A session with very many calls `settle_in_slices`.
@@ -106,13 +108,13 @@ class UnsettledDeliveries:
         if first == last:
             batch = self._batch_of(first)
             if batch is not None:
-                self._settle_one(batch, first - batch.first, outcome, touched, now)
+                self._settle_one(batch, first - batch.first, outcome, touched, now, added)
         elif outcome is Outcome.ACCEPTED and self.is_front(first):
             self._accept_front(last, now)
         else:
             returns = outcome is Outcome.RELEASED or outcome is Outcome.FAILED
             for batch in self.detach(first, last):
-                settle_batch(batch, outcome, now)
+                settle_batch(batch, outcome, now, added)
                 if returns and batch.consumer.queue not in touched:
                     touched.append(batch.consumer.queue)
         return touched
@@ -243,7 +245,15 @@ class UnsettledDeliveries:
         self._advance_over_settled()
         return message
 
-    def _settle_one(self, batch: Batch, index: i64, outcome: Outcome, touched: list[Queue], now: float) -> None:
+    def _settle_one(
+        self,
+        batch: Batch,
+        index: i64,
+        outcome: Outcome,
+        touched: list[Queue],
+        now: float,
+        added: AddedHeaders | None = None,
+    ) -> None:
         message = self._take_one(batch, index)
         queue = batch.consumer.queue
         if outcome is Outcome.ACCEPTED:
@@ -251,8 +261,10 @@ class UnsettledDeliveries:
                 queue.release([message], now)
             queue.settle(1, message.charge, now)
         elif is_rejection(outcome):
-            queue.dead_letter(message, REJECTED, now)
+            queue.dead_letter(message, REJECTED, now, added)
         else:
+            if added is not None:
+                add_headers(queue, message, added, now)
             queue.requeue(message, now, outcome is Outcome.FAILED)
             touched.append(queue)
 

@@ -29,7 +29,7 @@ from penstock.core.publish import admission
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.outlets import DeadLetterSink
+from penstock.core.queue.outlets import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology
@@ -155,8 +155,8 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         """The last route used."""
 
     @override
-    def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
-        self.broker.dead_letters.add(self, message, reason, placed)
+    def dead_letter(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
+        self.broker.dead_letters.add(self, message, reason, placed, added)
 
     @override
     def crowded(self) -> bool:
@@ -172,7 +172,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         if self.loose == LOOSE_MAX - 1:
             self.queue.update_gate(now)
 
-    def publish(self, message: Message, reason: str, placed: bool) -> i64:
+    def publish(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> i64:
         """Publish a dead letter, hold it, or lose it; returns the number of its target queues."""
         broker = self.broker
         address = message.envelope
@@ -183,6 +183,8 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         if content is None and reason == REJECTED:
             # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
             content = message.content
+        if content is not None and added is not None:
+            content = added.content_of(content) or content
         route = self._find_route(message)
         queues = [] if route is None or content is None else self._without_circles(route, content, reason)
         if route is None or content is None or not queues:
@@ -288,14 +290,21 @@ class PendingDeadLetters(Chore):
     def __init__(self, chores: Chores) -> None:
         super().__init__()
         self._chores = chores
-        self._deaths: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
-        """Publisher, message, reason, and whether the message still counts in its queue."""
+        self._deaths: deque[tuple[DeadLetterPublisher, Message, str, bool, ContentChange | None]] = deque()
+        """Publisher, message, reason, whether the message still counts in its queue, and headers to add."""
 
-    def add(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
+    def add(
+        self,
+        letters: DeadLetterPublisher,
+        message: Message,
+        reason: str,
+        placed: bool,
+        added: ContentChange | None = None,
+    ) -> None:
         """Record a death in a queue with a dead-letter exchange; it is handled in a later turn."""
         if not placed:
             letters.loose += 1
-        self._deaths.append((letters, message, reason, placed))
+        self._deaths.append((letters, message, reason, placed, added))
         self._chores.add(self)
 
     @override
@@ -307,8 +316,8 @@ class PendingDeadLetters(Chore):
         left = len(self._deaths)
         spent: i64 = 0
         while left > 0 and spent < most:
-            letters, message, reason, placed = self._deaths.popleft()
-            spent += LETTER_UNITS + TARGET_UNITS * letters.publish(message, reason, placed)
+            letters, message, reason, placed, added = self._deaths.popleft()
+            spent += LETTER_UNITS + TARGET_UNITS * letters.publish(message, reason, placed, added)
             left -= 1
             if not placed:
                 letters.on_published(now)

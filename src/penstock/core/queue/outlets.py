@@ -50,11 +50,22 @@ class Requeueing(Chore):
 
 
 @trait
+class ContentChange:
+    """Change of a message that its settlement asks for."""
+
+    def content_of(self, content: bytes) -> bytes | None:
+        """Return the changed content; None to leave it."""
+        raise NotImplementedError
+
+
 class DeadLetterSink:
     """The publisher of a queue's dead letters."""
 
-    def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
-        """Record a death; `placed`: the message still counts in the queue, as unacknowledged."""
+    def dead_letter(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
+        """Record a death; `placed`: the message still counts in the queue, as unacknowledged.
+
+        `added` are headers for the dead letter.
+        """
         raise NotImplementedError
 
     def crowded(self) -> bool:

@@ -22,7 +22,7 @@ from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, Tr
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
-from penstock.core.queue.outlets import DeadLetterSink, Requeueing, Subscriber, Subscriptions
+from penstock.core.queue.outlets import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.pool_member import Membership
 from penstock.core.queue.priority_queue import Priorities
@@ -433,11 +433,11 @@ class Queue(GateOwner):
         """Return whether consumers get a delivery count: if a limit exists, or may be set."""
         return self.features.quorum or self.settings.delivery_limit != NOT_SET
 
-    def dead_letter(self, message: Message, reason: str, now: float) -> None:
+    def dead_letter(self, message: Message, reason: str, now: float, added: ContentChange | None = None) -> None:
         """Remove a ready message for a reason; dead-letter it if the queue has a dead-letter exchange."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
-            self.dead_letters.dead_letter(message, reason, True)
+            self.dead_letters.dead_letter(message, reason, True, added)
             return
         if self.tracks_removals:
             self.release([message], now)

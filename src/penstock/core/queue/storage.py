@@ -58,6 +58,12 @@ class QueueStorage(JournaledQueue):
         if stock.bytes_in > stock.recheck_at:
             stock.disk.judge(message.arrived)
 
+    def grow(self, message: StoredMessage, growth: i64) -> None:
+        """Count that a message has grown in memory, so that it leaves with the charge that it has now."""
+        if message.group is not None:
+            message.group.bytes += growth
+            self.vhost_usage.bytes_in += growth
+
     def forget(self, messages: list[Message | None], now: float) -> None:
         """Remove messages that have left the queue for good."""
         journal = self.journal

@@ -10,7 +10,7 @@ from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import Outcome
 from penstock.errors import NotAllowed
-from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED
 
@@ -39,15 +39,17 @@ class Settler:
         if code == ACCEPTED:
             self._accept(first, last)
         elif code == REJECTED or code == RELEASED or code == MODIFIED:
-            settle_in_slices(session.broker, session, first, last, outcome_of(code, disposition.state))
+            state = disposition.state
+            added = headers_of(code, state, session.broker.formats)
+            settle_in_slices(session.broker, session, first, last, outcome_of(code, state), added)
         elif disposition.settled:
             self._settle_by_default(first, last)
         else:
             return  # No outcome yet: the deliveries stay unsettled.
         if not disposition.settled:
-            state = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
+            octets = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
             write_disposition(
-                session.engine.out, session.number, False, disposition.first, disposition.last, True, state
+                session.engine.out, session.number, False, disposition.first, disposition.last, True, octets
             )
             session.connection.request_flush()
 
