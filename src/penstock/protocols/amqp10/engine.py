@@ -124,15 +124,17 @@ class Amqp10Engine(ProtocolEngine):
         reader.next = len(data)
         reading = True
         while reading:
+            reading = False
             try:
                 pos = self._read(data, pos)
-                reading = False
             except CodecError as malformed:
                 self.close(MalformedPerformative(malformed))
                 pos = len(data) if malformed.condition == FRAMING_ERROR else reader.next
+                reading = True
             except BrokerError as error:
                 self.close(error)
                 pos = reader.next  # The peer's close may follow.
+                reading = True
         self.work.done += pos // OCTETS_A_UNIT + 1
         if connection.is_closed():
             connection.input_paused = False
