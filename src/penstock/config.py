@@ -38,6 +38,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
     "arguments-octets-max": (256, 2**20),
+    "transaction-timeout-s": (1, 86_400),
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
 }
@@ -54,6 +55,7 @@ AT_START: Final = (
     "vhosts",
     "hold_bytes",
     "transaction_bytes",
+    "transaction_timeout_s",
     "message_bytes_max",
     "arriving_bytes_max",
     "arguments_octets_max",
@@ -110,6 +112,8 @@ class Settings:
     """Bytes that a connection may have held before its reading is paused."""
     transaction_bytes: int = 16 * 1024 * 1024
     """Bytes of uncommitted publishes of a connection with transactions; further publishes are refused."""
+    transaction_timeout_s: int = 1800
+    """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
     message_bytes_max: int = 128 * 1024 * 1024
     """Largest body, in octets."""
     arriving_bytes_max: int = 256 * 1024 * 1024

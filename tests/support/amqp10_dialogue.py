@@ -185,4 +185,4 @@ def condition(heard: Heard) -> object:
     error = heard.performative.inner("state" if heard.name == "disposition" else "error")
     if error is not None and error.code == spec.REJECTED:
         error = error.inner("error")
-    return None if error is None else error.fields["condition"]
+    return None if error is None or error.code != spec.ERROR else error.fields["condition"]

@@ -264,6 +264,7 @@ class Broker:
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
+        policy.transaction_timeout_s = settings.transaction_timeout_s
         policy.message_bytes_max = settings.message_bytes_max
         driver = BrokerDriver(
             core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), VERSION, protocols

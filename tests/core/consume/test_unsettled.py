@@ -113,3 +113,14 @@ def test_a_session_that_closes_hands_over_what_is_unsettled() -> None:
     session.unsettled.settle(3, 3, Outcome.ACCEPTED, 0.0)
     left = [message.sequence for batch in session.unsettled.hand_over() for message in batch.messages if message]
     assert (left, session.unsettled.is_empty(), int(queue.unacked_messages)) == ([2, 4, 5], True, 3)
+
+
+def test_numbers_of_a_consumer_are_ranges() -> None:
+    session = Session()
+    queue = make_queue(6)
+    one, other = (Consumer(tag, session, queue, False, False, 0) for tag in "ab")
+    for consumer in (one, other, one):
+        session.take_batch(consumer, 2, 0.0)
+    assert session.unsettled.numbers_of(one) == [(1, 2), (5, 6)]
+    session.unsettled.settle(1, 2, Outcome.ACCEPTED, 0.0)
+    assert session.unsettled.numbers_of(one) == [(5, 6)]

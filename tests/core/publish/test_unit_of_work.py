@@ -13,7 +13,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.settings import changes
-from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError
+from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.setting_names import read_settings
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
@@ -141,11 +141,11 @@ def test_end_of_one_session_rolls_back_the_whole_open_unit(rig: Rig, by_producer
     if not by_producer:
         rig.house.broker.end_session(rig.sessions[1])
     assert (int(rig.control.hold_budget.messages), int(rig.control.hold_budget.bytes)) == (1, 1)
-    with pytest.raises(PreconditionFailed, match="rolled back, because a session"):
+    with pytest.raises(TransactionRolledBack, match="rolled back, because a session"):
         rig.publish(unit, 0, "b", 1)
     unit.commit()
     assert confirms(rig.control) == [(1, 1, False)]
-    assert isinstance(unit.error, PreconditionFailed)
+    assert isinstance(unit.error, TransactionRolledBack)
     assert rig.depths() == (2, 0)
     apart.commit()
     assert confirms(rig.control) == [(2, 2, True)]
@@ -165,13 +165,28 @@ def test_end_of_one_session_refuses_the_held_commit_and_lets_the_next_one_pass(r
     rig.coordinator.end_session(rig.sessions[0], [rig.producers[1]])
     rig.house.broker.end_session(rig.sessions[0])
     rig.house.broker.run(1000)
-    assert isinstance(unit.error, PreconditionFailed)
+    assert isinstance(unit.error, TransactionRolledBack)
     assert (rig.house.depth("a"), rig.house.depth("b")) == (2, 4)
     assert rig.house.vhost.queues["a"].available() == 1, "the other session keeps its delivery"
     assert rig.sessions[1].unsettled.count() == 1
     rig.house.take("b")
     rig.house.take("b")
     assert confirms(rig.control) == [(1, 1, False), (2, 2, True)]
+    assert rig.traces() == (0, 0, 0)
+
+
+def test_all_units_may_be_rolled_back_for_a_reason(rig: Rig) -> None:
+    for _ in range(4):
+        rig.house.publish_now("b", 1)
+    held, open_unit = rig.unit_over_both(), rig.coordinator.begin()
+    held.commit()
+    rig.publish(open_unit, 1, "a", 1)
+    error = TransactionRolledBack("too late")
+    rig.coordinator.roll_back_all(error)
+    assert (held.error, open_unit.error) == (error, error)
+    open_unit.commit()
+    assert confirms(rig.control) == [(1, 1, False), (2, 2, False)]
+    assert rig.depths() == (2, 4)
     assert rig.traces() == (0, 0, 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.amqp10.delivery_ids import DeliveryIds
+from penstock.protocols.amqp10.delivery_ids import DeliveryIds, SentIds
 
 
 def pairs(ids: DeliveryIds, first: int, last: int) -> list[tuple[int, int]]:
@@ -59,3 +59,15 @@ def test_ranges_are_those_of_a_list(steps: list[int], data: st.DataObject) -> No
     ids.forget(first - 1)
     found = [each for begin, end in pairs(ids, first, last) for each in range(begin, end + 1)]
     assert found == [expected[number] for number in range(first, last + 1)]
+
+
+def test_id_of_a_number_leaves_gaps_out() -> None:
+    ids = SentIds()
+    ids.advance(3)
+    ids.skip_to(6, 0)
+    ids.advance(2)
+    ids.skip_to(9, 0)
+    ids.advance(1)
+    numbers = [1, 2, 3, 6, 7, 9]
+    assert [ids.id_of(number) for number in numbers] == list(range(6))
+    assert [ids.number_of(number) for number in range(6)] == numbers

@@ -95,6 +95,14 @@ class UnsettledDeliveries:
             at += 1
         return found
 
+    def numbers_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        """Return the numbers of a consumer's unsettled deliveries as ranges; others may lie inside them settled."""
+        found: list[tuple[int, int]] = []
+        for batch in self._batches[self._front :]:
+            if batch.consumer is consumer and batch.left > 0:
+                found.append((int(batch.first), int(batch.last())))
+        return found
+
     # Settling by numbers
 
     def settle(

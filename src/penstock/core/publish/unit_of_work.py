@@ -34,7 +34,7 @@ from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.flow.timers import NEVER
 
 ALL: Final = 0
@@ -99,19 +99,31 @@ class Coordinator:
 
         Held commits are refused. To be called before the deliveries of the session return to their queues.
         """
-        error = PreconditionFailed("the transaction was rolled back, because a session that took part in it has ended")
+        error = TransactionRolledBack(
+            "the transaction was rolled back, because a session that took part in it has ended"
+        )
         for unit in list(self.units.values()):
             if unit.involves(session, producers):
                 unit.fail(error)
-        remaining: deque[Held] = deque()
-        withdrawn: list[UnitCommit] = []
-        outbox = self.producer.outbox
-        for held in outbox:
-            if isinstance(held, UnitCommit) and held.unit.involves(session, producers):
-                withdrawn.append(held)
-            else:
-                remaining.append(held)
+        self._refuse_commits(
+            [commit for commit in self._held_commits() if commit.unit.involves(session, producers)], error
+        )
+        self._settled.pop(id(session), None)
+
+    def roll_back_all(self, error: BrokerError) -> None:
+        """Roll back every unit for a reason. Held commits are refused."""
+        for unit in list(self.units.values()):
+            unit.fail(error)
+        self._refuse_commits(self._held_commits(), error)
+
+    def _held_commits(self) -> list[UnitCommit]:
+        return [held for held in self.producer.outbox if isinstance(held, UnitCommit)]
+
+    def _refuse_commits(self, withdrawn: list[UnitCommit], error: BrokerError) -> None:
+        """Take commits out of the outbox and refuse them."""
         if withdrawn:
+            outbox = self.producer.outbox
+            remaining: deque[Held] = deque(held for held in outbox if held not in withdrawn)
             first_changes = withdrawn[0] is outbox[0]
             self.producer.outbox = remaining
             for commit in withdrawn:
@@ -120,7 +132,6 @@ class Coordinator:
             if first_changes:
                 self.producer.rejoin_line(self.producer.broker.now)
             self.producer.after_release(self.producer.broker.now)
-        self._settled.pop(id(session), None)
 
     def end(self) -> None:
         """Roll back everything when the coordinator's session closes, held commits included."""

@@ -19,6 +19,7 @@ from penstock.protocols.amqp10.addresses import (
     queue_address,
     source_node,
 )
+from penstock.protocols.amqp10.coordinator_link import MESSAGE_OCTETS_MAX, CoordinatorLink
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
@@ -29,7 +30,7 @@ from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.subscriptions import NEVER
 from penstock.protocols.amqp10.target import target_of
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.spec import ATTACH, DETACH, SOURCE
+from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -84,6 +85,9 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         raise NotImplementedHere("attach without a target")
     if attach.fields["initial_delivery_count"] is None:
         raise InvalidField("attach of a sender without initial-delivery-count")
+    if terminus.code == COORDINATOR:
+        _attach_coordinator(session, attach)
+        return
     created: DynamicNode | None = None
     text = terminus.text("address")
     if terminus.flag("dynamic"):
@@ -108,6 +112,15 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             max_message_size=int(link.max_message_size),
         )
     )
+    link.grant()
+
+
+def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
+    link = CoordinatorLink(session, attach)
+    session.links.add(link)
+    session.connection.review_hold_bound()
+    source = attach.inner("source")
+    session.send(_answer(attach, link.handle, source, link.terminus(), max_message_size=MESSAGE_OCTETS_MAX))
     link.grant()
 
 

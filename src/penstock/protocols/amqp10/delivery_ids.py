@@ -146,3 +146,12 @@ class SentIds:
             number -= self._gaps[at].count
             at -= 1
         return number
+
+    def id_of(self, number: i64) -> i64:
+        """Return the delivery-id of an unsettled delivery that was sent."""
+        back = self.next_number - number
+        at = len(self._gaps) - 1
+        while at >= 0 and number < self._gaps[at].first:
+            back -= self._gaps[at].count
+            at -= 1
+        return (self.next_id - back) & 0xFFFFFFFF

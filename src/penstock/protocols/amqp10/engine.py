@@ -32,6 +32,7 @@ from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
+from penstock.protocols.amqp10.transactions import Transactions
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
@@ -109,6 +110,8 @@ class Amqp10Engine(ProtocolEngine):
         self.open_sent: bool = False
         self.close_sent: bool = False
         self.idle: IdleTimer | None = None
+        self.transactions: Transactions | None = None
+        """Transactions of the connection, once it has a coordinator link."""
 
     # Input
 
@@ -263,6 +266,8 @@ class Amqp10Engine(ProtocolEngine):
 
     @override
     def complete_output(self) -> None:
+        if self.transactions is not None:
+            self.transactions.write_provisional()
         if self._flowing:
             flowing = self._flowing
             self._flowing = {}

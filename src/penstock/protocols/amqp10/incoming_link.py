@@ -15,31 +15,28 @@ from penstock.core.publish.reservation import Reservation
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ContentTooLarge, InvalidField, NotAllowed, NotFound
 from penstock.flow.gate import Gate
-from penstock.flow.refusal import Refusal
-from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
-from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX, error_composite
+from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
+from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
 from penstock.protocols.amqp10.target import Target
+from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
 from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
-from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
+from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.disposition import (
     ACCEPTED_STATE,
     RELEASED_STATE,
-    STATE_OCTETS_MAX,
-    write_disposition,
 )
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.serial import serial_distance
-from penstock.wire.amqp10.spec import DISPOSITION, ERROR, REJECTED
+from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
 from penstock.wire.amqp10.transfer import Transfer
-from penstock.wire.amqp10.values import UINT, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -49,8 +46,6 @@ WINDOW: Final = 1000
 FIRST_GRANT: Final = 64
 MESSAGE_BYTES: Final = 1024
 """Octets that a message of credit is taken for."""
-RETRY_AFTER_S: Final = 1.0
-"""Seconds after which a retry is worth while, where the time of the gate's opening is unknown."""
 
 
 class IncomingLink(Link):
@@ -89,6 +84,8 @@ class IncomingLink(Link):
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""
         self._arriving_settled: bool = False
+        self.posting: Posting | None = None
+        """Transaction of the delivery that arrives; None outside of transactions."""
         self._partial: PartialDelivery | None = None
         """Charge of its payloads; None if there is no such delivery."""
 
@@ -125,11 +122,19 @@ class IncomingLink(Link):
 
     # Transfers
 
+    @override
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Act on a transfer of this link. Raises BrokerError."""
+        if transfer.state_code == TRANSACTIONAL_STATE:
+            self._join_transaction(transfer)
         if self._arriving_id != ABSENT or transfer.more or transfer.aborted:
             self._on_piece(transfer, data, end)
-            return
+        else:
+            self._on_whole(transfer, data, end)
+        if self.posting is not None and self._arriving_id == ABSENT:
+            self.posting = None  # The delivery is complete.
+
+    def _on_whole(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        """Take a delivery of one frame."""
         settled = transfer.settled == 1
         self._begin(transfer)
         if end - transfer.payload > self.max_message_size:
@@ -137,6 +142,15 @@ class IncomingLink(Link):
         if self.settle_mode != MIXED:
             self._check_settled(settled)
         self._on_message(data, transfer.payload, end, transfer.delivery_id, settled)
+
+    def _join_transaction(self, transfer: Transfer) -> None:
+        """Record the transaction of a frame. All frames of a delivery have the same (section 4.4.1)."""
+        state = transfer.state
+        assert isinstance(state, Composite)
+        if self.posting is None and self._arriving_id == ABSENT:
+            self.posting = Posting(transactions_of(self.session.engine), state)
+        elif self.posting is None or self.posting.txn_id != state.octets("txn_id"):
+            raise NotAllowed(f"frames of delivery {self._arriving_id} with different transactions")
 
     def _check_settled(self, settled: bool) -> None:
         """Check that a delivery is settled as the attach has said. Raises InvalidField."""
@@ -222,7 +236,10 @@ class IncomingLink(Link):
         if not route.queues:
             self._unroutable(delivery_id, settled, route, content)
             return
-        self._publish(route, content, delivery_id, settled)
+        if self.posting is None:
+            self._publish(route, content, delivery_id, settled)
+        else:
+            self._post(self.posting, route, content, delivery_id, settled)
 
     def _publish(self, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
         producer = self.producer
@@ -237,6 +254,21 @@ class IncomingLink(Link):
             producer.publish_stored(route, content, charge)
         else:
             producer.publish(route, content, charge)
+        if self.credit < WINDOW // 2:
+            self.grant()
+
+    def _post(self, posting: Posting, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
+        """Store a message until the commit of its transaction: it leaves its reservation."""
+        self.reservation.settle(1, self.session.broker.now)
+        try:
+            posting.publish(self, route, content, len(content) + OVERHEAD)
+        except BrokerError as error:
+            if settled and posting.transaction is None:
+                raise  # Nobody would learn it.
+            self._refuse(delivery_id, settled, error)
+        else:
+            if posting.transaction is not None and not settled:
+                posting.transaction.add_provisional(self.session, delivery_id, not self._second)
         if self.credit < WINDOW // 2:
             self.grant()
 
@@ -275,27 +307,32 @@ class IncomingLink(Link):
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery that was not published; one that was sent settled is dropped."""
+        if self.posting is not None:
+            self.posting.on_refused(error)
         if not settled:
             state = encode_composite(composite(REJECTED, error=error_composite(error)))
             self._write(delivery_id, delivery_id, not self._second, state)
 
     def _write(self, first: i64, last: i64, settled: bool, state: bytes) -> None:
-        session = self.session
-        if not session.is_open():
-            return
-        if state is ACCEPTED_STATE and settled:
-            session.accept(first, last)
-        elif len(state) <= STATE_OCTETS_MAX:
-            write_disposition(session.engine.out, session.number, True, first, last, settled, state)
-            session.connection.request_flush()
+        if self.posting is not None:
+            write_outcome(self.session, first, last, settled, self.posting.state_of(state))
+        elif state is ACCEPTED_STATE and settled:
+            self.session.accept(first, last)
         else:
-            session.send(_large_disposition(first, last, settled, state))
+            write_outcome(self.session, first, last, settled, state)
 
     # End
 
     @override
+    def detach(self, error: BrokerError) -> None:
+        if self.posting is not None:
+            self.posting.on_refused(error)
+        super().detach(error)
+
+    @override
     def on_detach(self, closed: bool) -> None:
         self.write_outcomes()
+        write_provisional(self.session.engine)
         self.end(True)
 
     def end(self, graceful: bool) -> None:
@@ -354,33 +391,3 @@ class LinkPublisher(ProducerListener):
         if producer.loss is not None:
             connection.losses.add(producer.loss, producer.origin)
         connection.services.schedule_loss_report(connection)
-
-
-def rejected_state(refusal: Refusal, now: float) -> bytes:
-    """Return the state of a refused delivery: `rejected`, with the reason, the gate and the time to wait for."""
-    info: dict[object, object] = {Symbol("reason"): refusal.cause}
-    gate = refusal.gate
-    if gate is not None:
-        info[Symbol("gate")] = f"{gate.kind} '{gate.name}'"
-    if refusal.retriable:
-        ready_at = NEVER if gate is None or gate.owner is None else gate.owner.ready_at(now)
-        retry_s = RETRY_AFTER_S if ready_at == NEVER else max(ready_at - now, 0.0)
-        info[Symbol("retry-after")] = Typed(UINT, int(retry_s * 1000))
-    error = refusal.error
-    condition = "amqp:resource-limit-exceeded" if error is None else error.condition
-    reason = refusal.describe().encode()[:DESCRIPTION_MAX].decode(errors="ignore")
-    return encode_composite(
-        composite(REJECTED, error=composite(ERROR, condition=condition, description=reason, info=info))
-    )
-
-
-def _large_disposition(first: i64, last: i64, settled: bool, state: bytes) -> Composite:
-    """Return a disposition whose state has a reason."""
-    return composite(
-        DISPOSITION,
-        role=True,
-        first=int(first),
-        last=int(last),
-        settled=settled,
-        state=decode_composite(state, 0, len(state))[0],
-    )

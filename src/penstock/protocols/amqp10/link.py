@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.errors import BrokerError
+from penstock.errors import BrokerError, ErrantLink
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LINK_STATES, LinkState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.spec import DETACH
+from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -51,6 +52,10 @@ class Link:
     def on_flow(self, flow: Flow) -> None:
         """Act on a flow of the peer. Raises BrokerError."""
         raise NotImplementedError
+
+    def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        """Act on a transfer that ends at `end`. Raises BrokerError."""
+        raise ErrantLink(f"transfer on link '{self.link_name}', whose receiver the peer is")
 
     def write_flow(self, properties: dict[object, object] | None = None) -> None:
         """Write the state of the link."""

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.bulk_requeue import settle_batches
+from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
+from penstock.errors import NotImplementedHere
 from penstock.flow.credit import LinkCredit
 from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.values import Symbol
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
+
+
+TXN_ID: Final = Symbol("txn-id")
+"""Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
 
 
 class OutgoingLink(Link):
@@ -39,6 +45,8 @@ class OutgoingLink(Link):
     @override
     def on_flow(self, flow: Flow) -> None:
         session = self.session
+        if flow.properties is not None and TXN_ID in flow.properties:
+            raise NotImplementedHere("a flow with a txn-id: deliveries are not acquired in a transaction")
         if flow.link_credit != ABSENT:
             seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
             session.grant_credit(self.consumer, seen, flow.link_credit)
@@ -68,4 +76,10 @@ class OutgoingLink(Link):
         session.writer.forget(self)
         broker = session.broker
         broker.cancel(session, self.consumer.tag)
-        settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
+        settler = session.settler
+        if settler.retired:  # Deliveries that a transaction has settled wait for its end.
+            for first, last in session.unsettled.numbers_of(self.consumer):
+                for begin, end in settler.free_ranges(first, last, True, self.default_outcome):
+                    settle_in_slices(broker, session, begin, end, self.default_outcome)
+        else:
+            settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)

@@ -17,7 +17,6 @@ from penstock.core.publish.producer import Producer
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
     BrokerError,
-    ErrantLink,
     FrameError,
     HandleInUse,
     NotAllowed,
@@ -26,6 +25,7 @@ from penstock.errors import (
 )
 from penstock.protocols.amqp10 import attach as attaching
 from penstock.protocols.amqp10.accepted_ranges import AcceptedRanges
+from penstock.protocols.amqp10.coordinator_link import CoordinatorLink
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.incoming_link import IncomingLink
@@ -34,6 +34,7 @@ from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.session_links import HANDLE_MAX, SessionLinks
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SESSION_STATES, SessionState
 from penstock.protocols.amqp10.settler import Settler
+from penstock.protocols.amqp10.transactions import transactions_of, write_provisional
 from penstock.protocols.amqp10.windows import INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
@@ -70,6 +71,10 @@ class AmqpSession(Session):
         self.writer = DeliveryWriter(self)
         self.settler = Settler(self)
         self._accepted = AcceptedRanges()
+        self.transactions: int = 0
+        """Number of transactions that the session takes part in."""
+        self.coordinators: int = 0
+        """Number of its coordinator links."""
         self._flows: list[Link] = []
         """Links with a flow to write at the end of the turn."""
         self._session_flow_due: bool = False
@@ -160,12 +165,10 @@ class AmqpSession(Session):
         try:
             self.windows.count_transfer()
             link = self.links.by_handle.get(transfer.handle)
-            if isinstance(link, IncomingLink) and link.state == LINK_ATTACHED:
+            if link is not None and link.state == LINK_ATTACHED:
                 link.on_transfer(transfer, data, end)
             elif link is None and transfer.handle not in self.links.ignored:
                 raise UnattachedHandle(f"transfer with handle {transfer.handle}, which no link of the session has")
-            elif link is not None and link.state == LINK_ATTACHED:
-                raise ErrantLink(f"transfer on link '{link.link_name}', whose receiver the peer is")
             else:
                 self._ignore(transfer)
             if self.windows.needs_renewal():
@@ -238,13 +241,30 @@ class AmqpSession(Session):
 
     @override
     def producers(self) -> list[Producer]:
-        return [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
+        found = [link.producer for link in self.links.by_handle.values() if isinstance(link, IncomingLink)]
+        for coordinator in self._coordinators():
+            found += coordinator.producers()
+        return found
+
+    def _coordinators(self) -> list[CoordinatorLink]:
+        """Return its attached coordinator links."""
+        if self.coordinators == 0:
+            return []
+        links = self.links.by_handle.values()
+        return [link for link in links if isinstance(link, CoordinatorLink) and link.state == LINK_ATTACHED]
+
+    @override
+    def in_transaction(self) -> bool:
+        return self.coordinators > 0 or self.transactions > 0
 
     def write_outcomes(self) -> None:
         """Write the outcomes of all links that are ready."""
         for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink) and link.producer.confirms.ready():
                 link.write_outcomes()
+        write_provisional(self.engine)
+        for coordinator in self._coordinators():
+            coordinator.write_outcomes()
         self._accepted.write(self.engine.out, self.number)
 
     def accept(self, first: i64, last: i64) -> None:
@@ -310,6 +330,10 @@ class AmqpSession(Session):
 
     def end(self, graceful: bool) -> None:
         """End the publishing side of all links. The consuming side ends by `SessionTeardown`."""
+        for coordinator in self._coordinators():
+            coordinator.end()
+        if self.transactions > 0:
+            transactions_of(self.engine).end_session(self)
         for link in self.links.by_handle.values():
             if isinstance(link, IncomingLink):
                 link.end(graceful)

@@ -11,8 +11,10 @@ from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import Outcome
 from penstock.errors import NotAllowed
 from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of
+from penstock.protocols.amqp10.transactions import RETIREMENTS_A_UNIT, Retirement, transactions_of
+from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
-from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED
+from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED, TRANSACTIONAL_STATE
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -23,6 +25,8 @@ class Settler:
 
     def __init__(self, session: AmqpSession) -> None:
         self._session = session
+        self.retired: dict[int, Retirement] = {}
+        """Deliveries that transactions have settled and that are unsettled until they end, by their numbers."""
 
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle a range of deliveries. Those that are settled already are left out.
@@ -36,22 +40,71 @@ class Settler:
             raise NotAllowed(f"disposition of delivery {disposition.last}, which was not sent yet")
         first, last = ids.number_of(disposition.first), ids.number_of(disposition.last)
         code = disposition.state_code
-        if code == ACCEPTED:
-            self._accept(first, last)
-        elif code == REJECTED or code == RELEASED or code == MODIFIED:
-            state = disposition.state
-            added = headers_of(code, state, session.broker.formats)
-            settle_in_slices(session.broker, session, first, last, outcome_of(code, state), added)
-        elif disposition.settled:
-            self._settle_by_default(first, last)
-        else:
+        if code == TRANSACTIONAL_STATE:
+            self._retire(first, last, disposition)
+            return
+        if code != ACCEPTED and code != REJECTED and code != RELEASED and code != MODIFIED and not disposition.settled:
             return  # No outcome yet: the deliveries stay unsettled.
+        if self.retired:
+            for begin, end in self.free_ranges(first, last, disposition.settled):
+                self._settle(begin, end, disposition)
+        else:
+            self._settle(first, last, disposition)
         if not disposition.settled:
             octets = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
             write_disposition(
                 session.engine.out, session.number, False, disposition.first, disposition.last, True, octets
             )
             session.connection.request_flush()
+
+    def _settle(self, first: i64, last: i64, disposition: Disposition) -> None:
+        session = self._session
+        code = disposition.state_code
+        if code == ACCEPTED:
+            self._accept(first, last)
+        elif code == REJECTED or code == RELEASED or code == MODIFIED:
+            state = disposition.state
+            added = headers_of(code, state, session.broker.formats)
+            settle_in_slices(session.broker, session, first, last, outcome_of(code, state), added)
+        else:
+            self.settle_by_default(first, last)
+
+    def _retire(self, first: i64, last: i64, disposition: Disposition) -> None:
+        """Settle deliveries in the transaction that a transactional-state names. Raises UnknownTransaction."""
+        state = disposition.state
+        assert isinstance(state, Composite)
+        transaction = transactions_of(self._session.engine).find(state.octets("txn_id"))
+        ranges = self.free_ranges(first, last, disposition.settled)
+        outcome = state.inner("outcome")
+        if outcome is not None or disposition.settled:
+            transaction.retire(self._session, ranges, outcome, disposition.settled)
+
+    def free_ranges(
+        self, first: i64, last: i64, settled: bool, default: Outcome | None = None
+    ) -> list[tuple[int, int]]:
+        """Return the ranges between first and last without the deliveries that a transaction has settled.
+
+        If their receiver has settled them now (`settled`), that is recorded, and the default outcome of a link that
+        ends.
+        """
+        retired = self.retired
+        if first == last:
+            numbers = [int(first)] if int(first) in retired else []
+        else:
+            numbers = sorted(number for number in retired if first <= number <= last)
+            self._session.engine.work.done += len(retired) // RETIREMENTS_A_UNIT
+        ranges: list[tuple[int, int]] = []
+        begin = int(first)
+        for number in numbers:
+            if settled:
+                retired[number].settled = True
+                retired[number].default = default
+            if begin < number:
+                ranges.append((begin, number - 1))
+            begin = number + 1
+        if begin <= last:
+            ranges.append((begin, int(last)))
+        return ranges
 
     def _accept(self, first: i64, last: i64) -> None:
         session = self._session
@@ -60,7 +113,7 @@ class Settler:
         else:
             settle_in_slices(session.broker, session, first, last, Outcome.ACCEPTED)
 
-    def _settle_by_default(self, first: i64, last: i64) -> None:
+    def settle_by_default(self, first: i64, last: i64) -> None:
         """Settle deliveries whose receiver has given no outcome: each gets the default of the source of its link."""
         session = self._session
         by_outcome: dict[Outcome, list[Batch]] = {}

@@ -39,6 +39,8 @@ class ConnectionLimits:
 
         It is never paused, so the next publish is refused.
         """
+        self.transaction_timeout_s: float = 1800.0
+        """Seconds that a transaction of AMQP 1.0 may be open after its first message; RabbitMQ's consumer_timeout."""
         self.asked_bytes: int = 16 * 1024 * 1024
         """Hold budget that replaces `hold_bytes` after channel.flow(active=false).
 

@@ -1,0 +1,286 @@
+"""Coordinator link: a link on which the peer declares and discharges transactions (part 4).
+
+It always has credit, and no commit keeps another transaction waiting: a commit that is held has a lane of its own.
+Closing it rolls back its transactions, commits that are held included (section 4.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer_listener import ProducerListener
+from penstock.errors import (
+    BrokerError,
+    ContentTooLarge,
+    InvalidField,
+    NotAllowed,
+    NotImplementedHere,
+    TransactionRolledBack,
+    TransactionTimeout,
+    TransferLimitExceeded,
+    UnknownTransaction,
+)
+from penstock.flow.gate import Gate
+from penstock.flow.refusal import Refusal
+from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.link import SECOND, Link
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED
+from penstock.protocols.amqp10.malformed import MalformedMessage
+from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
+from penstock.protocols.amqp10.transactions import Transaction, transactions_of
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, REJECTED
+from penstock.wire.amqp10.transfer import Transfer
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+WINDOW: Final = 100
+"""Credit in messages."""
+MESSAGE_OCTETS_MAX: Final = 4096
+"""Largest message: a declare or a discharge has less than 64 octets."""
+REQUEST_WORK: Final = 16
+"""Units of work of a declare or a discharge, without what it commits."""
+CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
+"""Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
+REJECTED_NAME: Final = "amqp:rejected:list"
+
+
+class CoordinatorLink(Link):
+    """A link to the transaction coordinator."""
+
+    def __init__(self, session: AmqpSession, attach: Composite) -> None:
+        super().__init__(session, attach)
+        self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
+        self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
+        source = attach.inner("source")
+        outcomes = [] if source is None else source.texts("outcomes")
+        self.takes_rejected: bool = not outcomes or REJECTED_NAME in outcomes
+        """False if the peer does not know `rejected`: the link is detached instead (sections 4.2 and 4.3)."""
+        self.credit: i64 = 0
+        """Messages that the peer may still send."""
+        self._transactions = transactions_of(session.engine)
+        self._lanes: list[Lane] = []
+        self._idle: list[Lane] = []
+        """Lanes without a transaction."""
+        self._sections = Sections()
+        self._pieces: bytes = b""
+        """Payload so far of the delivery that arrives in several frames."""
+        self._arriving_id: i64 = ABSENT
+        """Delivery-id of that delivery; `ABSENT` if there is none."""
+        session.coordinators += 1
+
+    def terminus(self) -> Composite:
+        """Return the target with what it can do."""
+        return composite(COORDINATOR, capabilities=CAPABILITIES)
+
+    # Credit
+
+    def grant(self) -> None:
+        """Grant credit, if less than half of the window is left: declares and discharges never wait for it."""
+        if self.credit < WINDOW // 2:
+            self.credit = WINDOW
+            self.request_flow()
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        if flow.delivery_count != ABSENT:
+            drained = serial_distance(self.delivery_count, flow.delivery_count)
+            if drained > 0:  # The sender has given credit up.
+                self.delivery_count = flow.delivery_count
+                self.credit -= drained if drained < self.credit else self.credit
+                self.grant()
+        if flow.echo:
+            self.request_flow()
+
+    @override
+    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+        session = self.session
+        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+
+    # Declare and discharge
+
+    @override
+    def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        if self._arriving_id == ABSENT:
+            self.session.begin_delivery(transfer)
+            if self.credit == 0:
+                raise TransferLimitExceeded(f"a transfer on coordinator link '{self.link_name}', which has no credit")
+            self.credit -= 1
+            self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
+            self._arriving_id = transfer.delivery_id
+        if transfer.settled == 1:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
+            self.detach(NotAllowed("a settled transfer on a coordinator link"))
+            return
+        delivery_id = self._arriving_id
+        content = self._pieces + data[transfer.payload : end]
+        if len(content) > MESSAGE_OCTETS_MAX:
+            raise ContentTooLarge(f"a message larger than the {MESSAGE_OCTETS_MAX} octets that a coordinator takes")
+        if transfer.more and not transfer.aborted:
+            self._pieces = content
+            return
+        self._pieces = b""
+        self._arriving_id = ABSENT
+        if not transfer.aborted:
+            self._on_message(content, delivery_id)
+        if self.state == LINK_ATTACHED:
+            self.grant()
+
+    def _on_message(self, content: bytes, delivery_id: i64) -> None:
+        self.session.engine.work.done += REQUEST_WORK
+        try:
+            request = self._request(content)
+            if request.code == DECLARE:
+                self._declare(request, delivery_id)
+            else:
+                self._discharge(request, delivery_id)
+        except BrokerError as error:
+            self._reject(delivery_id, encode_composite(composite(REJECTED, error=error_composite(error))), error)
+
+    def _request(self, content: bytes) -> Composite:
+        """Return the declare or discharge of a message. Raises BrokerError."""
+        sections = self._sections
+        try:
+            sections.walk(content, 0, len(content))
+            if sections.body_code == AMQP_VALUE:
+                cursor = FieldCursor()
+                cursor.open(content, sections.body_at, sections.body_end)
+                found = decode_composite(content, int(cursor.pos), int(sections.body_end))[0]
+                if found.code == DECLARE or found.code == DISCHARGE:
+                    return found
+        except CodecError as error:
+            raise MalformedMessage(error) from None
+        raise InvalidField("a message to the coordinator whose body is no declare and no discharge")
+
+    def _declare(self, declare: Composite, delivery_id: i64) -> None:
+        if declare.fields["global_id"] is not None:
+            raise NotImplementedHere("declare with a global-id: transactions of this broker are local")
+        transaction = self._transactions.declare(self)
+        state = encode_composite(composite(DECLARED, txn_id=transaction.txn_id))
+        write_outcome(self.session, delivery_id, delivery_id, not self.second, state)
+
+    def _discharge(self, discharge: Composite, delivery_id: i64) -> None:
+        transaction = self._transactions.find(discharge.octets("txn_id"))
+        if transaction.link is not self:
+            raise UnknownTransaction(f"the transaction was not declared on link '{self.link_name}'")
+        self.session.connection.services.deliver()
+        transaction.discharge(discharge.flag("fail"), delivery_id)
+
+    def answer(self, transaction: Transaction, refusal: Refusal | None) -> None:
+        """Answer a discharge: its transaction was committed or rolled back as asked, or refused."""
+        delivery_id = transaction.discharge_id
+        self._transactions.write_provisional()  # Before the discharge, the outcomes that it applied (section 4.4.1).
+        if refusal is None:
+            write_outcome(self.session, delivery_id, delivery_id, not self.second, ACCEPTED_STATE)
+        else:
+            error = refusal.error
+            if not isinstance(error, (TransactionRolledBack, TransactionTimeout)):
+                error = TransactionRolledBack(f"the transaction was rolled back: {refusal.describe()}")
+            state = rejected_state(refusal, self.session.broker.now, error.condition)
+            self._reject(delivery_id, state, error)
+        transaction.end(refusal is None)
+
+    def _reject(self, delivery_id: i64, state: bytes, error: BrokerError) -> None:
+        if self.takes_rejected:
+            write_outcome(self.session, delivery_id, delivery_id, not self.second, state)
+        else:
+            self.detach(error)
+
+    def write_outcomes(self) -> None:
+        """Write the answers that are ready."""
+        for lane in self._lanes:
+            if lane.producer.confirms.ready():
+                lane.on_confirms()
+
+    # Lanes
+
+    def take_lane(self) -> Lane:
+        """Return a lane for a transaction."""
+        if self._idle:
+            return self._idle.pop()
+        lane = Lane(self, len(self._lanes) + 1)
+        self._lanes.append(lane)
+        return lane
+
+    def give_back(self, lane: Lane) -> None:
+        """Take back the lane of a transaction that has ended."""
+        self._idle.append(lane)
+
+    def producers(self) -> list[Producer]:
+        """Return the producers of its lanes."""
+        return [lane.producer for lane in self._lanes]
+
+    # End
+
+    @override
+    def on_detach(self, closed: bool) -> None:
+        self.end()
+        self.session.connection.review_hold_bound()
+
+    def end(self) -> None:
+        """Roll back its transactions."""
+        self.session.coordinators -= 1
+        for transaction in self._transactions.of_link(self):
+            transaction.drop()
+        for lane in self._lanes:
+            lane.producer.abort(self.session.connection.losses.cause)
+        self._lanes = []
+        self._idle = []
+
+
+class Lane(ProducerListener):
+    """Producer of one transaction at a time: it holds its commit, and its confirms number the answers."""
+
+    def __init__(self, link: CoordinatorLink, number: int) -> None:
+        session = link.session
+        super().__init__(session.connection_number)
+        self._link = link
+        connection = session.connection
+        self.producer = Producer(
+            session.broker,
+            f"{session.name}/{link.link_name}/{number}",
+            connection.pausing.budget,
+            connection.origin,
+            self,
+        )
+        self.producer.confirming = True
+        self.transaction: Transaction | None = None
+
+    @override
+    def on_confirms(self) -> None:
+        for outcome in self.producer.confirms.take():
+            transaction = self.transaction
+            if transaction is not None:
+                self._link.answer(transaction, outcome.refusal)
+                self._link.give_back(self)
+
+    @override
+    def on_closed(self, error: BrokerError) -> None:
+        self._link.detach(error)
+
+    @override
+    def on_blocked(self, gate: Gate) -> bool:
+        self._link.session.connection.count_block(gate, 1)
+        return not gate.frequent
+
+    @override
+    def on_unblocked(self, gate: Gate) -> bool:
+        self._link.session.connection.count_block(gate, -1)
+        return not gate.frequent
+
+    @override
+    def on_departed(self) -> None:
+        connection, producer = self._link.session.connection, self.producer
+        if producer.loss is not None:
+            connection.losses.add(producer.loss, producer.origin)
+        connection.services.schedule_loss_report(connection)

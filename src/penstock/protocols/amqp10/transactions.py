@@ -1,0 +1,392 @@
+"""Transactions of one connection: messages and settlements that take effect together (part 4).
+
+Theory of operation. A transaction is a unit of work of the core (core/publish/unit_of_work.py). Its id is valid in all
+sessions of the connection. Each transaction has a `Coordinator` of its own, so that no commit waits for another one: a
+held commit may need the room that the next one frees.
+
+A message in a transaction gets its provisional outcome at once, within a transactional-state. One that is refused rolls
+the transaction back: nothing of it is applied, and its commit is rejected. A delivery that is settled in a transaction
+stays in the ledger of its session (`Settler.retired`). After a commit its receiver is told that we have settled.
+After a rollback the delivery is as it was (section 4.4.2); one that its receiver has settled already gets the default
+outcome of its link, for nobody can settle it again.
+
+A transaction is overdue some time after its first message or settlement. One without any has no timeout: JMS declares
+the next transaction with each commit, however long nothing happens in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.consume.bulk_requeue import settle_in_slices
+from penstock.core.consume.outcome import Outcome
+from penstock.core.publish.unit_of_work import Coordinator
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError, ResourceError, TransactionRolledBack, TransactionTimeout, UnknownTransaction
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.outcome_writer import write_outcome
+from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, NO_STATE, write_disposition
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.coordinator_link import CoordinatorLink, Lane
+    from penstock.protocols.amqp10.engine import Amqp10Engine
+    from penstock.protocols.amqp10.incoming_link import IncomingLink
+    from penstock.protocols.amqp10.session import AmqpSession
+
+TRANSACTIONS_MAX: Final = 1000
+"""Most transactions of a connection whose discharge is not answered yet. A session of JMS has two at most."""
+RETIREMENTS_A_UNIT: Final = 4
+"""Deliveries that are settled in a transaction per unit of work."""
+
+
+class Retirement:
+    """A delivery that a transaction has settled, until the transaction ends."""
+
+    __slots__ = ("session", "number", "delivery_id", "outcome", "settled", "default")
+
+    def __init__(self, session: AmqpSession, number: int, delivery_id: i64, outcome: Outcome, settled: bool) -> None:
+        self.session = session
+        self.number = number
+        """Number in the ledger of its session."""
+        self.delivery_id: i64 = delivery_id
+        self.outcome = outcome
+        self.settled = settled
+        """True if the receiver has settled it, and so knows nothing of it any more."""
+        self.default: Outcome | None = None
+        """Default outcome of its link, once the link is gone."""
+
+
+class ProvisionalOutcomes:
+    """Consecutive deliveries that a transaction has taken and whose provisional outcome is not written yet."""
+
+    __slots__ = ("session", "first", "last", "settled")
+
+    def __init__(self, session: AmqpSession, delivery_id: i64, settled: bool) -> None:
+        self.session = session
+        self.first: i64 = delivery_id
+        self.last: i64 = delivery_id
+        self.settled = settled
+
+
+class Transaction(TimerHandler):
+    """One transaction, from its declaration to the answer to its discharge."""
+
+    def __init__(self, transactions: Transactions, link: CoordinatorLink, lane: Lane, txn_id: bytes) -> None:
+        super().__init__()
+        self.transactions = transactions
+        self.link: CoordinatorLink = link
+        """The coordinator link that declared it."""
+        self.lane: Lane = lane
+        self.txn_id = txn_id
+        lane.transaction = self
+        self.unit = Coordinator(lane.producer).begin()
+        self.discharge_id: i64 = ABSENT
+        """Delivery-id of its discharge; `ABSENT` while it is open."""
+        self._commits: bool = False
+        """True if its discharge asked for a commit."""
+        self._participants: dict[int, AmqpSession] = {}
+        """Sessions that have published or settled in it, by identity."""
+        self._retirements: list[Retirement] = []
+        self._provisional: list[ProvisionalOutcomes] = []
+        self._accepted_state: bytes = b""
+
+    # Messages
+
+    def publish(self, link: IncomingLink, route: Route, content: bytes, charge: i64) -> None:
+        """Store a message until the commit. Raises BrokerError, and then the transaction is rolled back."""
+        self._join(link.session)
+        try:
+            self.unit.add_publish(link.producer, route, content, charge)
+        except BrokerError as error:
+            self.on_refused(error)
+            raise
+
+    def on_refused(self, error: BrokerError) -> None:
+        """Roll back because a message was refused."""
+        self.fail(TransactionRolledBack(f"the transaction was rolled back, because a message was refused: {error}"))
+
+    def add_provisional(self, session: AmqpSession, delivery_id: i64, settled: bool) -> None:
+        """Have the provisional outcome `accepted` of a delivery written at the end of the turn."""
+        ranges = self._provisional
+        if ranges:
+            last = ranges[len(ranges) - 1]
+            if last.session is session and last.settled == settled and delivery_id == (last.last + 1) & 0xFFFFFFFF:
+                last.last = delivery_id
+                return
+        else:
+            self.transactions.schedule(self)
+        ranges.append(ProvisionalOutcomes(session, delivery_id, settled))
+
+    def write_provisional(self) -> None:
+        """Write the provisional outcomes that are due."""
+        ranges = self._provisional
+        self._provisional = []
+        if ranges and not self._accepted_state:
+            self._accepted_state = self.state_of(ACCEPTED_STATE)
+        for each in ranges:
+            write_outcome(each.session, each.first, each.last, each.settled, self._accepted_state)
+
+    def state_of(self, outcome: bytes) -> bytes:
+        """Return a provisional outcome as a transactional-state."""
+        inner = decode_composite(outcome, 0, len(outcome))[0]
+        return encode_composite(composite(TRANSACTIONAL_STATE, txn_id=self.txn_id, outcome=inner))
+
+    # Settlements
+
+    def retire(
+        self, session: AmqpSession, ranges: list[tuple[int, int]], state: Composite | None, settled: bool
+    ) -> None:
+        """Settle ranges of deliveries at the commit. `settled` tells whether the receiver has settled them."""
+        unit = self.unit
+        if unit.error is not None:
+            if settled:  # Nobody will settle them again.
+                for first, last in ranges:
+                    session.settler.settle_by_default(first, last)
+            return
+        self._join(session)
+        outcome = outcome_of(ABSENT if state is None else state.code, state)
+        before = len(unit.settlements)
+        for first, last in ranges:
+            unit.settle_range(session, first, last, outcome)
+        ids = session.writer.ids
+        for settlement in unit.settlements[before:]:
+            retirement = Retirement(session, settlement.tag, ids.id_of(settlement.tag), outcome, settled)
+            self._retirements.append(retirement)
+            session.settler.retired[settlement.tag] = retirement
+        session.engine.work.done += (len(unit.settlements) - before) // RETIREMENTS_A_UNIT
+
+    # End
+
+    def _join(self, session: AmqpSession) -> None:
+        """Record that a session takes part."""
+        if id(session) not in self._participants:
+            if not self._participants:
+                broker = session.broker
+                broker.timers.add(self, broker.now + session.connection.limits.transaction_timeout_s)
+            self._participants[id(session)] = session
+            session.transactions += 1
+
+    def involves(self, session: AmqpSession) -> bool:
+        """Tell whether a session takes part."""
+        return id(session) in self._participants
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        session = self.link.session
+        timeout_s = session.connection.limits.transaction_timeout_s
+        error = TransactionTimeout(
+            f"the transaction was rolled back: it was open for {timeout_s:g} s after its first message or settlement, "
+            f"the limit (transaction-timeout-s)"
+        )
+        session.connection.services.log(f"[{session.name}] link '{self.link.link_name}': {error}")
+        self.fail(error)
+        return NEVER
+
+    def fail(self, error: BrokerError) -> None:
+        """Roll back an open transaction; its discharge will be rejected with this error."""
+        if self.unit.error is None:
+            self.unit.fail(error)
+            self._revert()
+
+    def discharge(self, failed: bool, delivery_id: i64) -> None:
+        """Commit, or roll back (`failed`). The answer is one more confirm of the lane."""
+        self.discharge_id = delivery_id
+        self.link.session.broker.timers.drop(self)
+        self._commits = not failed
+        if failed:
+            self.unit.rollback()
+        else:
+            self.unit.commit()
+
+    def end_session(self, session: AmqpSession) -> None:
+        """Roll back, because a session ends that took part. A commit that is held is refused."""
+        error = TransactionRolledBack(f"the transaction was rolled back, because session {session.number} has ended")
+        if self.discharge_id == ABSENT:
+            self.fail(error)
+        else:
+            self.unit.coordinator.roll_back_all(error)
+
+    def end(self, succeeded: bool) -> None:
+        """End it: its discharge has succeeded or not. The receivers of what it has settled are told."""
+        self.link.session.broker.timers.drop(self)
+        if succeeded and self._commits:
+            self._settle()
+        else:
+            self._revert()
+        for session in self._participants.values():
+            session.transactions -= 1
+        self._participants.clear()
+        self.lane.transaction = None
+        self.transactions.remove(self)
+
+    def drop(self) -> None:
+        """Roll back without an answer, because its coordinator link ends; a commit that is held is dropped."""
+        self.unit.coordinator.end()
+        self.end(False)
+
+    def _settle(self) -> None:
+        """Tell the receivers of its deliveries that we have settled them (section 4.4.2)."""
+        run: list[Retirement] = []
+        for each in self._take_retirements():
+            if each.settled:
+                continue
+            if run and not _follows(run[len(run) - 1], each):
+                _write_settled(run)
+                run = []
+            run.append(each)
+        _write_settled(run)
+
+    def _revert(self) -> None:
+        """Undo its settlements."""
+        for each in self._take_retirements():
+            if each.settled:
+                _settle_by_default(each)
+
+    def _take_retirements(self) -> list[Retirement]:
+        """Take its settlements from it and from the sessions."""
+        taken = self._retirements
+        self._retirements = []
+        for each in taken:
+            each.session.settler.retired.pop(each.number, None)
+        return taken
+
+
+class Posting:
+    """Transaction of the delivery that an incoming link receives."""
+
+    __slots__ = ("txn_id", "transaction", "error")
+
+    def __init__(self, transactions: Transactions, state: Composite) -> None:
+        self.txn_id: bytes = state.octets("txn_id")
+        self.transaction: Transaction | None = None
+        self.error: BrokerError | None = None
+        """The error of an unknown transaction."""
+        try:
+            self.transaction = transactions.find(self.txn_id)
+        except UnknownTransaction as unknown:
+            self.error = unknown
+
+    def publish(self, link: IncomingLink, route: Route, content: bytes, charge: i64) -> None:
+        """Store the message until the commit. Raises BrokerError."""
+        if self.transaction is not None:
+            self.transaction.publish(link, route, content, charge)
+        elif self.error is not None:
+            raise self.error
+
+    def on_refused(self, error: BrokerError) -> None:
+        """Roll the transaction back because the message was refused."""
+        if self.transaction is not None:
+            self.transaction.on_refused(error)
+
+    def state_of(self, outcome: bytes) -> bytes:
+        """Return the state that tells the outcome of the delivery."""
+        if self.transaction is not None:
+            return self.transaction.state_of(outcome)
+        assert self.error is not None
+        return encode_composite(composite(REJECTED, error=error_composite(self.error)))
+
+
+class Transactions:
+    """The transactions of one connection, by their ids."""
+
+    def __init__(self) -> None:
+        self._declared: int = 0
+        """Number of transactions declared so far; ids are these numbers."""
+        self._live: dict[bytes, Transaction] = {}
+        """Transactions whose discharge is not answered yet."""
+        self._unwritten: list[Transaction] = []
+        """Those with provisional outcomes to write."""
+
+    def declare(self, link: CoordinatorLink) -> Transaction:
+        """Declare a transaction of a coordinator link. Raises ResourceError if there are too many."""
+        if len(self._live) >= TRANSACTIONS_MAX:
+            raise ResourceError(
+                f"the connection has {len(self._live):,} transactions that are not discharged; "
+                f"the most is {TRANSACTIONS_MAX:,}"
+            )
+        self._declared += 1
+        transaction = Transaction(self, link, link.take_lane(), self._declared.to_bytes(8, "big"))
+        self._live[transaction.txn_id] = transaction
+        return transaction
+
+    def find(self, txn_id: bytes) -> Transaction:
+        """Return the open transaction with an id. Raises UnknownTransaction."""
+        transaction = self._live.get(txn_id)
+        if transaction is None or transaction.discharge_id != ABSENT:
+            raise UnknownTransaction(
+                f"the connection has no open transaction with the id 0x{txn_id[:16].hex()}: "
+                f"it was not declared on it, or is discharged"
+            )
+        return transaction
+
+    def of_link(self, link: CoordinatorLink) -> list[Transaction]:
+        """Return the transactions that a coordinator link has declared."""
+        return [transaction for transaction in self._live.values() if transaction.link is link]
+
+    def remove(self, transaction: Transaction) -> None:
+        """Remove a transaction that has ended."""
+        self._live.pop(transaction.txn_id, None)
+
+    def end_session(self, session: AmqpSession) -> None:
+        """Roll back the transactions that a session took part in. It precedes the return of its deliveries."""
+        for transaction in list(self._live.values()):
+            if transaction.involves(session):
+                transaction.end_session(session)
+
+    def schedule(self, transaction: Transaction) -> None:
+        """Have the provisional outcomes of a transaction written when the output is taken."""
+        self._unwritten.append(transaction)
+
+    def write_provisional(self) -> None:
+        """Write the provisional outcomes that are due."""
+        unwritten = self._unwritten
+        self._unwritten = []
+        for transaction in unwritten:
+            transaction.write_provisional()
+
+
+def transactions_of(engine: Amqp10Engine) -> Transactions:
+    """Return the transactions of a connection; most have none, ever."""
+    found = engine.transactions
+    if found is None:
+        found = Transactions()
+        engine.transactions = found
+    return found
+
+
+def write_provisional(engine: Amqp10Engine) -> None:
+    """Write the provisional outcomes of a connection that are due."""
+    if engine.transactions is not None:
+        engine.transactions.write_provisional()
+
+
+def _settle_by_default(retirement: Retirement) -> None:
+    session, number = retirement.session, retirement.number
+    if retirement.default is None:
+        session.settler.settle_by_default(number, number)
+    else:
+        settle_in_slices(session.broker, session, number, number, retirement.default)
+
+
+def _follows(before: Retirement, after: Retirement) -> bool:
+    return after.session is before.session and after.number == before.number + 1 and after.outcome is before.outcome
+
+
+def _write_settled(run: list[Retirement]) -> None:
+    """Tell a receiver that we have settled consecutive deliveries."""
+    if not run:
+        return
+    session = run[0].session
+    if session.is_open():
+        first, last = run[0].delivery_id, run[len(run) - 1].delivery_id
+        state = ACCEPTED_STATE if run[0].outcome is Outcome.ACCEPTED else NO_STATE
+        write_disposition(session.engine.out, session.number, False, first, last, True, state)
+        session.connection.request_flush()

@@ -1,0 +1,173 @@
+"""Coordinator links: attach, credit, declare and discharge, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.protocols.amqp10 import coordinator_link, transactions
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite
+from tests.support.amqp10_dialogue import accepted, condition, data_section, names, performative
+from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, state_of, value_section
+
+
+def rejections(client: TransactionalPeer, message: bytes, **fields: object) -> object:
+    heard = client.say(client.transfer(message, COORDINATOR, **fields))
+    return [condition(each) for each in heard if each.name != "flow"]
+
+
+def test_attach_tells_what_transactions_can_do_and_grants_credit() -> None:
+    attach, flow = TransactionalPeer().attached
+    target = attach.performative.inner("target")
+    assert target is not None
+    assert target.code == spec.COORDINATOR
+    assert target.texts("capabilities") == coordinator_link.CAPABILITIES
+    assert flow.field("link_credit") == coordinator_link.WINDOW
+
+
+def test_each_declare_gives_an_id_of_its_own() -> None:
+    client = TransactionalPeer()
+    ids = {client.begin_transaction() for _ in range(5)}
+    assert len(ids) == 5
+    for txn_id in ids:
+        (answer,) = client.discharge(txn_id)
+        assert state_of(answer) == accepted()
+        assert answer.field("settled")
+
+
+def test_coordinator_is_never_without_credit() -> None:
+    client = TransactionalPeer()
+    count = credit = coordinator_link.WINDOW
+    for _ in range(3):
+        sent = [client.transfer(value_section(composite(spec.DECLARE)), COORDINATOR) for _ in range(credit)]
+        heard = client.say(*sent)
+        flow = next(each for each in reversed(heard) if each.name == "flow")
+        assert flow.field("delivery_count") == count
+        credit = int(str(flow.field("link_credit")))
+        assert credit >= coordinator_link.WINDOW // 2
+        count += credit
+
+
+def test_transfer_without_credit_detaches_the_coordinator() -> None:
+    client = TransactionalPeer()
+    link = client.connection.engine.session(0).links.by_handle[COORDINATOR]  # type: ignore[union-attr]
+    link.credit = 0
+    (detach,) = client.ask(composite(spec.DECLARE))
+    assert (detach.name, condition(detach)) == ("detach", "amqp:link:transfer-limit-exceeded")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (value_section(composite(spec.DECLARE, global_id=b"xa")), "amqp:not-implemented"),
+        (value_section(composite(spec.DISCHARGE, txn_id=b"none")), "amqp:transaction:unknown-id"),
+        (value_section(composite(spec.ACCEPTED)), "amqp:invalid-field"),
+        (data_section(b"declare"), "amqp:invalid-field"),
+        (b"\x00\x53\x77\x00\x53\x32\x45", "amqp:invalid-field"),
+        (b"\x00\x53\x77\xa1\x05ab", "amqp:decode-error"),
+        (b"", "amqp:decode-error"),
+    ],
+)
+def test_message_that_is_no_request_of_ours_is_rejected_and_the_link_stands(message: bytes, expected: str) -> None:
+    client = TransactionalPeer()
+    assert rejections(client, message) == [expected]
+    assert client.discharge(client.begin_transaction())[0].name == "disposition"
+
+
+def test_request_may_come_with_other_sections_and_in_several_frames() -> None:
+    client = TransactionalPeer()
+    message = b"\x00\x53\x70\x45" + value_section(composite(spec.DECLARE))
+    first = client.transfer(message[:6], COORDINATOR, more=True)
+    rest = performative(spec.TRANSFER, 0, message[6:], handle=COORDINATOR)
+    heard = client.say(first, rest)
+    assert [state_of(each).code for each in heard] == [spec.DECLARED]
+
+
+def test_aborted_request_is_as_if_it_had_never_come() -> None:
+    client = TransactionalPeer()
+    first = client.transfer(value_section(composite(spec.DECLARE)), COORDINATOR, more=True)
+    assert client.say(first, performative(spec.TRANSFER, handle=COORDINATOR, aborted=True)) == []
+    client.begin_transaction()
+
+
+def test_descriptor_may_be_a_symbol() -> None:
+    name = b"amqp:declare:list"
+    client = TransactionalPeer()
+    (heard,) = client.say(
+        client.transfer(b"\x00\x53\x77\x00\xa3" + bytes([len(name)]) + name + b"\xc0\x02\x01\x40", COORDINATOR)
+    )
+    assert state_of(heard).code == spec.DECLARED
+
+
+def test_settled_request_detaches_the_link() -> None:
+    client = TransactionalPeer()
+    (detach,) = client.ask(composite(spec.DECLARE), settled=True)
+    assert (detach.name, condition(detach)) == ("detach", "amqp:not-allowed")
+
+
+def test_large_request_detaches_the_link() -> None:
+    client = TransactionalPeer()
+    (detach,) = client.say(client.transfer(data_section(bytes(5000)), COORDINATOR))
+    assert (detach.name, condition(detach)) == ("detach", "amqp:link:message-size-exceeded")
+
+
+def test_peer_that_does_not_know_rejected_is_detached() -> None:
+    source = composite(spec.SOURCE, outcomes=["amqp:accepted:list"])
+    client = TransactionalPeer(source=source)
+    txn_id = client.begin_transaction()
+    (detach,) = client.discharge(b"none")
+    assert (detach.name, condition(detach)) == ("detach", "amqp:transaction:unknown-id")
+    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    client.attach_coordinator(7)
+    assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"
+
+
+def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TransactionalPeer()
+    ids = [client.begin_transaction() for _ in range(transactions.TRANSACTIONS_MAX)]
+    (rejected,) = client.ask(composite(spec.DECLARE))
+    assert condition(rejected) == "amqp:resource-limit-exceeded"
+    client.discharge(ids[0])
+    client.begin_transaction()
+
+
+def test_second_discharge_of_a_transaction_is_of_an_unknown_one() -> None:
+    client = TransactionalPeer()
+    txn_id = client.begin_transaction()
+    client.discharge(txn_id, fail=True)
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
+
+
+def test_discharge_on_another_coordinator_link_is_of_an_unknown_one() -> None:
+    client = TransactionalPeer()
+    client.attach_coordinator(7)
+    txn_id = client.begin_transaction()
+    assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"
+    assert state_of(client.discharge(txn_id)[0]) == accepted()
+
+
+def test_flow_is_answered_where_the_sender_asks() -> None:
+    client = TransactionalPeer()
+    fields = {"next_incoming_id": 0, "incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}
+    (flow,) = client.say(performative(spec.FLOW, handle=COORDINATOR, delivery_count=0, echo=True, **fields))
+    assert flow.field("link_credit") == coordinator_link.WINDOW
+    (flow,) = client.say(performative(spec.FLOW, handle=COORDINATOR, delivery_count=80, **fields))
+    assert (flow.field("delivery_count"), flow.field("link_credit")) == (80, coordinator_link.WINDOW)
+
+
+def test_held_commit_is_rejected_with_gate_and_time_at_its_deadline() -> None:
+    client = TransactionalPeer()
+    client.declare("q", capacity_messages=1, hold_deadline=1.0)
+    client.attach_sender("/queues/q")
+    client.driver.begin(100.0)
+    client.say(client.transfer(data_section(b"x")))
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id))
+    assert client.discharge(txn_id) == []
+    assert names(client.ask(composite(spec.DECLARE))) == ["disposition"], "a held commit blocks no other transaction"
+    rejected = next(each for each in client.listen(102.0) if condition(each))
+    assert condition(rejected) == "amqp:transaction:rollback"
+    error = state_of(rejected).inner("error")
+    assert isinstance(error, Composite)
+    assert {str(key) for key in error.mapping("info")} == {"reason", "gate", "retry-after"}
+    assert client.depth("q") == 1

@@ -1,0 +1,553 @@
+"""Transactions: messages and settlements that take effect together, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.values import Symbol
+from tests.support.amqp10_dialogue import accepted, condition, data_section, names, performative
+from tests.support.amqp10_transactions import (
+    COORDINATOR,
+    TransactionalPeer,
+    in_transaction,
+    provisional,
+    state_of,
+    value_section,
+)
+
+RELEASED = composite(spec.RELEASED)
+FAILED = composite(spec.MODIFIED, delivery_failed=True)
+
+
+def peer(**arguments: object) -> TransactionalPeer:
+    """A peer with a coordinator link, and a link to queue q."""
+    client = TransactionalPeer()
+    client.declare("q", **arguments)
+    client.attach_sender("/queues/q")
+    return client
+
+
+def consuming(count: int, **fields: object) -> TransactionalPeer:
+    """The same with this many unsettled deliveries from q; the numbers are their bodies and delivery-ids."""
+    client = peer()
+    client.say(*(client.transfer(data_section(bytes([n]))) for n in range(count)))
+    heard = client.attach_receiver("/queues/q", credit=count, **fields)
+    assert [each.field("delivery_id") for each in heard if each.name == "transfer"] == list(range(count))
+    return client
+
+
+def ready(client: TransactionalPeer, queue: str = "q") -> int:
+    return int(client.driver.broker.vhosts["/"].queues[queue].available())
+
+
+def reserved(client: TransactionalPeer) -> int:
+    """Bytes that the connection has held for its transactions."""
+    return int(client.connection.pausing.budget.bytes)
+
+
+# Messages
+
+
+def test_messages_of_a_transaction_get_a_provisional_outcome_and_come_with_the_commit() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    (heard,) = client.say(*(client.post(txn_id) for _ in range(50)))
+    assert (heard.field("last"), heard.field("settled")) == (int(str(heard.field("first"))) + 49, True)
+    assert state_of(heard) == in_transaction(txn_id, accepted())
+    assert client.depth("q") == 0
+    (answer,) = client.discharge(txn_id)
+    assert state_of(answer) == accepted()
+    assert client.depth("q") == 50
+    assert reserved(client) == 0
+
+
+def test_rolled_back_messages_never_come() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    client.say(*(client.post(txn_id) for _ in range(5)))
+    assert reserved(client) > 0
+    (answer,) = client.discharge(txn_id, fail=True)
+    assert state_of(answer) == accepted()
+    assert client.depth("q") == 0
+    assert reserved(client) == 0
+
+
+def test_provisional_outcomes_precede_the_answer_to_the_discharge() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    discharge = composite(spec.DISCHARGE, txn_id=txn_id)
+    heard = client.say(client.post(txn_id), client.transfer(value_section(discharge), COORDINATOR))
+    assert [state_of(each).code for each in heard if each.name == "disposition"] == [
+        spec.TRANSACTIONAL_STATE,
+        spec.ACCEPTED,
+    ]
+
+
+def test_message_in_several_frames_may_name_its_transaction_in_each() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    body = data_section(bytes(1000))
+    state = in_transaction(txn_id)
+    first = client.transfer(body[:300], more=True, state=state)
+    rest = performative(spec.TRANSFER, 0, body[300:], handle=0, state=state)
+    (heard,) = client.say(first, rest)
+    assert provisional(heard) == accepted()
+    (heard,) = client.say(client.transfer(data_section(b"x")))
+    assert state_of(heard) == accepted(), "the next message is in no transaction"
+    assert client.depth("q") == 1
+    client.discharge(txn_id)
+    assert client.depth("q") == 2
+
+
+def test_aborted_message_is_in_no_transaction() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    first = client.transfer(data_section(bytes(100))[:30], more=True, state=in_transaction(txn_id))
+    assert client.say(first, performative(spec.TRANSFER, handle=0, aborted=True)) == []
+    (heard,) = client.say(client.transfer(data_section(b"x")))
+    assert state_of(heard) == accepted()
+    client.discharge(txn_id)
+    assert client.depth("q") == 1
+
+
+@pytest.mark.parametrize("state", [None, b"first"])
+def test_frames_of_a_message_with_different_transactions_end_the_session(state: bytes | None) -> None:
+    client = peer()
+    one, other = client.begin_transaction(), client.begin_transaction()
+    before = None if state is None else in_transaction(one)
+    first = client.transfer(data_section(bytes(100))[:30], more=True, state=before)
+    heard = client.say(first, performative(spec.TRANSFER, handle=0, state=in_transaction(other)))
+    assert condition(heard[-1]) == "amqp:not-allowed"
+
+
+def test_settled_message_is_in_its_transaction_too() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    assert client.say(client.post(txn_id, settled=True)) == []
+    assert client.depth("q") == 0
+    client.discharge(txn_id)
+    assert client.depth("q") == 1
+
+
+def test_message_of_an_unknown_transaction_is_rejected() -> None:
+    client = peer()
+    (heard,) = client.say(client.post(b"none"))
+    assert condition(heard) == "amqp:transaction:unknown-id"
+    assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"], "the link stands"
+    (heard,) = client.say(client.post(b"none", settled=True))
+    assert (heard.name, condition(heard)) == ("detach", "amqp:transaction:unknown-id")
+    assert client.depth("q") == 1
+
+
+def test_refused_message_rolls_its_transaction_back() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id))
+    (heard,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc", state=in_transaction(txn_id)))
+    error = provisional(heard).inner("error")
+    assert isinstance(error, Composite)
+    assert error.fields["condition"] == "amqp:decode-error"
+    (heard,) = client.say(client.post(txn_id))
+    assert provisional(heard).code == spec.REJECTED, "nothing more is taken"
+    assert reserved(client) == 0
+    (answer,) = client.discharge(txn_id)
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert client.depth("q") == 0
+
+
+def test_refused_message_that_was_sent_settled_is_told_by_the_discharge() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    malformed = client.transfer(b"\x00\x53\x75\xa0\x05abc", settled=True, state=in_transaction(txn_id))
+    assert client.say(malformed) == []
+    (answer,) = client.discharge(txn_id)
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert "a message was refused" in str(answer.field("state"))
+    assert client.depth("q") == 0
+
+
+def test_message_that_detaches_its_link_rolls_its_transaction_back() -> None:
+    client = peer(capacity_bytes=1000)
+    txn_id = client.begin_transaction()
+    (heard,) = client.say(client.post(txn_id, bytes(2000)))
+    assert (heard.name, condition(heard)) == ("detach", "amqp:link:message-size-exceeded")
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:rollback"
+
+
+def test_messages_past_the_bound_roll_back_and_free_the_memory() -> None:
+    client = peer()
+    bound = int(client.connection.pausing.budget.bound)
+    assert bound == client.connection.limits.transaction_bytes
+    txn_id = client.begin_transaction()
+    body = bytes(64 * 1024)
+    heard = client.say(*(client.post(txn_id, body) for _ in range(bound // len(body) + 1)))
+    errors = [provisional(each).inner("error") for each in heard if provisional(each).code == spec.REJECTED]
+    assert [error.fields["condition"] for error in errors if error] == [
+        "amqp:resource-limit-exceeded",
+        "amqp:transaction:rollback",
+    ]
+    assert reserved(client) == 0
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:rollback"
+    assert client.depth("q") == 0
+
+
+def test_message_for_nobody_is_released_provisionally_and_the_others_are_committed() -> None:
+    client = peer()
+    client.attach_sender("/exchanges/amq.topic/news", handle=3)
+    txn_id = client.begin_transaction()
+    (heard,) = client.say(client.post(txn_id, handle=3))
+    assert provisional(heard) == RELEASED
+    client.say(client.post(txn_id))
+    assert state_of(client.discharge(txn_id)[0]) == accepted()
+    assert client.depth("q") == 1
+
+
+def test_message_in_a_transaction_leaves_its_reservation() -> None:
+    client = peer(capacity_messages=100)
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    link = client.connection.engine.session(0).links.by_handle[0]  # type: ignore[union-attr]
+    txn_id = client.begin_transaction()
+    client.say(*(client.post(txn_id) for _ in range(10)))
+    assert queue.reserved.messages == link.credit
+    assert queue.messages + queue.reserved.messages <= 100
+
+
+def test_closed_link_leaves_its_messages_in_the_transaction() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id))
+    client.say(performative(spec.DETACH, handle=0, closed=True))
+    assert state_of(client.discharge(txn_id)[0]) == accepted()
+    assert client.depth("q") == 1
+
+
+def test_several_transactions_at_a_time_are_independent() -> None:
+    client = peer()
+    one, other = client.begin_transaction(), client.begin_transaction()
+    client.say(client.post(one, b"1"), client.post(other, b"2"), client.post(one, b"3"))
+    client.discharge(other, fail=True)
+    assert client.depth("q") == 0
+    client.discharge(one)
+    heard = client.attach_receiver("/queues/q", credit=9)
+    assert [each.payload[-1:] for each in heard if each.name == "transfer"] == [b"1", b"3"]
+
+
+def test_transaction_spans_sessions() -> None:
+    client = peer()
+    client.begin(1)
+    client._next_id = 0
+    client.attach_sender("/queues/q", handle=5, channel=1)
+    first = client.transfer(data_section(b"x"), 5, 1)
+    assert names(client.say(first)) == ["disposition"]
+    client._next_id = 0
+    txn_id = client.begin_transaction()
+    here = client.post(txn_id)
+    client._next_id = 1
+    there = client.post(txn_id, handle=5, channel=1)
+    assert len(client.say(here, there)) == 2
+    assert client.depth("q") == 1
+    client._next_id = 2
+    client.discharge(txn_id)
+    assert client.depth("q") == 3
+
+
+def test_held_commit_makes_room_only_for_itself() -> None:
+    """A second transaction takes what the first one waits for room for: neither waits for the other."""
+    client = consuming(2)
+    client.declare("full", capacity_messages=1)
+    client.attach_sender("/queues/full", handle=3)
+    client.say(client.transfer(data_section(b"x"), handle=3))
+    client.attach_receiver("/queues/full", handle=4, credit=1)
+    held, frees = client.begin_transaction(), client.begin_transaction()
+    client.say(client.post(held, handle=3))
+    assert client.discharge(held) == []
+    client.retire(frees, 2, 2)
+    answers = [each for each in client.discharge(frees) if each.field("role")]
+    assert [state_of(each) for each in answers] == [accepted(), accepted()]
+    assert client.depth("full") == 1
+
+
+# Settlements
+
+
+def test_settlement_takes_effect_with_the_commit_and_the_receiver_is_told() -> None:
+    client = consuming(4)
+    txn_id = client.begin_transaction()
+    assert client.retire(txn_id, 0, 2) == []
+    assert client.depth("q") == 4
+    answer, settled = client.discharge(txn_id)
+    assert state_of(answer) == accepted()
+    assert (settled.field("role"), settled.field("first"), settled.field("last")) == (False, 0, 2)
+    assert settled.field("settled")
+    assert client.depth("q") == 1
+
+
+def test_receiver_that_has_settled_is_not_told_again() -> None:
+    client = consuming(2)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 1, settled=True)
+    assert len(client.discharge(txn_id)) == 1
+    assert client.depth("q") == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "left"),
+    [(RELEASED, 2), (composite(spec.REJECTED), 0), (FAILED, 2), (accepted(), 0)],
+)
+def test_outcome_is_applied_by_the_commit(outcome: Composite, left: int) -> None:
+    client = consuming(2)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 1, outcome)
+    assert ready(client) == 0
+    client.discharge(txn_id)
+    assert ready(client) == left
+
+
+def test_rolled_back_delivery_stays_with_its_receiver() -> None:
+    client = consuming(2)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 1)
+    assert len(client.discharge(txn_id, fail=True)) == 1
+    assert (client.depth("q"), ready(client)) == (2, 0)
+    client.settle(0, 0, accepted())
+    client.settle(1, 1, RELEASED)
+    assert (client.depth("q"), ready(client)) == (1, 1)
+
+
+def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_outcome() -> None:
+    source = composite(spec.SOURCE, address="/queues/q", default_outcome=FAILED)
+    client = consuming(2, source=source)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 0, settled=True)
+    client.retire(txn_id, 1, 1)
+    client.settle(1, 1, None)
+    client.discharge(txn_id, fail=True)
+    assert ready(client) == 2
+    heard = [each for each in client.flow(1, 2, delivery_count=2) if each.name == "transfer"]
+    assert [b"\x52\x01" in each.payload[:20] for each in heard] == [True, True], "a delivery failed, and is counted"
+
+
+def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
+    client = consuming(4)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 1, 2)
+    client.settle(0, 3, RELEASED)
+    assert ready(client) == 2, "the first and the last"
+    client.discharge(txn_id)
+    assert (client.depth("q"), ready(client)) == (2, 2)
+
+
+def test_delivery_is_settled_in_one_transaction_only() -> None:
+    client = consuming(2)
+    one, other = client.begin_transaction(), client.begin_transaction()
+    client.retire(one, 0, 0)
+    client.retire(other, 0, 1, RELEASED)
+    client.discharge(other)
+    assert (client.depth("q"), ready(client)) == (2, 1)
+    client.discharge(one)
+    assert (client.depth("q"), ready(client)) == (1, 1)
+
+
+def test_transactional_state_without_an_outcome_waits_for_one() -> None:
+    client = consuming(1)
+    txn_id = client.begin_transaction()
+    assert client.settle(0, 0, in_transaction(txn_id), settled=False) == []
+    client.retire(txn_id, 0, 0)
+    client.discharge(txn_id)
+    assert client.depth("q") == 0
+
+
+def test_closed_link_leaves_its_settlements_in_the_transaction() -> None:
+    client = consuming(3)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 1)
+    client.say(performative(spec.DETACH, handle=1, closed=True))
+    assert (client.depth("q"), ready(client)) == (3, 1)
+    client.discharge(txn_id)
+    assert (client.depth("q"), ready(client)) == (1, 1)
+
+
+def test_delivery_of_a_closed_link_is_back_after_a_rollback() -> None:
+    client = consuming(3)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 1)
+    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.discharge(txn_id, fail=True)
+    assert (client.depth("q"), ready(client)) == (3, 3)
+
+
+def test_disposition_in_an_unknown_transaction_ends_the_session() -> None:
+    client = consuming(1)
+    (ended,) = client.retire(b"none", 0, 0)
+    assert (ended.name, condition(ended)) == ("end", "amqp:transaction:unknown-id")
+    assert ready(client) == 1
+
+
+def test_flow_that_acquires_in_a_transaction_is_refused() -> None:
+    client = consuming(1)
+    properties = {Symbol("txn-id"): client.begin_transaction()}
+    fields = {"next_incoming_id": 0, "incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}
+    (heard,) = client.say(performative(spec.FLOW, handle=1, link_credit=1, properties=properties, **fields))
+    assert (heard.name, condition(heard)) == ("detach", "amqp:not-implemented")
+
+
+def test_messages_and_settlements_move_together() -> None:
+    """Each commit takes a message from a full queue and puts one into it: its net change is nothing."""
+    client = peer(capacity_messages=2)
+    client.say(client.transfer(data_section(b"a")), client.transfer(data_section(b"b")))
+    client.attach_receiver("/queues/q", credit=2)
+    for number in range(2):
+        txn_id = client.begin_transaction()
+        client.say(client.post(txn_id))
+        client.retire(txn_id, number, number, settled=True)
+        assert [state_of(each) for each in client.discharge(txn_id)] == [accepted()]
+        assert client.depth("q") == 2
+
+
+# Ends
+
+
+def test_detach_of_the_coordinator_rolls_back() -> None:
+    client = consuming(1)
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id))
+    client.retire(txn_id, 0, 0, settled=True)
+    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    assert (client.depth("q"), ready(client), reserved(client)) == (1, 1, 0)
+    (heard,) = client.say(client.post(txn_id))
+    assert condition(heard) == "amqp:transaction:unknown-id"
+
+
+def test_detach_of_the_coordinator_drops_a_held_commit() -> None:
+    client = peer(capacity_messages=1)
+    client.say(client.transfer(data_section(b"x")))
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id))
+    assert client.discharge(txn_id) == []
+    assert names(client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))) == ["detach"]
+    client.attach_receiver("/queues/q", credit=1)
+    client.settle(0, 0, accepted())
+    assert (client.depth("q"), reserved(client)) == (0, 0)
+
+
+def two_sessions() -> tuple[TransactionalPeer, bytes]:
+    """A transaction of a coordinator on channel 1, in which channel 0 has published and settled."""
+    client = consuming(1)
+    client.begin(1)
+    before = client._next_id
+    client._next_id = 0
+    client.attach_coordinator(COORDINATOR, 1)
+    txn_id = client.begin_transaction(channel=1)
+    client._next_id = before
+    client.say(client.post(txn_id))
+    client.retire(txn_id, 0, 0)
+    client._next_id = 1
+    return client, txn_id
+
+
+def test_end_of_a_session_rolls_back_what_it_took_part_in() -> None:
+    client, txn_id = two_sessions()
+    assert client.connection.engine.session(0).in_transaction()  # type: ignore[union-attr]
+    client.say(performative(spec.END, 0))
+    assert (client.depth("q"), ready(client), reserved(client)) == (1, 1, 0)
+    (answer,) = client.discharge(txn_id, channel=1)
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert "has ended" in str(answer.field("state"))
+
+
+def test_end_of_a_session_refuses_the_held_commit_that_it_took_part_in() -> None:
+    client, txn_id = two_sessions()
+    client.declare("full", capacity_messages=1)
+    client.attach_sender("/queues/full", handle=3)
+    before = client._next_id
+    client._next_id = 2
+    client.say(client.transfer(data_section(b"x"), handle=3), client.post(txn_id, handle=3))
+    client._next_id = before
+    assert client.discharge(txn_id, channel=1) == []
+    heard = client.say(performative(spec.END, 0))
+    assert [condition(each) for each in heard if each.channel == 1] == ["amqp:transaction:rollback"]
+    assert (client.depth("q"), client.depth("full"), reserved(client)) == (1, 1, 0)
+
+
+def test_end_of_the_coordinators_session_rolls_back() -> None:
+    client, _ = two_sessions()
+    client.say(performative(spec.END, 1))
+    assert (client.depth("q"), ready(client), reserved(client)) == (1, 0, 0)
+    client.settle(0, 0, accepted())
+    assert client.depth("q") == 0
+
+
+def test_end_of_the_connection_rolls_back() -> None:
+    client, _ = two_sessions()
+    client.say(performative(spec.CLOSE))
+    assert (client.depth("q"), ready(client)) == (1, 1)
+    assert client.connection.is_closed()
+
+
+def test_overdue_transaction_is_rolled_back_and_its_discharge_says_so() -> None:
+    client = consuming(2)
+    client.connection.limits.transaction_timeout_s = 60.0
+    client.driver.begin(100.0)
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id))
+    client.retire(txn_id, 0, 0, settled=True)
+    client.retire(txn_id, 1, 1)
+    client.listen(159.0)
+    assert reserved(client) > 0
+    client.listen(161.0)
+    assert (reserved(client), ready(client)) == (0, 1)
+    client.retire(txn_id, 1, 1, settled=True)
+    assert ready(client) == 2, "nobody else will settle it"
+    (answer,) = client.discharge(txn_id)
+    assert condition(answer) == "amqp:transaction:timeout"
+    assert client.depth("q") == 2
+
+
+def test_transaction_without_a_message_is_never_overdue() -> None:
+    client = peer()
+    client.driver.begin(100.0)
+    txn_id = client.begin_transaction()
+    client.listen(101.0 + 10 * client.connection.limits.transaction_timeout_s)
+    client.say(client.post(txn_id))
+    assert state_of(client.discharge(txn_id)[0]) == accepted()
+    assert client.depth("q") == 1
+
+
+# The connection
+
+
+def test_session_is_in_a_transaction_while_it_takes_part() -> None:
+    client, txn_id = two_sessions()
+    sessions = [client.connection.engine.session(number) for number in (0, 1)]
+    assert [session.in_transaction() for session in sessions if session] == [True, True]
+    client.discharge(txn_id, channel=1)
+    assert [session.in_transaction() for session in sessions if session] == [True, True], "both have a coordinator"
+    client._next_id = 100
+    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    client.say(performative(spec.DETACH, 1, handle=COORDINATOR, closed=True))
+    assert [session.in_transaction() for session in sessions if session] == [False, False]
+    assert int(client.connection.pausing.budget.bound) == client.connection.limits.hold_bytes
+
+
+def test_connection_with_a_coordinator_is_not_paused_and_may_have_more_held() -> None:
+    client = TransactionalPeer()
+    assert not client.connection.publishes_only()
+    assert int(client.connection.pausing.budget.bound) == client.connection.limits.transaction_bytes
+    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    assert client.connection.publishes_only()
+
+
+def test_nothing_is_left_behind() -> None:
+    client = consuming(50)
+    for number in range(0, 50, 2):
+        txn_id = client.begin_transaction()
+        client.say(client.post(txn_id))
+        client.retire(txn_id, number, number + 1)
+        client.discharge(txn_id, fail=number % 4 == 0)
+    session = client.connection.engine.session(0)
+    assert session is not None
+    assert (session.settler.retired, session.transactions) == ({}, 0)  # type: ignore[attr-defined]
+    assert len(session.producers()) == 2, "one lane is enough for one transaction at a time"
+    assert reserved(client) == 0
