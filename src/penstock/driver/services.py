@@ -105,6 +105,10 @@ class DriverServices(Services):
     def control_request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         self._driver.control.request(vhost, connection, operation, content)
 
+    @override
+    def node_name(self) -> str:
+        return self._driver.name
+
     def make_name(self, prefix: str) -> str:
         """See `Services.make_name`: in RabbitMQ's form; the seed makes it hard to guess, also from other names."""
         self._names += 1

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
-from penstock.errors import AccessRefused, NotFound, ResourceLocked
+from penstock.errors import NotFound
 from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.setting_names import WITHOUT_EFFECT
+from penstock.protocols.common import topology
 from penstock.wire.amqp091 import spec
 
 
@@ -75,27 +75,21 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         return
     if arg.flag(args, "passive"):
         queue = channel.vhost.queue(name, connection)
+        topology.observe_queue(connection, queue)
     else:
         if name == "":
             name = connection.services.make_name("amq.gen")
-        elif name.startswith("amq."):
-            raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
-        exclusive = arg.flag(args, "exclusive")
-        queue = channel.vhost.declare_queue(
+        else:
+            topology.check_not_reserved(name)
+        queue = topology.declare_queue(
+            connection,
+            channel.vhost,
             name,
             arg.table(args, "arguments"),
-            arg.flag(args, "durable") and not exclusive,  # RabbitMQ: an exclusive queue is never durable.
+            arg.flag(args, "durable"),
             arg.flag(args, "auto_delete"),
-            connection if exclusive else None,
-            connection,
+            arg.flag(args, "exclusive"),
         )
-        if exclusive:
-            connection.exclusive[name] = queue
-        for argument in queue.arguments:
-            if argument in WITHOUT_EFFECT:
-                connection.services.log_without_effect(argument)
-    connection.services.deliver_first(queue)
-    channel.broker.touch_queue(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {
         "queue": queue.name,
@@ -129,26 +123,15 @@ def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     """Drop all ready messages (section 1.7.2.7)."""
-    queue = named_queue(channel, args)
-    if queue.cursors:
-        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
-    channel.connection.services.deliver_first(queue)
-    count = channel.vhost.purge_queue(queue, channel.broker.now)
+    count = topology.purge_queue(channel.connection, channel.vhost, named_queue(channel, args))
     channel.reply(args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete a queue, on request only if it is unused or empty (section 1.7.2.9)."""
     name = queue_name(channel, args)
-    count = 0
-    try:
-        queue = channel.vhost.queue(name, channel.connection)
-    except NotFound:
-        pass  # Deleting a missing queue is no error (RabbitMQ since 3.2).
-    else:
-        channel.connection.services.deliver_first(queue)
-        count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
-        channel.connection.exclusive.pop(name, None)
+    if_unused, if_empty = arg.flag(args, "if_unused"), arg.flag(args, "if_empty")
+    count = topology.delete_queue(channel.connection, channel.vhost, name, if_unused, if_empty)
     channel.reply(args, spec.QUEUE_DELETE_OK, {"message_count": count})
 
 

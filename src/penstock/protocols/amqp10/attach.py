@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -13,6 +13,7 @@ from penstock.errors import BrokerError, InvalidField, NotImplementedHere
 from penstock.protocols.amqp10 import subscriptions
 from penstock.protocols.amqp10.addresses import (
     TOPIC_CAPABILITY,
+    AddressKind,
     Node,
     parse_source,
     parse_target,
@@ -26,11 +27,13 @@ from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import MIXED, UNSETTLED
 from penstock.protocols.amqp10.link_node import LinkNode
+from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.subscriptions import NEVER
 from penstock.protocols.amqp10.target import target_of
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
+from penstock.wire.amqp10.values import Symbol
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -39,6 +42,9 @@ OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "a
 """Outcomes that we support, as receiver and as sender."""
 UNSETTLED_STATE = 2
 """Terminus durability of a durable subscription (section 3.5.5)."""
+
+PAIRED: Final[dict[object, object]] = {Symbol("paired"): True}
+"""Properties of the two links of a pair (AMQP Request-Response Messaging with Link Pairing 1.0, section 2)."""
 
 
 def on_attach(session: AmqpSession, attach: Composite) -> None:
@@ -94,6 +100,9 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         created = _dynamic_node(session, terminus)
         text = created.address
     address = parse_target(text, terminus.texts("capabilities"))
+    if address.kind is AddressKind.MANAGEMENT:
+        _attach_management(session, attach, terminus)
+        return
     target = target_of(session.vhost, session.connection.user, session.engine.format, address)
     link = IncomingLink(session, attach, target)
     session.links.add(link)
@@ -124,6 +133,14 @@ def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
     link.grant()
 
 
+def _attach_management(session: AmqpSession, attach: Composite, terminus: Composite) -> None:
+    link = ManagementLink(session, attach)
+    session.links.add(link)
+    fields: dict[str, object] = {"max_message_size": REQUEST_OCTETS_MAX, "properties": PAIRED}
+    session.send(_answer(attach, link.handle, attach.inner("source"), terminus, **fields))
+    link.grant()
+
+
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("source")
     node, queue, text = _source(session, attach, terminus)
@@ -142,7 +159,9 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
         link.nodes.append(node)
     if len(session.consumers) == 1:
         session.connection.review_hold_bound()
-    session.send(_answer(attach, link.handle, _granted(_with_address(terminus, text)), attach.inner("target")))
+    granted = _granted(_with_address(terminus, text))
+    properties = PAIRED if queue.name.startswith(RESPONSES) else None
+    session.send(_answer(attach, link.handle, granted, attach.inner("target"), properties=properties))
 
 
 def _source(session: AmqpSession, attach: Composite, terminus: Composite | None) -> tuple[LinkNode | None, Queue, str]:
@@ -162,6 +181,8 @@ def _source(session: AmqpSession, attach: Composite, terminus: Composite | None)
         return topic, topic.queue, created.address
     text = terminus.text("address")
     address = parse_source(text, terminus.texts("capabilities"))
+    if address.kind is AddressKind.MANAGEMENT:
+        return None, response_queue(session), text
     node = source_node(address, session.vhost)
     if node.queue:
         return None, session.vhost.queue(node.queue, session.connection), text

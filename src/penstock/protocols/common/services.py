@@ -111,6 +111,10 @@ class Services:
         """Carry out a control operation that a connection has published (management/control_api.py)."""
         raise NotImplementedError
 
+    def node_name(self) -> str:
+        """Return the name of the node, for answers in RabbitMQ's form."""
+        raise NotImplementedError
+
     def make_name(self, prefix: str) -> str:
         """Return a name that is hard to guess, for a queue or consumer without one."""
         raise NotImplementedError

@@ -1,0 +1,170 @@
+"""Links to the management node: requests come on one, responses go on the link of the same name that is paired with it.
+
+Credit for requests is constant and never blocked. Responses wait in an unlisted queue, as direct replies do
+(decision 23), and so the credit of their link, the session's window and the end of the link are those of any other.
+A response beyond `RESPONSES_MAX` that wait is dropped, as the node never waits for room.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import REPLY_TO
+from penstock.errors import BrokerError, ContentTooLarge, PreconditionFailed, TransferLimitExceeded
+from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.http_messages import read_request
+from penstock.protocols.amqp10.link import Link
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED
+from penstock.protocols.amqp10.management_node import answer
+from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE, write_disposition
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.spec import DISPOSITION, REJECTED
+from penstock.wire.amqp10.transfer import Transfer
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+WINDOW: Final = 100
+"""Credit in requests."""
+REQUEST_OCTETS_MAX: Final = 64 * 1024
+"""Largest request: a declaration with many arguments has a few KiB."""
+REQUEST_WORK: Final = 50
+"""Units of work of a request, as of a control operation."""
+OCTETS_A_UNIT: Final = 8
+"""Octets of a request per unit of work: its body is decoded."""
+RESPONSES_MAX: Final = 1000
+"""Most responses that wait for a client that does not read."""
+RESPONSES: Final = REPLY_TO + ".management."
+"""Beginning of the names of the queues of responses."""
+
+
+def response_queue(session: AmqpSession) -> Queue:
+    """Create the queue for the responses of one link; it ends with its consumer."""
+    return session.vhost.create_reply_queue(RESPONSES + session.connection.services.make_name("")[1:])
+
+
+class ManagementLink(Link):
+    """A link on which the peer sends requests to the management node."""
+
+    def __init__(self, session: AmqpSession, attach: Composite) -> None:
+        super().__init__(session, attach)
+        self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
+        self.credit: i64 = 0
+        """Requests that the peer may still send."""
+        self._pieces: bytes = b""
+        """Payload so far of the delivery that arrives in several frames."""
+        self._arriving_id: i64 = ABSENT
+        """Delivery-id of that delivery; `ABSENT` if there is none."""
+        self._settled: bool = False
+
+    # Credit
+
+    def grant(self) -> None:
+        """Grant credit, if less than half of the window is left."""
+        if self.credit < WINDOW // 2:
+            self.credit = WINDOW
+            self.request_flow()
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        if flow.delivery_count != ABSENT:
+            drained = serial_distance(self.delivery_count, flow.delivery_count)
+            if drained > 0:  # The sender has given credit up.
+                self.delivery_count = flow.delivery_count
+                self.credit -= drained if drained < self.credit else self.credit
+                self.grant()
+        if flow.echo:
+            self.request_flow()
+
+    @override
+    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+        session = self.session
+        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+
+    # Requests
+
+    @override
+    def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
+        if self._arriving_id == ABSENT:
+            self.session.begin_delivery(transfer)
+            if self.credit == 0:
+                raise TransferLimitExceeded(f"a transfer on link '{self.link_name}', which has no credit")
+            self.credit -= 1
+            self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
+            self._arriving_id = transfer.delivery_id
+            self._settled = False
+        self._settled = self._settled or transfer.settled == 1
+        delivery_id = self._arriving_id
+        content = self._pieces + data[transfer.payload : end]
+        if len(content) > REQUEST_OCTETS_MAX:
+            raise ContentTooLarge(
+                f"a request larger than the {REQUEST_OCTETS_MAX} octets that the management node takes"
+            )
+        if transfer.more and not transfer.aborted:
+            self._pieces = content
+            return
+        self._pieces = b""
+        self._arriving_id = ABSENT
+        if not transfer.aborted:
+            self._on_request(content, delivery_id)
+        if self.state == LINK_ATTACHED:
+            self.grant()
+
+    def _on_request(self, content: bytes, delivery_id: i64) -> None:
+        """Carry out a request. One that cannot be answered is rejected, or the link detached if it is settled."""
+        session = self.session
+        session.engine.work.done += REQUEST_WORK + len(content) // OCTETS_A_UNIT
+        declared = session.broker.durable_changes.durable_declarations
+        try:
+            request = read_request(content)
+            queue = self._responses()
+        except BrokerError as error:
+            if self._settled:
+                self.detach(error)
+            else:
+                state = composite(REJECTED, error=error_composite(error))
+                first = int(delivery_id)
+                session.send(composite(DISPOSITION, role=True, first=first, settled=True, state=state))
+            return
+        self._respond(queue, answer(session, request))
+        if not self._settled:
+            write_disposition(session.engine.out, session.number, True, delivery_id, delivery_id, True, ACCEPTED_STATE)
+            session.connection.request_flush()
+        session.connection.output.await_change(declared)
+
+    def _responses(self) -> Queue:
+        """Return the queue of the paired link. Raises PreconditionFailed if there is none."""
+        for link in self.session.links.by_handle.values():
+            if isinstance(link, OutgoingLink) and link.link_name == self.link_name and link.state == LINK_ATTACHED:
+                queue = link.consumer.queue
+                if queue.name.startswith(RESPONSES):
+                    return queue
+        raise PreconditionFailed(
+            f"no link '{self.link_name}' whose source is the management node: responses go to the link of the same "
+            "name on the same session"
+        )
+
+    def _respond(self, queue: Queue, content: bytes) -> None:
+        broker = self.session.broker
+        if queue.waiting() >= RESPONSES_MAX:
+            self.session.connection.services.log(
+                f"[{self.session.name}] response on link '{self.link_name}' dropped: {RESPONSES_MAX} wait for credit"
+            )
+            return
+        queue.enqueue(Envelope("", queue.name), content, len(content) + OVERHEAD, broker.now)
+        broker.schedule_delivery(queue)
+
+    # End
+
+    @override
+    def on_detach(self, closed: bool) -> None:
+        self._pieces = b""

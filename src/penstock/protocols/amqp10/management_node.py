@@ -1,0 +1,301 @@
+"""Management node: queues, exchanges and bindings by HTTP over AMQP, as RabbitMQ 4 does it at `/management`.
+
+| path | methods |
+|---|---|
+| `/queues/:queue` | GET, PUT, DELETE |
+| `/queues/:queue/messages` | DELETE |
+| `/exchanges/:exchange` | PUT, DELETE |
+| `/bindings` | POST; GET with `src`, `key`, and `dstq` or `dste` in the query |
+| `/bindings/src=:exchange;dstq=:queue;key=:key;args=:hash` | DELETE; `dste` for an exchange |
+
+Requests do what declarations of AMQP 0-9-1 do, with the same checks. An error is a status and a text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from penstock.content.field_table import InvalidTable, check_table
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.field_values import comparable
+from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
+from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
+from penstock.protocols.amqp10.neutral_values import neutral_table, to_amqp10
+from penstock.protocols.common import topology
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed, ulong
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
+
+Fields = dict[str, object]
+Answer = tuple[int, object]
+"""Status and body."""
+BINDINGS_SHOWN: Final = 1000
+"""Most bindings in one response; one queue and key has more only with as many different arguments."""
+BINDINGS_A_UNIT: Final = 10
+"""Bindings that are looked at per unit of work."""
+QUEUE_FIELDS: Final[dict[str, object]] = {"durable": True, "exclusive": False, "auto_delete": False, "arguments": {}}
+EXCHANGE_FIELDS: Final[dict[str, object]] = {
+    "type": "direct", "durable": True, "auto_delete": False, "internal": False, "arguments": {},
+}  # fmt: skip
+BINDING_FIELDS: Final[dict[str, object]] = {
+    "source": "", "binding_key": "", "destination_queue": "", "destination_exchange": "", "arguments": {},
+}  # fmt: skip
+"""Fields of bodies with their defaults, which are RabbitMQ's and whose types are required."""
+
+
+def answer(session: AmqpSession, request: HttpRequest) -> bytes:
+    """Carry out a request and return the response as message."""
+    node = ManagementNode(session)
+    try:
+        status, body = node.carry_out(request)
+        return response(request, status, body)
+    except BrokerError as error:
+        session.connection.services.log(f"[{session.name}] {request.method[:20]} {request.path[:200]}: {error}")
+        return response(request, _status(error), str(error))
+    except CodecError as unfit:
+        return response(request, 400, unfit.reason)
+
+
+def _status(error: BrokerError) -> int:
+    """Return the status of an error: that of the HTTP API, but for AccessRefused, where RabbitMQ's two differ."""
+    return 403 if isinstance(error, AccessRefused) else error.http_status
+
+
+class ManagementNode:
+    """The operations, for one client."""
+
+    def __init__(self, session: AmqpSession) -> None:
+        self._connection = session.connection
+        self._vhost = session.vhost
+        self._work = session.engine.work
+
+    def carry_out(self, request: HttpRequest) -> Answer:
+        """Carry out a request. Raises BrokerError."""
+        segments = request.segments()
+        count = len(segments)
+        first = segments[0] if segments else ""
+        if first == "queues" and count == 2:
+            return self._queue(request, segments[1])
+        if first == "queues" and count == 3 and segments[2] == "messages":
+            return self._messages(request, segments[1])
+        if first == "exchanges" and count == 2:
+            return self._exchange(request, segments[1])
+        if first == "bindings" and count == 1:
+            return self._bindings(request)
+        if first == "bindings" and count == 2:
+            return self._binding(request)
+        raise NotFound(f"no path '{request.path[:200]}'; there are /queues/:queue, /exchanges/:exchange and /bindings")
+
+    # Queues
+
+    def _queue(self, request: HttpRequest, name: str) -> Answer:
+        if request.method == "GET":
+            queue = self._vhost.queue(name, self._connection)
+            topology.observe_queue(self._connection, queue)
+            return 200, self._shown(queue)
+        if request.method == "PUT":
+            return self._declare_queue(request, name)
+        if request.method == "DELETE":
+            return 200, {"message_count": ulong(topology.delete_queue(self._connection, self._vhost, name))}
+        return _not_allowed(request, "GET, PUT, DELETE")
+
+    def _declare_queue(self, request: HttpRequest, name: str) -> Answer:
+        fields = _fields(request.body, QUEUE_FIELDS)
+        if not name:
+            raise InvalidField("a queue needs a name: PUT /queues/:queue")
+        existed = name in self._vhost.queues
+        if not existed:
+            topology.check_not_reserved(name)
+        try:
+            queue = topology.declare_queue(
+                self._connection,
+                self._vhost,
+                name,
+                _arguments(fields),
+                fields["durable"] is True,
+                fields["auto_delete"] is True,
+                fields["exclusive"] is True,
+            )
+        except PreconditionFailed as error:
+            if not existed:
+                raise
+            return 409, str(error)
+        return 200 if existed else 201, self._shown(queue)
+
+    def _shown(self, queue: Queue) -> Fields:
+        node = self._connection.services.node_name()
+        arguments: dict[object, object] = {key: to_amqp10(value) for key, value in queue.arguments.items()}
+        return {
+            "name": queue.name,
+            "vhost": queue.vhost,
+            "durable": queue.durable,
+            "auto_delete": queue.auto_delete,
+            "exclusive": queue.owner is not None,
+            "type": "quorum" if queue.features.quorum else "classic",
+            "arguments": arguments,
+            "leader": node,
+            "replicas": Array("string", [node]),
+            "message_count": ulong(int(queue.waiting())),
+            "consumer_count": Typed(UINT, len(queue.consumers)),
+        }
+
+    def _messages(self, request: HttpRequest, name: str) -> Answer:
+        if request.method != "DELETE":
+            return _not_allowed(request, "DELETE")
+        queue = self._vhost.queue(name, self._connection)
+        return 200, {"message_count": ulong(topology.purge_queue(self._connection, self._vhost, queue))}
+
+    # Exchanges
+
+    def _exchange(self, request: HttpRequest, name: str) -> Answer:
+        vhost = self._vhost
+        if request.method == "DELETE":
+            vhost.delete_exchange(name, False)
+            return 204, None
+        if request.method != "PUT":
+            return _not_allowed(request, "PUT, DELETE")
+        fields = _fields(request.body, EXCHANGE_FIELDS)
+        vhost.check_not_default(name)
+        existed = name in vhost.exchanges
+        try:
+            vhost.declare_exchange(
+                name,
+                str(fields["type"]),
+                _arguments(fields),
+                fields["durable"] is True,
+                fields["auto_delete"] is True,
+                fields["internal"] is True,
+            )
+        except PreconditionFailed as error:
+            if not existed:
+                raise
+            return 409, str(error)
+        return 204, None
+
+    # Bindings
+
+    def _bindings(self, request: HttpRequest) -> Answer:
+        if request.method == "POST":
+            return self._bind(request)
+        if request.method != "GET":
+            return _not_allowed(request, "GET, POST")
+        query = request.query()
+        if "src" not in query or "key" not in query:
+            raise InvalidField("GET /bindings needs src, key, and dstq or dste")
+        found = self._found(query)
+        if len(found) > BINDINGS_SHOWN:
+            raise PreconditionFailed(
+                f"{len(found)} bindings differ in their arguments alone; the most in a response is {BINDINGS_SHOWN}"
+            )
+        return 200, [_shown_binding(binding) for binding in found]
+
+    def _bind(self, request: HttpRequest) -> Answer:
+        fields = _fields(request.body, BINDING_FIELDS)
+        source = str(fields["source"])
+        self._vhost.source(source)  # If both are missing, RabbitMQ names the source.
+        queue, exchange = self._destination(str(fields["destination_queue"]), str(fields["destination_exchange"]))
+        self._vhost.bind(source, queue, exchange, str(fields["binding_key"]), _arguments(fields))
+        return 204, None
+
+    def _binding(self, request: HttpRequest) -> Answer:
+        if request.method != "DELETE":
+            return _not_allowed(request, "DELETE")
+        # Undecoded: a name may have a ';' of its own, percent-encoded.
+        named = pairs(request.path.rpartition("/")[2], ";")
+        if not {"src", "key", "args"} <= named.keys():
+            raise InvalidField("DELETE /bindings/src=:exchange;dstq=:queue;key=:key;args=:hash: a part is missing")
+        self._vhost.check_not_default(named["src"])
+        for binding in self._found(named):
+            if arguments_hash(binding.arguments) == named["args"]:
+                self._vhost.drop_binding(binding)
+                break
+        return 204, None
+
+    def _found(self, named: dict[str, str]) -> list[Binding]:
+        """Return the bindings of a source, destination and key; none if one of them does not exist."""
+        if "dstq" in named:
+            leading = list(self._vhost.bindings.to(QUEUE, named["dstq"]))
+            if named["dstq"] in self._vhost.queues:
+                self._vhost.queue(named["dstq"], self._connection)  # One that is exclusive to others is locked.
+        elif "dste" in named:
+            leading = list(self._vhost.bindings.to(EXCHANGE, named["dste"]))
+        else:
+            raise InvalidField("a binding needs its destination: dstq (a queue) or dste (an exchange)")
+        self._work.done += len(leading) // BINDINGS_A_UNIT
+        return [each for each in leading if each.source.name == named["src"] and each.key == named["key"]]
+
+    def _destination(self, queue: str, exchange: str) -> tuple[Queue | None, Exchange | None]:
+        if bool(queue) == bool(exchange):
+            raise InvalidField("a binding has either destination_queue or destination_exchange")
+        if queue:
+            return self._vhost.queue(queue, self._connection), None
+        return None, self._vhost.exchange(exchange)
+
+
+def _not_allowed(request: HttpRequest, methods: str) -> Answer:
+    return 405, f"method {request.method[:20]} is not for '{request.path[:200]}'; it has {methods}"
+
+
+def _fields(body: object, defaults: dict[str, object]) -> Fields:
+    """Return the fields of a body with defaults for absent ones. Raises InvalidField for unknown or wrong ones."""
+    if body is None:
+        return dict(defaults)
+    if not isinstance(body, dict):
+        raise InvalidField("the body of the request must be an amqp-value with a map")
+    found = dict(defaults)
+    for name, value in body.items():
+        if not isinstance(name, str) or name not in defaults:
+            raise InvalidField(f"field {name!r:.60} is not known; known are {', '.join(defaults)}")
+        plain = value.text if isinstance(value, Symbol) else value
+        if type(plain) is not type(defaults[name]):
+            raise InvalidField(f"field '{name}' must be a {_kind(defaults[name])}, not {value!r:.60}")
+        found[name] = plain
+    return found
+
+
+def _kind(default: object) -> str:
+    if isinstance(default, bool):
+        return "boolean"
+    return "string" if isinstance(default, str) else "map"
+
+
+def _arguments(fields: Fields) -> dict[str, object]:
+    given = fields["arguments"]
+    assert isinstance(given, dict)
+    arguments = neutral_table(given)
+    try:
+        check_table(arguments)
+    except InvalidTable as error:
+        raise InvalidField(f"arguments: {error}") from None
+    return arguments
+
+
+def _shown_binding(binding: Binding) -> Fields:
+    queue, exchange = binding.queue, binding.exchange
+    arguments: dict[object, object] = {key: to_amqp10(value) for key, value in binding.arguments.items()}
+    found: Fields = {"source": binding.source.name}
+    if queue is not None:
+        found["destination_queue"] = queue.name
+        where = f"dstq={quote(queue.name, safe='')}"
+    else:
+        assert exchange is not None
+        found["destination_exchange"] = exchange.name
+        where = f"dste={quote(exchange.name, safe='')}"
+    source, key = quote(binding.source.name, safe=""), quote(binding.key, safe="")
+    found["binding_key"] = binding.key
+    found["arguments"] = arguments
+    found["location"] = f"/bindings/src={source};{where};key={key};args={arguments_hash(binding.arguments)}"
+    return found
+
+
+def arguments_hash(arguments: dict[str, object]) -> str:
+    """Return what stands for the arguments of a binding in its path; empty for none."""
+    if not arguments:
+        return ""
+    return hashlib.blake2b(repr(comparable(arguments)).encode(errors="surrogatepass"), digest_size=8).hexdigest()
