@@ -58,6 +58,7 @@ class ContentChange:
         raise NotImplementedError
 
 
+@trait
 class DeadLetterSink:
     """The publisher of a queue's dead letters."""
 
