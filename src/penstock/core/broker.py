@@ -228,6 +228,8 @@ class Broker(Dispatcher):
         if queue.consumers and not consumer.browses() and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         _check_bounds(session, consumer)
+        if consumer.scan is not None:
+            consumer.scan.check()
         self.work.done += CONSUME_WORK
         self.gates.metadata.admit(f"consumer '{consumer.tag}'", queue.vhost, consumer.arguments)
         consumer.arguments_charge = self.gates.metadata.add_consumer(queue.vhost, consumer.arguments, consumer.tag)

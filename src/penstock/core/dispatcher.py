@@ -10,8 +10,9 @@ from typing_extensions import override
 
 from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer, Scan
 from penstock.core.consume.consumer_lists import WaitList
+from penstock.core.consume.drain import drained_consumers
 from penstock.core.consume.rotation import Rotation, next_consumer, review_unmatched, rotation_of, wake_first
-from penstock.core.effects import Effect, QueueChanged
+from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
@@ -20,6 +21,8 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
 
+DRAIN_WORK: Final = 2
+"""Units of work to give up the credit of a drained consumer."""
 SCANNED_FIRST: Final = 4_000
 """Units of work for the scans of one queue before a method that comes between its messages and its consumers."""
 
@@ -40,6 +43,8 @@ class Dispatcher(PublishContext):
         self.waiting: deque[WaitList] = deque()
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
+        self._served: list[Queue] = []
+        """Queues with consumers to be drained that had all their deliveries since the last review."""
         self._scanning: bool = False
         """True if the last queue has consumers that have not looked at all its messages yet."""
 
@@ -67,6 +72,9 @@ class Dispatcher(PublishContext):
                 dirty.append(queue)
                 continue
             queue.scheduled = False
+            rotation = rotation_of(queue)
+            if rotation is not None and rotation.draining:
+                self._served.append(queue)
             if queue.length is not None:
                 queue.length.trim_some(self.now)
         return None
@@ -83,6 +91,16 @@ class Dispatcher(PublishContext):
         if batch is None and queue.length is not None:
             queue.length.trim_some(self.now)
         return batch
+
+    def review_drains(self) -> None:
+        """Emit the consumers that are drained, at the end of a turn."""
+        if self._served:
+            served = self._served
+            self._served = []
+            for queue in served:
+                for consumer, credit in drained_consumers(queue):
+                    self.work.done += DRAIN_WORK
+                    self._effects.append(Drained(consumer, credit))
 
     def take_page_reads(self) -> list[PageRead]:
         """Take the requested page reads."""

@@ -138,6 +138,15 @@ class Cancelled(Effect):
         self.consumer = consumer
 
 
+class Drained(Effect):
+    """A consumer that was to be drained has nothing more to get now; the credit that was left is given up."""
+
+    def __init__(self, consumer: Consumer, credit: i64) -> None:
+        self.consumer = consumer
+        self.credit: i64 = credit
+        """The credit that was given up; 0 if deliveries have used it up."""
+
+
 class SlowConsumer(Effect):
     """A consumer settles fewer messages a second than its queue requires, though messages wait for it."""
 

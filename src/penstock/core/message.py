@@ -93,6 +93,12 @@ class Envelope:
         found.encoded = self.encoded
         return found
 
+    def from_origin(self, origin: i64) -> OriginEnvelope:
+        """Return the same address for the messages of one connection, by its number (see no-local)."""
+        found = OriginEnvelope(self.exchange, self.routing_key, origin, self.priority, self.ttl_s, self.persistent)
+        found.encoded = self.encoded
+        return found
+
     def charge(self) -> i64:
         """Return its part of a message's charge: 0, since it is shared."""
         return 0
@@ -123,7 +129,8 @@ class BccEnvelope(Envelope):
 class OriginEnvelope(Envelope):
     """The envelope of messages of one connection, which consumers of the same connection may not want (no-local).
 
-    Only connections with such a consumer publish with it. It is not stored: a message that was on the disk has none.
+    Routes belong to a connection, so it costs nothing for a message. It is not stored: a message that was on the disk
+    only, or before a restart, has no origin.
     """
 
     __slots__ = ("origin",)
@@ -137,9 +144,7 @@ class OriginEnvelope(Envelope):
 
     @override
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
-        found = OriginEnvelope(self.exchange, self.routing_key, self.origin, priority, ttl_s, persistent)
-        found.encoded = self.encoded
-        return found
+        return super().variant(priority, ttl_s, persistent).from_origin(self.origin)
 
 
 @mypyc_attr(acyclic=True)

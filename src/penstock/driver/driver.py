@@ -123,6 +123,7 @@ class BrokerDriver(Node):
         more = self.broker.run(TURNS)
         if self.deliver():
             more = True
+        self.broker.review_drains()
         self.notifier.dispatch_effects()
         for producer in self.broker.take_confirming():
             producer.listener.on_confirms()

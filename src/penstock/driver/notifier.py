@@ -9,6 +9,7 @@ from penstock.core.effects import (
     Cancelled,
     CloseSession,
     Departed,
+    Drained,
     EffectHandlers,
     GateChanged,
     Paging,
@@ -55,6 +56,7 @@ class Notifier:
         handlers.add(Departed, self._on_departed)
         handlers.add(Returned, self._on_returned)
         handlers.add(Cancelled, self._on_cancelled)
+        handlers.add(Drained, self._on_drained)
         handlers.add(SlowConsumer, self._on_slow_consumer)
         handlers.add(Paging, self._on_paging)
         handlers.add(QueueChanged, self._on_queue_changed)
@@ -106,6 +108,9 @@ class Notifier:
 
     def _on_returned(self, effect: Returned) -> None:
         effect.producer.listener.on_returned(effect.route, effect.content, effect.refused)
+
+    def _on_drained(self, effect: Drained) -> None:
+        effect.consumer.session.on_drained(effect.consumer, effect.credit)
 
     def _on_slow_consumer(self, effect: SlowConsumer) -> None:
         name = effect.consumer.session.name

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.content.selector.selector import parse_selector
+from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.message_filter import LOOK_WORK, MessageFilter
+from penstock.core.consume.selector_scan import SelectorScan
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope, Message, OriginEnvelope
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.routing.route import Route
+from penstock.errors import NotImplementedHere
+from tests.support.paging_broker import house_with
 from tests.support.selecting_bench import SelectingBench, content
 
 FORMATS = SelectingBench().broker.formats
@@ -36,3 +46,32 @@ def test_variant_of_an_envelope_has_the_same_origin() -> None:
 def test_filter_says_what_its_consumer_waits_for() -> None:
     assert MessageFilter(FORMATS, parse_selector("a = 1")).describe() == "waits for a message that its selector matches"
     assert "own connection" in MessageFilter(FORMATS, None, 7).describe()
+
+
+def test_consumer_does_not_get_what_its_own_connection_publishes() -> None:
+    """The routes of a connection carry its number, on the fast path and in all their variants."""
+    bench = SelectingBench()
+    route = Route(bench.vhost.route("", "q", False).envelope.from_origin(7), False)
+    bench.vhost.resolve(route, {})
+    producer = Producer(bench.broker, "p", HoldBudget(1 << 40))
+    for number, each in enumerate((route, route.persistent(), route.with_priority(3), route.variant(2, 5.0)), 1):
+        producer.publish(each, content("red", number), 10)
+    assert bench.queue.messages == 4
+    assert {type(each.envelope) for each in bench.queue.ready_queue.messages()} == {OriginEnvelope}
+    for tag, origin in (("own", 7), ("other", 8)):
+        consumer = Consumer(tag, Session(), bench.queue, False, False, 0)
+        consumer.scan = SelectorScan(consumer, MessageFilter(FORMATS, None, origin), bench.broker.work)
+        bench.broker.consume(consumer.session, consumer)
+        bench.got[tag] = []
+        bench.deliver()
+    assert bench.got == {"own": [], "other": [1, 2, 3, 4]}
+
+
+def test_no_local_is_refused_on_a_queue_that_pages() -> None:
+    house = house_with()
+    consumer = Consumer("a", Session(), house.queues["q"], False, False, 0)
+    consumer.scan = SelectorScan(consumer, MessageFilter(house.broker.formats, None, 7), house.broker.work)
+    with pytest.raises(NotImplementedHere, match="no-local on queue 'q' in vhost '/', whose overflow policy is page"):
+        house.broker.consume(consumer.session, consumer)
+    assert house.queues["q"].rotation is None
+    assert consumer.session.consumers == {}

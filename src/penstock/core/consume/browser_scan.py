@@ -53,6 +53,10 @@ class BrowserScan(Scan, PageReader):
         self._over: bool = False
 
     @override
+    def check(self) -> None:
+        self.filter.check(self.consumer.queue)
+
+    @override
     def begin(self) -> None:
         pass
 

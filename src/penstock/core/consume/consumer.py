@@ -32,6 +32,10 @@ class Scan:
     copies: bool = False
     """True if it reads copies, and takes nothing (a browser)."""
 
+    def check(self) -> None:
+        """Raise a BrokerError if its queue cannot be scanned so."""
+        raise NotImplementedError
+
     def begin(self) -> None:
         """Begin when its consumer is subscribed: the messages of the queue have an index then."""
         raise NotImplementedError

@@ -8,9 +8,11 @@ from mypy_extensions import i64
 
 from penstock.core.message import Message, OriginEnvelope
 from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.errors import NotImplementedHere
 
 if TYPE_CHECKING:
     from penstock.content.selector.selector import Selector
+    from penstock.core.queue.queue import Queue
 
 LOOK_WORK: Final = 1
 """Units of work to look at a message, besides those of a selector."""
@@ -27,6 +29,14 @@ class MessageFilter:
         """Number of the connection that published the messages that it does not want; 0 for none."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
         """Units of work for each message."""
+
+    def check(self, queue: Queue) -> None:
+        """Raise NotImplementedHere (540) for no-local on a queue that pages: what was on the disk has no origin."""
+        if self.excluded_origin != 0 and queue.overflow.pages:
+            raise NotImplementedHere(
+                f"no-local on queue '{queue.name}' in vhost '{queue.vhost}', whose overflow policy is page: messages "
+                "that were on the disk do not tell which connection published them"
+            )
 
     def matches(self, message: Message) -> bool:
         """Return whether a message is wanted; one that cannot be read matches no selector."""

@@ -76,6 +76,8 @@ class Rotation(Subscriptions):
         """Number of consumers with a selector, and of browsers."""
         self.counts: dict[int, int] = {}
         """Number of consumers of each priority, with credit or without."""
+        self.draining: dict[Consumer, None] = {}
+        """Consumers and browsers whose receiver waits until nothing can be delivered (see drain.py)."""
         self.browsing: dict[Consumer, None] = {}
         """The browsers of the queue, which are none of its consumers: they take nothing."""
         self.browsers: Rotation | None = None
@@ -219,6 +221,7 @@ def remove(queue: Queue, consumer: Consumer) -> None:
     """Remove a consumer from a queue; the order of the others does not change."""
     rotation = rotation_of(queue)
     assert rotation is not None
+    rotation.draining.pop(consumer, None)
     scan = consumer.scan
     if scan is not None:
         rotation.scans -= 1

@@ -44,6 +44,10 @@ class SelectorScan(Scan):
         """True if this slice has come to it."""
 
     @override
+    def check(self) -> None:
+        self.filter.check(self.consumer.queue)
+
+    @override
     def begin(self) -> None:
         for line in lines_of(self.consumer.queue.ready_queue):
             self._place(line)

@@ -86,6 +86,12 @@ class Session:
     def deliver(self, batch: Batch) -> None:
         """Write a batch of deliveries to the client. Called by the driver, outside of changes of the core."""
 
+    def on_drained(self, consumer: Consumer, credit: i64) -> None:
+        """Notify the client that its request to drain a consumer is done, with the credit that was given up.
+
+        Called with the effects of a turn, after all deliveries of that turn.
+        """
+
     def on_cancelled(self, consumer: Consumer) -> None:
         """Notify the client that the broker has cancelled a consumer, which is no longer subscribed."""
 

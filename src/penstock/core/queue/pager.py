@@ -206,9 +206,7 @@ class QueuePager(PageOwner):
                 self._end()
         elif self.reading is None and self.messages > self.unwritten_messages and not self.queue.deleted:
             ready, room = self._ready(), self.room()
-            page = self._following
-            if page is None:  # The largest page, unless the capacity was lowered.
-                page = Level(_less(room.messages // 2, PAGE_MESSAGES), _less(room.bytes // 2, PAGE_BYTES))
+            page = self._next_page(room)
             if self.is_wanted(page.messages, page.bytes):
                 most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
                 most = _less(most * self._data // self._charges, READ_BYTES)
@@ -216,10 +214,20 @@ class QueuePager(PageOwner):
                 self.broker.page_reads.append(self.reading)
 
     def is_reading(self) -> bool:
-        """Return whether messages will come from the disk without further room in memory."""
-        if self.reading is not None or self.messages == 0:
-            return self.reading is not None
-        return self._ready().messages == 0
+        """Return whether messages will come into memory from the disk, or from being written, without further room."""
+        if self.messages == 0 or self.reading is not None:
+            return self.messages > 0
+        if self._unwritten and self._unwritten[0].first == self.next:
+            group = self._unwritten[0].group
+            return self.is_wanted(group.live, group.bytes)
+        page = self._next_page(self.room())
+        return self.is_wanted(page.messages, page.bytes)
+
+    def _next_page(self, room: Level) -> Level:
+        """Return the size of the next page; unless it is known, that of the largest one with the present capacity."""
+        if self._following is not None:
+            return self._following
+        return Level(_less(room.messages // 2, PAGE_MESSAGES), _less(room.bytes // 2, PAGE_BYTES))
 
     def _charge_of(self, messages: i64) -> i64:
         """Estimate the charge of so many paged messages by the average of all."""
