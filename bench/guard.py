@@ -16,15 +16,17 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import penstock
-from bench.hotpath import STEPS
+from bench import hotpath, hotpath10
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = Path(__file__).resolve().parent / "guard.json"
 MESSAGES = 5_000
+STEPS: dict[str, Callable[..., None]] = {**hotpath.STEPS, **hotpath10.STEPS}
 TOLERANCE = 0.03
 """Allowed increase: builds of sources that differ elsewhere differ by up to 2 %, as memory happens to lie."""
 Records = list[dict[str, Any]]
@@ -84,10 +86,11 @@ def reason_not_to_compare(records: Records, here: dict[str, str]) -> str | None:
 
 def count(step: str, messages: int) -> int:
     """Return the instructions of a whole process that takes this step with so many messages."""
+    module = "bench.hotpath" if step in hotpath.STEPS else "bench.hotpath10"
     with tempfile.TemporaryDirectory(prefix="penstock-guard-") as scratch:
         output = Path(scratch) / "callgrind.out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}",
-                   sys.executable, "-m", "bench.hotpath", step, str(messages)]  # fmt: skip
+                   sys.executable, "-m", module, step, str(messages)]  # fmt: skip
         # Another hash seed would be another order of dictionary probes.
         environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -143,7 +146,7 @@ def main() -> int:
     for step, action in STEPS.items():
         found[step] = per_message(step)
         note = f"recorded {before[step]}" if step in before else "not recorded yet"
-        print(f"{step:8} {found[step]:6} instructions per message ({note}): {action.__doc__}", flush=True)
+        print(f"{step:9} {found[step]:6} instructions per message ({note}): {action.__doc__}", flush=True)
         if step in before and (complaint := judge(step, found[step], before[step])):
             complaints.append(complaint)
     if wanted.record:

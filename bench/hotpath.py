@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
@@ -32,6 +33,7 @@ BATCH = 100
 PREPARED = 20_000
 """Messages that wait before the deliver and ack steps begin; N is at most that."""
 CAPACITY = 1 << 40
+B = TypeVar("B", bound="Bench")
 
 PUBLISH = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE)
 BODY = frame(3, 1, bytes(BODY_OCTETS))
@@ -199,16 +201,23 @@ def check(step: str, bench: Bench, messages: int) -> None:
         raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
 
 
-def main() -> None:
-    """Take one step and end without tidying up, which would be counted too."""
+def take_step(
+    make: Callable[[], B], steps: dict[str, Callable[[B, int], None]], check: Callable[[str, B, int], None]
+) -> None:
+    """Take the step that the command line names, and end without tidying up, which would be counted too."""
     # A collection falls into one run or the other for reasons that have nothing to do with the step.
     gc.disable()
     step, messages = sys.argv[1], int(sys.argv[2])
-    bench = Bench()
-    STEPS[step](bench, messages)
+    bench = make()
+    steps[step](bench, messages)
     check(step, bench, messages)
     sys.stdout.flush()
     os._exit(0)
+
+
+def main() -> None:
+    """Take one step and end; see `take_step`."""
+    take_step(Bench, STEPS, check)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ import pytest
 
 import penstock
 from bench import guard, memory
-from bench.hotpath import BATCH, STEPS, Bench
+from bench.guard import STEPS
+from bench.hotpath import BATCH, Bench
 from tests.profiles import thorough
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS if thorough() else ("through", "stored"))
+@pytest.mark.parametrize("step", STEPS if thorough() else ("through", "stored", "through10"))
 def test_step_takes_no_more_instructions_than_recorded(step: str) -> None:
     records, here = guard.read(), guard.surroundings()
     reason = guard.reason_to_skip() or guard.reason_not_to_compare(records, here)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import guard
+from bench import guard, hotpath10
 from bench.hotpath import STEPS, Bench, check
 
 
@@ -38,6 +38,13 @@ def test_step_does_what_is_counted(step: str) -> None:
     bench = Bench()
     STEPS[step](bench, 300)
     check(step, bench, 300)
+
+
+@pytest.mark.parametrize("step", hotpath10.STEPS)
+def test_step_over_amqp_1_0_does_what_is_counted(step: str) -> None:
+    bench = hotpath10.Bench10()
+    hotpath10.STEPS[step](bench, 300)
+    hotpath10.check(step, bench, 300)
 
 
 def test_step_that_did_less_is_noticed() -> None:

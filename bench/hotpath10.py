@@ -1,0 +1,217 @@
+"""As hotpath.py, over AMQP 1.0: `python -m bench.hotpath10 STEP N`.
+
+The input of all messages is built beforehand, since each has a delivery-id of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, PREPARED, QUEUE, Bench, take_step
+from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.peer import Peer
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite, encode_composite
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
+from penstock.wire.sasl import plain_response
+
+PRIMER = 50
+"""Messages sent first: the first credit of a link is small, and grows when half of it is used."""
+CREDIT = 1000
+"""Link credit of the consumer, renewed when half of it is used."""
+WINDOW = 0x7FFFFFFF
+DATA = b"\x00\x53\x75\xa0" + bytes([BODY_OCTETS]) + bytes(BODY_OCTETS)
+
+
+def performative(code: int, **fields: object) -> bytes:
+    """Return a frame with a performative on channel 0."""
+    return frame(0, encode_composite(composite(code, **fields)))
+
+
+def transfer(number: int, settled: bool) -> bytes:
+    """Return a transfer as most clients write it: small handle, id of four octets, short tag."""
+    fields = b"\x43\x70" + number.to_bytes(4, "big") + b"\xa0\x04" + number.to_bytes(4, "big") + b"\x43"
+    fields += b"\x41" if settled else b"\x42"
+    return frame(0, b"\x00\x53\x14\xc0" + bytes([len(fields) + 1, 5]) + fields + DATA)
+
+
+def batches(settled: bool) -> list[bytes]:
+    """Return the input of all messages after the primer, in reads of a hundred."""
+    return [
+        b"".join(transfer(number, settled) for number in range(at, at + BATCH))
+        for at in range(PRIMER, PRIMER + PREPARED, BATCH)
+    ]
+
+
+@dataclass
+class Bench10(Bench):
+    """A broker with one sender's and one receiver's connection, and a queue."""
+
+    settled: bool = False
+    """True if messages are sent and delivered settled."""
+    inputs: list[bytes] = field(default_factory=list)
+    fed: int = 0
+
+    def __post_init__(self) -> None:
+        """Log both connections in and attach the sender."""
+        self.publisher = self._connect()
+        self.consumer = self._connect()
+        vhost = self.driver.broker.vhosts["/"]
+        vhost.declare_queue(QUEUE, {"capacity-bytes": CAPACITY}, False, False, None, None)
+
+    def _connect(self) -> Connection:
+        connection = self.driver.connect(Peer("127.0.0.1:1", True))
+        init = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response("guest", "guest"))
+        self.feed(connection, SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL))
+        self.feed(connection, AMQP_HEADER)
+        begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW)
+        self.feed(connection, performative(spec.OPEN, container_id="guard") + begin)
+        return connection
+
+    def attach_sender(self) -> None:
+        """Attach the sender and use its first credit."""
+        self.inputs = batches(self.settled)
+        self.feed(
+            self.publisher,
+            performative(
+                spec.ATTACH,
+                name="s",
+                handle=0,
+                role=False,
+                source=composite(spec.SOURCE),
+                target=composite(spec.TARGET, address=QUEUE),
+                initial_delivery_count=0,
+            ),
+        )
+        self.feed(self.publisher, b"".join(transfer(number, self.settled) for number in range(PRIMER)))
+
+    def publish(self, messages: int) -> None:
+        """Send in reads of a hundred."""
+        for _ in range(messages // BATCH):
+            self.feed(self.publisher, self.inputs[self.fed])
+            self.fed += 1
+
+    def attach_receiver(self) -> None:
+        """Attach the receiver, without credit."""
+        self.feed(
+            self.consumer,
+            performative(
+                spec.ATTACH,
+                name="r",
+                handle=0,
+                role=True,
+                snd_settle_mode=1 if self.settled else 0,
+                source=composite(spec.SOURCE, address=QUEUE),
+                target=composite(spec.TARGET),
+            ),
+        )
+
+    def flow(self, seen: int, credit: int) -> bytes:
+        """Return a flow of the receiver, after so many deliveries."""
+        return performative(
+            spec.FLOW,
+            next_incoming_id=seen,
+            incoming_window=WINDOW,
+            next_outgoing_id=0,
+            outgoing_window=WINDOW,
+            handle=0,
+            delivery_count=seen,
+            link_credit=credit,
+        )
+
+    def deliver(self, messages: int) -> None:
+        """Attach a receiver with credit for so many messages, which are then delivered."""
+        self.attach_receiver()
+        self.feed(self.consumer, self.flow(0, messages))
+        self.delivered += messages
+
+    def acknowledge(self, messages: int) -> None:
+        """Accept in ranges of a hundred, and renew the credit; settled ones need only that."""
+        for _ in range(messages // BATCH):
+            first = self.acknowledged
+            self.acknowledged += BATCH
+            data = b""
+            if not self.settled:
+                data = performative(
+                    spec.DISPOSITION,
+                    role=True,
+                    first=first,
+                    last=first + BATCH - 1,
+                    settled=True,
+                    state=composite(spec.ACCEPTED),
+                )
+            if self.acknowledged % (CREDIT // 2) == 0:
+                data += self.flow(self.acknowledged, CREDIT)
+            if data:
+                self.feed(self.consumer, data)
+
+
+def publish10(bench: Bench10, messages: int) -> None:
+    """Take settled transfers from the wire into a queue without a consumer (AMQP 1.0)."""
+    bench.settled = True
+    bench.attach_sender()
+    bench.publish(messages)
+
+
+def confirm10(bench: Bench10, messages: int) -> None:
+    """As `publish10`, unsettled, with the dispositions."""
+    bench.attach_sender()
+    bench.publish(messages)
+
+
+def deliver10(bench: Bench10, messages: int) -> None:
+    """Write waiting messages as transfers to a receiver that settles (AMQP 1.0)."""
+    bench.attach_sender()
+    bench.publish(PREPARED)
+    bench.deliver(messages)
+
+
+def ack10(bench: Bench10, messages: int) -> None:
+    """Settle delivered messages by dispositions of a hundred."""
+    bench.attach_sender()
+    bench.publish(PREPARED)
+    bench.deliver(PREPARED)
+    bench.acknowledge(messages)
+
+
+def through10(bench: Bench10, messages: int) -> None:
+    """Take, deliver and settle, unsettled on both sides, a hundred messages at a time (AMQP 1.0)."""
+    bench.attach_sender()
+    bench.attach_receiver()
+    bench.feed(bench.consumer, bench.flow(0, CREDIT))
+    for _ in range(messages // BATCH):
+        bench.publish(BATCH)
+        bench.acknowledge(BATCH)
+
+
+def settled10(bench: Bench10, messages: int) -> None:
+    """As `through10`, settled on both sides."""
+    bench.settled = True
+    through10(bench, messages)
+
+
+STEPS: dict[str, Callable[[Bench10, int], None]] = {
+    step.__name__: step for step in (publish10, confirm10, deliver10, ack10, through10, settled10)
+}
+
+
+def check(step: str, bench: Bench10, messages: int) -> None:
+    """Fail unless exactly that has happened which the step is about."""
+    published = PRIMER + (PREPARED if step in ("deliver10", "ack10") else messages)
+    delivered = {"deliver10": messages, "ack10": PREPARED}.get(step, 0)
+    settled = {"ack10": messages}.get(step, 0)
+    if step in ("through10", "settled10"):
+        delivered = published
+        settled = published if bench.settled else messages
+    queue = bench.queue
+    found = (int(queue.tail), int(queue.messages), int(queue.unacked_messages))
+    if found != (published, published - settled, delivered - settled):
+        raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
+
+
+def main() -> None:
+    """Take one step and end; see `hotpath.take_step`."""
+    take_step(Bench10, STEPS, check)
+
+
+if __name__ == "__main__":
+    main()
