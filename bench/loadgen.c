@@ -7,30 +7,7 @@
  * processes --pid at its edges, read here so that no other program's delay falls into it.
  * Prints one line of JSON; any error prints one sentence and exits with 1. */
 #define _GNU_SOURCE
-#include "amqp.h"
-
-#include <getopt.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <time.h>
-
-enum { SMALLEST_BODY = 16, MOST_PAIRS = 512, MOST_PIDS = 64, HISTOGRAM = 64 * 60, WRITES_PER_TURN = 4 };
-#define SECOND 1000000000ull
-
-static struct {
-    const char *host, *port, *vhost, *user, *password, *queue, *properties;
-    uint32_t pairs, low, high, batch, ack, prefetch, window, delivery_mode;
-    uint64_t in_flight;
-    double rate, warm_up, seconds, stall;
-    const char *arguments[16];
-    int argument_count, pids[MOST_PIDS], pid_count;
-    bool durable;
-} option = {"127.0.0.1", "5672", "/", "guest", "guest", "bench", "plain", 1, 100, 100, 256, 100, 1000, 0, 1,
-            20000, 0, 1, 3, 30, {0}, 0, {0}, 0, false};
-
-/* Times in ns: 64 steps per power of two, so every value is kept to 1.6 %. */
-struct histogram { uint64_t counts[HISTOGRAM], total, largest; };
+#include "load.h"
 
 struct pair {
     struct connection publisher, consumer;
@@ -53,35 +30,6 @@ static uint64_t now, begun, consumed_total, nacked, returned, blocks, blocked_ns
 static uint64_t ring;                  /* of confirms, a power of two */
 static bool measuring, stopping;
 static uint8_t *content;
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
-
-static void record(struct histogram *h, uint64_t ns)
-{
-    int shift = ns < 128 ? 0 : 57 - __builtin_clzll(ns);
-    h->counts[(uint64_t)shift * 64 + (ns >> shift)]++;
-    h->total++;
-    if (ns > h->largest)
-        h->largest = ns;
-}
-
-static double percentile_us(const struct histogram *h, double share)
-{
-    uint64_t rank = (uint64_t)((double)h->total * share), seen = 0;
-    for (uint64_t i = 0; i < HISTOGRAM; i++) {
-        seen += h->counts[i];
-        if (seen > rank) {
-            uint64_t shift = i < 128 ? 0 : i / 64 - 1;
-            return (double)((i - shift * 64) << shift) / 1000;
-        }
-    }
-    return (double)h->largest / 1000;
-}
 
 /* ---- what arrives ------------------------------------------------------------------------------------------ */
 
@@ -348,17 +296,7 @@ static void declare(struct pair *p)
     put16(b, 0);
     put_short(b, p->queue);
     put8(b, option.durable ? 2 : 0);
-    size_t table = begin_table(b);
-    for (int i = 0; i < option.argument_count; i++) {
-        char name[128];
-        long long value;
-        if (sscanf(option.arguments[i], "%127[^=]=%lld", name, &value) != 2)
-            die("--argument %s: name=integer is wanted", option.arguments[i]);
-        put_short(b, name);
-        put8(b, 'l');
-        put64(b, (uint64_t)value);
-    }
-    end_table(b, table);
+    put_queue_arguments(b);
     end_method(b, frame);
     await(&p->publisher, QUEUE_DECLARE_OK, &args, &size);
     if (option.window) {
@@ -430,30 +368,6 @@ static void close_pair(struct pair *p)
     close_connection(&p->publisher);
 }
 
-/* Processor time in seconds of the processes that --pid named: utime + stime of proc(5). */
-static double broker_cpu(void)
-{
-    unsigned long long user, system, ticks = 0;
-    for (int i = 0; i < option.pid_count; i++) {
-        char path[64], line[1024];
-        snprintf(path, sizeof path, "/proc/%d/stat", option.pids[i]);
-        FILE *f = fopen(path, "r");
-        char *after = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
-        if (!after || sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
-            die("the process %d is gone", option.pids[i]);
-        fclose(f);
-        ticks += user + system;
-    }
-    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
-}
-
-static double own_cpu(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-}
-
 static uint64_t outstanding(void)
 {
     uint64_t sum = 0;
@@ -503,8 +417,6 @@ static void turn(struct pollfd *fds)
     now = clock_ns();
 }
 
-struct edge { double broker, own; uint64_t messages, at; };
-
 static struct edge edge(void)
 {
     return (struct edge){broker_cpu(), own_cpu(), consumed_total, clock_ns()};
@@ -525,12 +437,6 @@ static void run_until(struct pollfd *fds, uint64_t until, bool drain)
     }
 }
 
-static void print_latency(const char *name, const struct histogram *h)
-{
-    printf(", \"%s\": {\"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, \"count\": %llu}", name, percentile_us(h, 0.5),
-           percentile_us(h, 0.99), (double)h->largest / 1000, (unsigned long long)h->total);
-}
-
 static void print_result(struct edge a, struct edge b)
 {
     uint64_t published = 0, messages = b.messages - a.messages;
@@ -548,13 +454,7 @@ static void print_result(struct edge a, struct edge b)
     puts("}");
 }
 
-static const struct option options[] = {
-    {"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"vhost", 1, 0, 'v'}, {"user", 1, 0, 'u'}, {"password", 1, 0, 'P'},
-    {"queue", 1, 0, 'q'}, {"argument", 1, 0, 'A'}, {"pairs", 1, 0, 'n'}, {"sizes", 1, 0, 's'}, {"batch", 1, 0, 'b'},
-    {"ack", 1, 0, 'a'}, {"prefetch", 1, 0, 'f'}, {"in-flight", 1, 0, 'i'}, {"confirms", 1, 0, 'c'}, {"rate", 1, 0, 'r'},
-    {"properties", 1, 0, 'x'}, {"delivery-mode", 1, 0, 'd'}, {"warm-up", 1, 0, 'w'}, {"seconds", 1, 0, 't'},
-    {"durable", 0, 0, 'D'}, {"stall", 1, 0, 'S'}, {"pid", 1, 0, 'I'}, {"help", 0, 0, '?'}, {0},
-};
+static const struct option options[] = {COMMON_OPTIONS, {0}};
 
 static const char usage[] =
     "loadgen [--host H --port P --vhost V --user U --password P] [--queue PREFIX] [--argument NAME=INTEGER]...\n"
@@ -573,43 +473,6 @@ static const char usage[] =
     "  --stall S              give up when nothing arrives for so long (30)\n"
     "  --pid N                measure this process's processor time too (repeatable)\n";
 
-static void set_sizes(const char *text)
-{
-    if (sscanf(text, "uniform:%u:%u", &option.low, &option.high) != 2)
-        option.low = option.high = (uint32_t)strtoul(text, NULL, 10);
-    if (option.low < SMALLEST_BODY || option.high < option.low || option.high > 1u << 28)
-        die("--sizes %s: N or uniform:A:B with 16 <= A <= B is wanted", text);
-}
-
-static void set_option(int which, char *value)
-{
-    switch (which) {
-    case 'h': option.host = value; break;
-    case 'p': option.port = value; break;
-    case 'v': option.vhost = value; break;
-    case 'u': option.user = value; break;
-    case 'P': option.password = value; break;
-    case 'q': option.queue = value; break;
-    case 'n': option.pairs = (uint32_t)strtoul(value, NULL, 10); break;
-    case 's': set_sizes(value); break;
-    case 'b': option.batch = (uint32_t)strtoul(value, NULL, 10); break;
-    case 'a': option.ack = (uint32_t)strtoul(value, NULL, 10); break;
-    case 'f': option.prefetch = (uint32_t)strtoul(value, NULL, 10); break;
-    case 'i': option.in_flight = strtoull(value, NULL, 10); break;
-    case 'c': option.window = (uint32_t)strtoul(value, NULL, 10); break;
-    case 'r': option.rate = strtod(value, NULL); break;
-    case 'x': option.properties = value; break;
-    case 'D': option.durable = true; break;
-    case 'd': option.delivery_mode = (uint32_t)strtoul(value, NULL, 10); break;
-    case 'w': option.warm_up = strtod(value, NULL); break;
-    case 't': option.seconds = strtod(value, NULL); break;
-    case 'S': option.stall = strtod(value, NULL); break;
-    case 'A': if (option.argument_count < 16) option.arguments[option.argument_count++] = value; break;
-    case 'I': if (option.pid_count < MOST_PIDS) option.pids[option.pid_count++] = atoi(value); break;
-    default: fputs(usage, stderr); exit(2);
-    }
-}
-
 static void check_options(void)
 {
     if (!option.pairs || option.pairs > MOST_PAIRS)
@@ -627,7 +490,10 @@ static void check_options(void)
 int main(int argc, char **argv)
 {
     for (int which; (which = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        set_option(which, optarg);
+        if (!set_option(which, optarg)) {
+            fputs(usage, stderr);
+            return 2;
+        }
     if (optind < argc)
         die("%s: not an option", argv[optind]);
     check_options();

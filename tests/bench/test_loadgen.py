@@ -59,6 +59,48 @@ def test_every_message_comes_out_once_and_in_order(broker: brokers.Broker, optio
     undisturbed(run, place_of(broker))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--ack", "0"),
+        ("--ack", "1", "--batch", "1", "--confirms", "100"),
+        ("--sizes", "uniform:16:3000", "--properties", "distinct", "--confirms", "100"),
+        ("--sizes", "300000", "--batch", "4", "--in-flight", "40", "--ack", "7", "--confirms", "10"),
+        ("--pairs", "2", "--links", "3", "--confirms", "10"),
+        ("--pairs", "2", "--links", "2", "--one-queue", "--confirms", "10"),
+        ("--confirms", "100", "--durable", "--delivery-mode", "2"),
+        ("--rate", "2000", "--ack", "1", "--sasl", "ANONYMOUS"),
+    ],
+    ids=" ".join,
+)
+def test_every_message_comes_out_once_and_in_order_over_amqp_1_0(
+    broker: brokers.Broker, options: tuple[str, ...]
+) -> None:
+    result = loadgen.run(broker.port, *SHORT, *options, protocol=loadgen.AMQP1)
+    assert result["published"] == result["consumed"] > 0
+    assert result["accepted"] == (result["published"] if "--confirms" in options else 0)
+    assert result["released"] == result["rejected"] == result["modified"] == 0
+    assert result["beyond_credit"] == 0
+
+
+def test_senders_of_amqp_1_0_stop_when_their_credit_is_used(broker: brokers.Broker) -> None:
+    bound = ("--argument", "capacity-messages=150", "--links", "4", "--confirms", "1000", "--no-consumer")
+    result = loadgen.run(broker.port, *SHORT, *bound, protocol=loadgen.AMQP1)
+    assert 0 < result["published"] <= 150
+    assert result["released"] == result["rejected"] == result["consumed"] == 0
+
+
+def test_wrong_password_ends_a_login_of_amqp_1_0(broker: brokers.Broker) -> None:
+    with pytest.raises(loadgen.LoadError, match="the login by PLAIN as guest failed with the SASL code 1"):
+        loadgen.run(broker.port, *SHORT, "--no-declare", "--password", "wrong", protocol=loadgen.AMQP1)
+
+
+def test_address_that_the_broker_does_not_know_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
+    with pytest.raises(loadgen.LoadError, match="the broker sent detach: amqp:not-found"):
+        loadgen.run(broker.port, *SHORT, "--no-declare", protocol=loadgen.AMQP1)
+
+
 def test_fixed_rate_is_not_exceeded(broker: brokers.Broker) -> None:
     """Over the whole of a run: what was late is published in a hurry."""
     result = loadgen.run(broker.port, "--warm-up", "0", "--seconds", "1", "--rate", "1000", "--ack", "1")
