@@ -71,6 +71,10 @@ def test_sections_are_found_where_they_were_written(message: dict[int, list[byte
     if not before:
         assert header_end(data) == found.header_end
     assert found.annotations_end == ends.get(spec.MESSAGE_ANNOTATIONS, hop)
+    beginning = Sections()
+    beginning.walk_beginning(data, len(before), len(data))
+    for name in ("durable", "priority", "ttl", "annotated_at", "message_annotations", "annotations_end", "end"):
+        assert getattr(beginning, name) == getattr(found, name)
 
 
 @settings(max_examples=examples(300))

@@ -17,8 +17,10 @@ from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
     Transfer,
+    delivery_head,
     write_continuation,
     write_delivery,
+    write_delivery_head,
     write_transfer,
 )
 from tests.profiles import examples
@@ -32,6 +34,12 @@ ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.TRANSFER])
 def compare(data: bytes) -> None:
     """Read a transfer both ways: what one refuses the other refuses with the same words."""
     found, error = read(Transfer(), spec.TRANSFER, data)
+    usual = Transfer()
+    if usual.read_usual(data, 0, len(data)):
+        assert error is None
+        assert [getattr(usual, name) for name in Transfer.__slots__] == [
+            getattr(found, name) for name in Transfer.__slots__
+        ]
     if error is None:
         table, payload = decode_performative(data)
         assert found.payload == payload
@@ -67,6 +75,20 @@ def test_transfer_that_is_changed_is_refused_by_both_or_read_by_both(
     data[at : at + len(octets)] = octets
     compare(bytes(data))
     compare(bytes(data[:at]))
+
+
+@pytest.mark.parametrize("handle", [b"\x43", b"\x52\x07", b"\x52\xff"])
+@pytest.mark.parametrize("number", [b"\x43", b"\x52\xff", b"\x70\xff\x00\x00\x01"])
+@pytest.mark.parametrize("rest", [b"", b"\x43", b"\x40", b"\x43\x41", b"\x43\x42", b"\x40\x40"])
+@pytest.mark.parametrize("tag", [b"\xa0\x00", b"\xa0\x04abcd", b"\xa0\x20" + bytes(32)])
+def test_usual_transfer_is_read_without_a_cursor(handle: bytes, number: bytes, tag: bytes, rest: bytes) -> None:
+    fields = handle + number + tag + rest
+    data = b"\x00\x53\x14\xc0" + bytes([len(fields) + 1, 3 + len(rest)]) + fields + b"\x00\x53\x75\xa0\x10" + bytes(16)
+    assert Transfer().read_usual(data, 0, len(data))
+    compare(data)
+    for at in range(len(fields) + 6):  # Each octet changed, and a list that ends too early or too late.
+        for octet in (0, 0x40, 0x43, 0x52, 0x70, 0xA0, 0xFF):
+            compare(data[:at] + bytes([octet]) + data[at + 1 :]) if at > 2 else None
 
 
 @settings(max_examples=examples(500))
@@ -124,6 +146,12 @@ def test_delivery_and_continuation_are_transfers(
     found, start = decode_performative(second.body)
     assert second.body[start:] == b"two"
     assert found == composite(spec.TRANSFER, handle=handle, more=more)
+    if not more:
+        short = tag & 0x7FFFFFFFFFFF
+        one, two = BytesWriter(), BytesWriter()
+        write_delivery(one, 7, handle, delivery_id, short, settled, False, 3)
+        write_delivery_head(two, delivery_head(handle), 7, delivery_id, short, settled, 3)
+        assert two.getvalue() == one.getvalue()
 
 
 def test_tag_over_32_octets_is_not_written() -> None:

@@ -7,13 +7,13 @@ one meanwhile (`AmqpSession.receiving`).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from librt.strings import BytesWriter
+from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch
-from penstock.core.message import Message
+from penstock.core.message import NEVER_DELIVERED, Envelope, Message
 from penstock.core.message_format import MessageFormat
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.address_annotations import annotations_octets, with_address
@@ -24,11 +24,21 @@ from penstock.wire.amqp10.format_codes import SMALL_ULONG
 from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
-from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, write_continuation, write_delivery
+from penstock.wire.amqp10.transfer import (
+    TRANSFER_OVERHEAD,
+    delivery_head,
+    write_continuation,
+    write_delivery,
+    write_delivery_head,
+)
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.outgoing_link import OutgoingLink
     from penstock.protocols.amqp10.session import AmqpSession
+
+PLAIN_FIRST: Final = 0x005373
+PLAIN_LAST: Final = 0x005378
+"""First three octets of a message that begins with its properties or a later section, up to the footer."""
 
 
 class PendingDelivery:
@@ -53,44 +63,112 @@ class DeliveryWriter:
         self.ids = SentIds()
         self._pending: deque[PendingDelivery] = deque()
         self._sections = Sections()
+        self._head_handle: i64 = ABSENT
+        self._head: bytes = b""
+        """Constant octets of the deliveries of one link, and its handle."""
+        self._envelope: Envelope | None = None
+        self._start: bytes = b""
+        """Header and annotations of a plain message with this envelope."""
 
     def is_empty(self) -> bool:
         """Tell whether no delivery waits for the window."""
         return not self._pending
 
     def write(self, link: OutgoingLink, batch: Batch) -> None:
-        """Write a batch, as far as the window permits."""
+        """Write a batch, as far as the window permits.
+
+        The loop is for messages without a header section or annotations, delivered for the first time. Such a delivery
+        differs from the last one in sizes and numbers only.
+        """
         session = self._session
         out = session.engine.out
-        windows = session.windows
-        largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        head = self._head_of(link.handle)
         settled = batch.consumer.no_ack
+        largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        left = self._room()
+        sent: i64 = 0
         number = batch.first
         ids = self.ids
         if number != ids.next_number and not self._pending:
             self._skip_to(number)
+        next_id = ids.next_id
+        envelope: Envelope | None = None
         for message in batch.messages:
             if message is not None:
-                tag = link.next_tag
-                link.next_tag = tag + 1
-                header, content, start = self._parts(message)
-                size: i64 = len(header) + len(content) - start
-                if self._pending or size > largest or windows.remote_incoming_window <= 0:
-                    self._pending.append(PendingDelivery(link, number, tag, header + content[start:]))
-                else:
-                    write_delivery(out, session.number, link.handle, ids.next_id, tag, settled, False, size)
-                    out.write(header)
-                    out.write(content if start == 0 else content[start:])
-                    windows.count_sent(1)
-                    ids.advance(1)
+                content = message.content
+                size: i64 = len(content)
+                if (
+                    left > sent
+                    and size >= 8
+                    and message.past == NEVER_DELIVERED
+                    and PLAIN_FIRST <= (read_i64_be(content, 0) >> 40) & 0xFFFFFF <= PLAIN_LAST
+                ):
+                    if message.envelope is not envelope:
+                        envelope = message.envelope
+                        self._fit(envelope)
+                    size += len(self._start)
+                    if size <= largest:
+                        write_delivery_head(out, head, session.number, next_id + sent, link.next_tag, settled, size)
+                        out.write(self._start)
+                        out.write(content)
+                        link.next_tag += 1
+                        sent += 1
+                        number += 1
+                        continue
+                self._count_sent(sent)
+                sent = 0
+                self._write_other(link, message, number, settled, largest)
+                next_id = ids.next_id
+                left = self._room()
             number += 1
+        self._count_sent(sent)
         if self._pending:
             self.go_on()
+
+    def _room(self) -> i64:
+        """Return how many frames may be written before anything has to wait."""
+        return 0 if self._pending else self._session.windows.remote_incoming_window
+
+    def _count_sent(self, deliveries: i64) -> None:
+        """Count deliveries that were sent in one frame each."""
+        self._session.windows.count_sent(deliveries)
+        self.ids.advance(deliveries)
 
     def _skip_to(self, number: i64) -> None:
         """Continue with a later number: deliveries were dropped before their first frame."""
         unsettled = self._session.unsettled
         self.ids.skip_to(number, unsettled.front_number())
+
+    def _head_of(self, handle: i64) -> bytes:
+        """Return the constant octets of deliveries on a link, built anew if the last ones were of another link."""
+        if handle != self._head_handle:
+            self._head = delivery_head(handle)
+            self._head_handle = handle
+        return self._head
+
+    def _fit(self, envelope: Envelope) -> None:
+        """Build header and annotations of the first delivery of a message with this envelope and none of its own."""
+        if envelope is not self._envelope:
+            self._envelope = envelope
+            self._start = header_octets(envelope.persistent) + annotations_octets(envelope)
+
+    def _write_other(self, link: OutgoingLink, message: Message, number: i64, settled: bool, largest: i64) -> None:
+        """Write one delivery of any kind, or let it wait."""
+        session = self._session
+        out = session.engine.out
+        windows = session.windows
+        tag = link.next_tag
+        link.next_tag = tag + 1
+        header, content, start = self._parts(message)
+        size: i64 = len(header) + len(content) - start
+        if self._pending or size > largest or windows.remote_incoming_window <= 0:
+            self._pending.append(PendingDelivery(link, number, tag, header + content[start:]))
+            return
+        head = self._head_of(link.handle)
+        write_delivery_head(out, head, session.number, self.ids.next_id, tag, settled, size)
+        out.write(header)
+        out.write(content if start == 0 else content[start:])
+        self._count_sent(1)
 
     def go_on(self) -> None:
         """Write what waits, as far as the window permits."""
@@ -127,7 +205,7 @@ class DeliveryWriter:
     def forget(self, link: OutgoingLink) -> None:
         """Drop the deliveries of a detached link that are not complete."""
         if self._pending:
-            self._pending = deque(delivery for delivery in self._pending if delivery.link is not link)
+            self._pending = deque([delivery for delivery in self._pending if delivery.link is not link])
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, i64]:
         """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""
@@ -144,7 +222,7 @@ class DeliveryWriter:
         ttl: i64 = ABSENT
         if content[1] != SMALL_ULONG or content[2] <= MESSAGE_ANNOTATIONS:
             sections = self._sections
-            sections.walk(content, 0, len(content))
+            sections.walk_beginning(content, 0, len(content))
             start = sections.annotated_at
             if sections.durable != ABSENT:
                 durable = sections.durable == 1

@@ -294,7 +294,7 @@ class Amqp10Engine(ProtocolEngine):
         if session.state == SESSION_MAPPED:
             session.move(SessionState.ENDED)
             session.end(graceful)
-            del self.channels[int(session.number)]
+            self._remove(session)
         elif session.state != SessionState.ENDED:
             self.forget_session(session)
 
@@ -308,7 +308,11 @@ class Amqp10Engine(ProtocolEngine):
     def forget_session(self, session: AmqpSession) -> None:
         """Remove an ended session from those of the connection."""
         session.move(SessionState.ENDED)
+        self._remove(session)
+
+    def _remove(self, session: AmqpSession) -> None:
         del self.channels[int(session.number)]
+        self.reader.forget_session()
 
     # Close
 

@@ -6,8 +6,9 @@ max-frame-size bounds. The rest of the input waits there too when the client's s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from penstock.errors import CommandInvalid
@@ -16,7 +17,7 @@ from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp10.composite import decode_performative
 from penstock.wire.amqp10.disposition import Disposition
-from penstock.wire.amqp10.field_cursor import FieldCursor
+from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.frames import INCOMPLETE, frame_body, frame_channel, frame_end, frame_kind
 from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
@@ -25,6 +26,10 @@ from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
+    from penstock.protocols.amqp10.session import AmqpSession
+
+USUAL_FRAME: Final = 0x0200
+"""Data offset and type of an AMQP frame without an extended header."""
 
 
 class FrameReader:
@@ -35,6 +40,9 @@ class FrameReader:
         """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
         self.next: i64 = 0
         """Position after the frame that is being acted on."""
+        self._last_channel: i64 = ABSENT
+        """Channel of the last transfer, and its session; None after the end of a session."""
+        self._last_session: AmqpSession | None = None
         self._cursor = FieldCursor()
         self._transfer = Transfer()
         self._flow = Flow()
@@ -47,20 +55,61 @@ class FrameReader:
         """
         n: i64 = len(data)
         connection = engine.connection
-        while n - pos >= 8 and connection.state is not ConnectionState.TUNE:
-            end = frame_end(data, pos, n, engine.max_frame_size)
-            if end == INCOMPLETE:
-                return pos
-            self.next = end
-            self._frame(engine, data, pos, end)
+        running = ConnectionState.RUNNING
+        largest = engine.max_frame_size
+        transfer = self._transfer
+        while n - pos >= 8:
+            start = read_i64_be(data, pos)
+            end = pos + ((start >> 32) & 0xFFFFFFFF)
+            if (
+                connection.state is running
+                and (start >> 16) & 0xFFFF == USUAL_FRAME
+                and end <= n
+                and end - pos <= largest
+                and transfer.read_usual(data, pos + 8, end)
+            ):
+                session = self._last_session
+                channel = start & 0xFFFF
+                if session is None or channel != self._last_channel or session.state != SESSION_MAPPED:
+                    session = self._session_of(engine, channel)
+                if session is not None:
+                    self.next = end
+                    session.on_transfer(transfer, data, end)
+            else:
+                if connection.state is ConnectionState.TUNE:
+                    return pos
+                end = frame_end(data, pos, n, engine.max_frame_size)
+                if end == INCOMPLETE:
+                    return pos
+                self.next = end
+                self._frame(engine, data, pos, end)
+                largest = engine.max_frame_size
+                if connection.is_closed():
+                    return n
             pos = end
-            if connection.is_closed():
-                return n
             if engine.work.done >= engine.work.limit or len(engine.out) > OUTPUT_LEFT_UNREAD or connection.busy:
                 connection.input_paused = True
                 connection.request_flush()
                 return pos
         return pos
+
+    def forget_session(self) -> None:
+        """Forget the session of the last transfer: one has ended."""
+        self._last_session = None
+
+    def _session_of(self, engine: Amqp10Engine, channel: i64) -> AmqpSession | None:
+        """Return the session of a transfer, and remember it for the next; None if its frames are ignored.
+
+        Raises BrokerError if there is none.
+        """
+        session = engine.channels.get(int(channel))
+        if session is None:
+            session = engine.session_on(int(channel), "a frame")
+        if session.state != SESSION_MAPPED:
+            return None
+        self._last_channel = channel
+        self._last_session = session
+        return session
 
     def _frame(self, engine: Amqp10Engine, data: bytes, pos: i64, end: i64) -> None:
         body = frame_body(data, pos)
@@ -79,10 +128,8 @@ class FrameReader:
             return
         if engine.connection.state is not ConnectionState.RUNNING:
             raise CommandInvalid("a frame of a session before open")
-        session = engine.channels.get(channel)
+        session = self._session_of(engine, channel)
         if session is None:
-            session = engine.session_on(channel, "a frame")
-        if session.state != SESSION_MAPPED:
             return
         if code == TRANSFER:
             transfer = self._transfer

@@ -35,7 +35,7 @@ from penstock.protocols.amqp10.session_links import HANDLE_MAX, SessionLinks
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SESSION_STATES, SessionState
 from penstock.protocols.amqp10.settler import Settler
 from penstock.protocols.amqp10.transactions import transactions_of, write_provisional
-from penstock.protocols.amqp10.windows import INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows
+from penstock.protocols.amqp10.windows import INCOMING_WINDOW, OUTGOING_WINDOW, RENEW_AT, SessionWindows
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp10.composite import Composite, composite
@@ -68,6 +68,8 @@ class AmqpSession(Session):
         self.last_delivery_id: i64 = ABSENT
         """Delivery-id of the last delivery of the peer."""
         self.links = SessionLinks(begin.number("handle_max", 0xFFFFFFFF))
+        self._last_link: Link | None = None
+        """The link of the last transfer, while it is among them."""
         self.writer = DeliveryWriter(self)
         self.settler = Settler(self)
         self._accepted = AcceptedRanges()
@@ -141,6 +143,7 @@ class AmqpSession(Session):
             link.end_nodes(closed)
             self.send(composite(DETACH, handle=int(link.handle), closed=closed))
         self.links.forget(link)
+        self._last_link = None
 
     def _link(self, handle: i64, what: str) -> Link:
         link = self.links.by_handle.get(int(handle))
@@ -163,18 +166,29 @@ class AmqpSession(Session):
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
         try:
-            self.windows.count_transfer()
-            link = self.links.by_handle.get(transfer.handle)
-            if link is not None and link.state == LINK_ATTACHED:
+            windows = self.windows
+            windows.count_transfer()
+            link = self._last_link
+            if link is None or link.peer_handle != transfer.handle or link.state != LINK_ATTACHED:
+                link = self._link_of(transfer)
+            if link is not None:
                 link.on_transfer(transfer, data, end)
-            elif link is None and transfer.handle not in self.links.ignored:
-                raise UnattachedHandle(f"transfer with handle {transfer.handle}, which no link of the session has")
-            else:
-                self._ignore(transfer)
-            if self.windows.needs_renewal():
+            if windows.incoming_window == RENEW_AT - 1:
                 self.request_flow(None)
         except BrokerError as error:
             self.on_error(error, TRANSFER, self.links.by_handle.get(transfer.handle))
+
+    def _link_of(self, transfer: Transfer) -> Link | None:
+        """Return the link of a transfer; None if it is ignored. Raises UnattachedHandle."""
+        handle = transfer.handle
+        link = self.links.by_handle.get(int(handle))
+        if link is None and handle not in self.links.ignored:
+            raise UnattachedHandle(f"transfer with handle {handle}, which no link of the session has")
+        if link is None or link.state != LINK_ATTACHED:
+            self._ignore(transfer)
+            return None
+        self._last_link = link
+        return link
 
     def _ignore(self, transfer: Transfer) -> None:
         """Ignore a transfer of a link that was refused or detached: its delivery-id counts."""

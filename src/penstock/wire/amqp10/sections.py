@@ -154,6 +154,16 @@ class Sections:
             last = code
             pos = after
 
+    def walk_beginning(self, data: bytes, pos: i64, end: i64) -> None:
+        """Walk over the header and the annotations of a message that was found well formed."""
+        self._clear(pos, end)
+        cursor = self._cursor
+        while pos < end:
+            code = cursor.open(data, pos, end)
+            if code > MESSAGE_ANNOTATIONS:
+                return
+            pos = self._section(cursor, data, pos, end, code)
+
     def _section(self, cursor: FieldCursor, data: bytes, start: i64, end: i64, code: i64) -> i64:
         """Check and note the section at `start`, whose value the cursor has reached; return its end, or `UNFIT`."""
         pos = cursor.pos

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
-from penstock.wire.amqp10.format_codes import BINARY8, FALSE, TRUE, UINT, UINT0
+from penstock.wire.amqp10.format_codes import BINARY8, FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
 from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_boolean, put_uint
 from penstock.wire.amqp10.spec import TAG_MAX, TRANSFER
+from penstock.wire.amqp10.value_walk import u32
 from penstock.wire.amqp10.value_writer import unfit
 
 TRANSFER_OVERHEAD: Final = 48
 """Most octets of a frame that `write_delivery` adds to its payload."""
+_USUAL_START: Final = 0x005314C0
+"""The first octets of a transfer: its descriptor, and a list of eight-bit size."""
+_DELIVERY_REST: Final = 24
+"""Octets of a frame that `write_delivery_head` adds to its payload and the constant octets."""
+_PAYLOAD_MIN: Final = 16
+"""Octets of payload, at least as many as `read_usual` may look beyond the fields before it notices their end."""
 
 
 class Transfer:
@@ -78,6 +85,78 @@ class Transfer:
         if self.handle == ABSENT or not cursor.is_finished():
             raise malformed(data, pos, end)
         self.payload = cursor.pos
+
+    def read_usual(self, data: bytes, pos: i64, end: i64) -> bool:
+        """Read the transfer at `pos` if it is written as most clients do it: returns whether it is.
+
+        That is, it has no field after `settled`, and each field is in a usual form. Otherwise the fields mean nothing.
+        """
+        if end - pos < _PAYLOAD_MIN:
+            return False
+        start = read_i64_be(data, pos)
+        stop = pos + 5 + ((start >> 24) & 0xFF)
+        count = (start >> 16) & 0xFF
+        if (start >> 32) & 0xFFFFFFFF != _USUAL_START or stop + _PAYLOAD_MIN > end or count < 3 or count > 5:
+            return False
+        code = (start >> 8) & 0xFF
+        at = pos + 7
+        if code == UINT0:
+            self.handle = 0
+        elif code == SMALL_UINT:
+            self.handle = start & 0xFF
+            at = pos + 8
+        else:
+            return False
+        code = data[at]
+        if code == UINT:
+            self.delivery_id = u32(data, at + 1)
+            at += 5
+        elif code == SMALL_UINT:
+            small: i64 = data[at + 1]
+            self.delivery_id = small
+            at += 2
+        elif code == UINT0:
+            self.delivery_id = 0
+            at += 1
+        else:
+            return False
+        size: i64 = data[at + 1]
+        if data[at] != BINARY8 or size > TAG_MAX or at + 2 + size > stop:
+            return False
+        self.tag_start = at + 2
+        self.tag_stop = at + 2 + size
+        return self._read_usual_end(data, at + 2 + size, stop, count)
+
+    def _read_usual_end(self, data: bytes, at: i64, stop: i64, count: i64) -> bool:
+        """Read what follows the tag, up to `stop`; `count` is that of all fields."""
+        self.message_format = ABSENT
+        self.settled = ABSENT
+        if count > 3:
+            code: i64 = data[at]
+            at += 1
+            if code == UINT0:
+                self.message_format = 0
+            elif code != NULL:
+                return False
+        if count > 4:
+            code = data[at]
+            at += 1
+            if code == FALSE:
+                self.settled = 0
+            elif code == TRUE:
+                self.settled = 1
+            elif code != NULL:
+                return False
+        self.more = False
+        self.rcv_settle_mode = ABSENT
+        if self.state_code != ABSENT:
+            self.state_code = ABSENT
+            self.state = None
+        self.resume = False
+        self.aborted = False
+        self.batchable = False
+        self.payload = stop
+        return at == stop
 
     def _read_rest(self, cursor: FieldCursor) -> None:
         """Read the fields after `settled`, which most transfers do not have."""
@@ -145,6 +224,37 @@ def write_delivery(
         end_performative(out, start, 6, octets)
     else:
         end_performative(out, start, 5, octets)
+
+
+def delivery_head(handle: i64) -> bytes:
+    """Return the constant octets of the transfers of a link, for `write_delivery_head`."""
+    fields = BytesWriter()
+    put_uint(fields, handle)
+    fields.append(UINT)
+    field_octets: i64 = len(fields)
+    out = BytesWriter()
+    write_i32_be(out, i32(_USUAL_START))
+    out.append(int(field_octets + 17))  # Count, delivery-id, delivery-tag, message-format and settled.
+    out.append(5)
+    out.write(fields.getvalue())
+    return out.getvalue()
+
+
+def write_delivery_head(
+    out: BytesWriter, head: bytes, channel: i64, delivery_id: i64, tag: i64, settled: bool, octets: i64
+) -> None:
+    """As `write_delivery` for a delivery in one frame, with the `delivery_head` of its link.
+
+    The delivery-id may be past 2^32, where it begins anew. The tag is below 2^47.
+    """
+    size: i64 = len(head) + _DELIVERY_REST + octets
+    write_i64_be(out, size << 32 | 0x02000000 | channel)
+    out.write(head)
+    number = delivery_id & 0xFFFFFFFF
+    if number > 0x7FFFFFFF:
+        number -= 0x100000000
+    write_i64_be(out, number << 32 | 0xA0080000 | tag >> 48)  # Delivery-id, and a binary of eight octets: the tag.
+    write_i64_be(out, (tag & 0xFFFFFFFFFFFF) << 16 | (0x4341 if settled else 0x4342))
 
 
 def write_continuation(out: BytesWriter, channel: i64, handle: i64, more: bool, octets: i64) -> None:
