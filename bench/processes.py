@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -9,13 +10,31 @@ import time
 from pathlib import Path
 
 PROC = Path("/proc")
+FIRST_PORT = 20_000
+"""First of the ports that servers of a measurement get; few well-known services are above."""
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nobody listens on now."""
+    """Return a TCP port of 127.0.0.1 that nobody listens on now.
+
+    The system gives it to no client: a server may stop and start there while others connect.
+    """
+    ports = range(FIRST_PORT, first_port_of_clients())
+    for port in random.SystemRandom().sample(ports, min(len(ports), 100)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def first_port_of_clients() -> int:
+    """Return the first of the ports that the system gives to those who ask for any."""
+    try:
+        return int((PROC / "sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        return 32768
 
 
 def is_alive(pid: int) -> bool:

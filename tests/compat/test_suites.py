@@ -16,7 +16,7 @@ from compat import control, golang
 from compat.nodes import PenstockBroker
 from compat.substitutions import SourcesUnavailable, Substitution, substitute
 from penstock.client import Connection
-from tests.support.brokers import eventually
+from tests.support.brokers import PATIENCE, eventually
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_suite_finds_a_connection_by_its_port_and_closes_it(
     (pid,) = [line.split("\t")[0] for line in listed.splitlines() if line.endswith(f"\t{port}")]
     assert ask(asked, "rabbitmqctl", "-n", "broker", "close_connection", pid, "by a test").returncode == 0
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="by a test"):
-        connection.process_data_events(10)
+        connection.process_data_events(PATIENCE)
 
 
 def test_suite_stops_and_starts_the_broker_which_stays_at_its_port(
