@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from pamqp import base, commands, common, frame, header
@@ -174,7 +174,8 @@ class Peer:
         """Return code and text of the close that must come next: of the connection for channel 0; answer it."""
         if channel == 0:
             close = self.expect(0, commands.Connection.Close, timeout)
-            self.send(0, commands.Connection.CloseOk())
+            with suppress(ConnectionError):  # The broker waits for it for three seconds.
+                self.send(0, commands.Connection.CloseOk())
             assert self.is_closed()
             return close.reply_code or 0, close.reply_text or ""
         closed = self.expect(channel, commands.Channel.Close, timeout)
