@@ -12,6 +12,7 @@ from typing import Any
 
 import pika
 import pytest
+from pamqp import commands, frame
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
@@ -20,6 +21,7 @@ from tests.support.brokers import BrokerProcess, eventually, in_background, pens
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, take
 from tests.support.faults import Disk
 from tests.support.http_client import Answer, Web
+from tests.support.raw_client import HEARTBEAT, open_peer, raw_frame
 from tests.support.stalls import undisturbed
 
 TRIPS = 10
@@ -205,16 +207,19 @@ def test_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp_p
     with kept(tmp_path, disk) as broker:
 
         def wait() -> None:
-            connection = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat=1"))
-            channel = connection.channel()
-            disk.fail("slow")
-            try:
-                for name in ("a", "b"):
-                    channel.queue_declare(some_name(name), durable=True)
-            finally:
-                disk.work()
-            channel.queue_declare("", exclusive=True)
-            connection.close()
+            with open_peer(broker, heartbeat=1) as peer:
+                disk.fail("slow")
+                try:
+                    peer.send(1, commands.Queue.Declare(queue=some_name("q"), durable=True))
+                    beats = 0
+                    while (heard := peer.read_frame())[0] == HEARTBEAT:
+                        beats += 1
+                        peer.say(raw_frame(HEARTBEAT, 0, b""))
+                finally:
+                    disk.work()
+                assert frame.unmarshal(raw_frame(*heard))[2].name == commands.Queue.DeclareOk.name
+                assert beats >= 2
+                assert peer.is_well()
 
         undisturbed(wait, broker)
 
