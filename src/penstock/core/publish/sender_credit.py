@@ -225,7 +225,10 @@ class SenderCredit(Waiter):
             obstacle = self._last_gate()
         if obstacle is None:
             self.take_turn(now)
-        elif self.credit == 0 or self.available > 0:
+            obstacle = self.next_gate()
+        elif self.credit > 0 and self.available == 0:
+            return
+        if obstacle is not None:
             self.weight = self.producer.weight
             self.broker.turns.wait(self, obstacle, now)
 
@@ -240,7 +243,8 @@ class SenderCredit(Waiter):
             obstacle = self._last_gate()
         if obstacle is None:
             self.take_turn(now)
-        else:
+            obstacle = self.next_gate()
+        if obstacle is not None:
             self.broker.turns.wait(self, obstacle, now)
 
     @override
