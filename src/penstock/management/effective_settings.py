@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mypy_extensions import i64
+
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, lengths_as_capacity
@@ -48,6 +50,9 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         ("slow-consumer-rate", _or_none(settings.slow_consumer_rate, NO_RATE)),
         ("slow-consumer-period", settings.slow_consumer_period_s),
         ("slow-consumer-policy", settings.slow_consumer_policy),
+        ("credit-window-messages", _or_unlimited(settings.credit_window_messages)),
+        ("credit-window-bytes", _or_unlimited(settings.credit_window_bytes)),
+        ("credit-idle", _or_none(settings.credit_idle_s, NEVER)),
     ]
     for name, value in times:
         rows.append(_row(name, value, words.get(name), "default"))
@@ -131,6 +136,10 @@ def _row(setting: str, value: object, word: SettingValue | None, otherwise: str)
 def _level(level: Level, unit: str) -> int | None:
     number = int(level.messages) if unit == "messages" else int(level.bytes)
     return None if number == UNLIMITED else number
+
+
+def _or_unlimited(number: i64) -> int | None:
+    return None if number == UNLIMITED else int(number)
 
 
 def _or_none(value: float, none: float) -> float | int | None:

@@ -7,9 +7,11 @@ the broker whose name was used (docs/decisions/0011-translate-values-by-the-brok
 
 from penstock.setting_names.features import QUORUM_DELIVERY_LIMIT, Features, check_flags, read_features, read_priority
 from penstock.setting_names.parse import (
+    CREDITS,
     check_scope,
     read_arguments,
     read_consume_arguments,
+    read_link_properties,
     read_pattern,
     read_settings,
 )
@@ -19,6 +21,7 @@ from penstock.setting_names.setting_value import BROKER, SettingValue
 __all__ = [
     "ALIASES",
     "BROKER",
+    "CREDITS",
     "OURS",
     "OVERFLOW_ALIASES",
     "QUORUM_DELIVERY_LIMIT",
@@ -31,6 +34,7 @@ __all__ = [
     "read_arguments",
     "read_consume_arguments",
     "read_features",
+    "read_link_properties",
     "read_pattern",
     "read_priority",
     "read_settings",

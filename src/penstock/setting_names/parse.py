@@ -10,7 +10,7 @@ from penstock.setting_names.features import FEATURES
 from penstock.setting_names.setting_names import ALIASES, FLOW_PREFIXES, OURS, SCOPED_ALIASES, SCOPES, WITHOUT_EFFECT
 from penstock.setting_names.setting_value import SettingValue, read_value, shown
 
-CONSUMERS: Final = (
+CONSUMERS: Final[tuple[str, ...]] = (
     "consumer-window-bytes",
     "consumer-max-rate",
     "slow-consumer-rate",
@@ -18,6 +18,8 @@ CONSUMERS: Final = (
     "slow-consumer-policy",
 )
 """Settings that a consumer may set for itself."""
+CREDITS: Final[tuple[str, ...]] = ("credit-window-messages", "credit-window-bytes", "credit-idle")
+"""Settings that an incoming link may set for itself."""
 NEARLY: Final = 0.8
 """Similarity (difflib) from which an unknown name counts as a misspelling of a known one."""
 MILLISECONDS_MAX: Final = 4_294_967_295
@@ -52,14 +54,26 @@ def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, 
 
     Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
     """
-    subject = f"consumer '{tag}'"
+    return _read_own(f"consumer '{tag}'", CONSUMERS, arguments)
+
+
+def read_link_properties(link: str, properties: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the properties of an incoming link that are settings of its credit, by the broker's own names.
+
+    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    """
+    return _read_own(f"link '{link}'", CREDITS, properties)
+
+
+def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the settings that an object may set for itself; other names are left out."""
     words: dict[str, SettingValue] = {}
     for name, value in arguments.items():
-        ours = name if name in CONSUMERS else ALIASES.get(name, "")
-        if ours in CONSUMERS:
+        ours = name if name in own else ALIASES.get(name, "")
+        if ours in own:
             _add(words, subject, ours, read_value(subject, name, SCOPES["queue"][ours], value))
             continue
-        known = [*CONSUMERS, *[alias for alias, word in ALIASES.items() if word in CONSUMERS]]
+        known = [*own, *[alias for alias, word in ALIASES.items() if word in own]]
         near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
         if near:
             raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")

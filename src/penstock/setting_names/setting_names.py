@@ -48,6 +48,7 @@ _MARKS: Final = {
 _PERCENTS: Final = {"stop-percent": PERCENT, "resume-percent": PERCENT}
 _QUOTA: Final = {"disk-overfull": QUOTA, "disk-underfull": QUOTA}
 _RATES: Final = {"rate-messages": RATE, "rate-bytes": RATE, "burst-messages": BURST, "burst-bytes": BURST}
+_CREDIT: Final = {"credit-window-messages": BURST, "credit-window-bytes": WINDOW, "credit-idle": SECONDS}
 
 SCOPES: Final[dict[str, dict[str, str]]] = {
     "queue": {
@@ -71,6 +72,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "slow-consumer-rate": RATE,
         "slow-consumer-period": PERIOD,
         "slow-consumer-policy": SLOW,
+        **_CREDIT,
     },
     "address": {**_MARKS, **_PERCENTS, **_RATES},
     "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS, "consumer-timeout": MILLISECONDS, **_QUOTA},
@@ -82,6 +84,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         **_PERCENTS,
         "hold-deadline": SECONDS,
         "consumer-timeout": MILLISECONDS,
+        **_CREDIT,
         "memory-capacity": MEMORY,
         "memory-stop": MEMORY,
         "memory-resume": MEMORY,
@@ -92,7 +95,8 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
 """The settings of each scope with their kinds.
 
 Connections and producers (channels) are matched by their user's name. Percentages and the deadline of a virtual host
-are also the defaults of its queues; those of the broker are the defaults of every virtual host and address.
+are also the defaults of its queues; those of the broker are the defaults of every virtual host and address, and its
+windows and idle time of credit those of every queue.
 """
 
 OURS: Final = tuple(SCOPES["queue"])
@@ -132,6 +136,8 @@ ALIASES: Final[dict[str, str]] = {
     "consumerMaxRate": "consumer-max-rate",
     "slow-consumer-threshold": "slow-consumer-rate",
     "slow-consumer-check-period": "slow-consumer-period",
+    "producerWindowSize": "credit-window-bytes",
+    "amqpCredits": "credit-window-messages",
     # RabbitMQ
     "x-overflow": "overflow",
 } | {"x-" + word: word for word in OURS}
@@ -209,6 +215,9 @@ NEGATIVE_IS_NONE: Final = frozenset(
         "x-consumer-window-bytes",
         "consumerWindowSize",
         "default-consumer-window-size",
+        "credit-window-bytes",
+        "x-credit-window-bytes",
+        "producerWindowSize",
         "delivery-limit",
         "x-delivery-limit",
     }
@@ -276,6 +285,9 @@ FLOW_PREFIXES: Final = (
     "consumer-",
     "consumerW",
     "consumerM",
+    "credit-",
+    "producerW",
+    "amqpC",
     "slow-consumer",
     "dead-le",
     "disk-",

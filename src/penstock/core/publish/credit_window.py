@@ -12,10 +12,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.message import OVERHEAD
+from penstock.core.queue.queue_settings import CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES
 
-WINDOW_MESSAGES: Final = 1000
-WINDOW_BYTES: Final = 1_048_576
-"""Window of a link where no setting says another."""
 FIRST_GRANT: Final = 64
 """Most messages of the first grant: the size of the messages is not known yet."""
 FIRST_MESSAGE_OCTETS: Final = 1024
@@ -30,7 +28,10 @@ class CreditWindow:
     __slots__ = ("messages", "bytes", "charge", "_limit", "_largest", "_largest_before", "_seen", "_is_new")
 
     def __init__(
-        self, messages: i64 = WINDOW_MESSAGES, bytes: i64 = WINDOW_BYTES, message_octets: i64 = FIRST_MESSAGE_OCTETS
+        self,
+        messages: i64 = CREDIT_WINDOW_MESSAGES,
+        bytes: i64 = CREDIT_WINDOW_BYTES,
+        message_octets: i64 = FIRST_MESSAGE_OCTETS,
     ) -> None:
         self.messages: i64 = messages if messages > 0 else 1
         self.bytes: i64 = bytes

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.core.queue.queue_settings import CREDIT_IDLE_S
 from penstock.flow.timers import NEVER, TimerHandler
 
 if TYPE_CHECKING:
     from penstock.core.publish.sender_credit import SenderCredit
 
-CREDIT_IDLE_S: Final = 1.0
-"""Seconds without a message after which a sender's credit is idle, where no setting says another."""
 DRAIN_S: Final = 1.0
 """Seconds in which a sender is to answer a drain."""
 

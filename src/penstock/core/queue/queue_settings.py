@@ -50,6 +50,12 @@ __all__ = [
 ]
 
 
+CREDIT_WINDOW_MESSAGES: Final = 1000
+CREDIT_WINDOW_BYTES: Final = 1_048_576
+"""Window of a link that publishes to the queue."""
+CREDIT_IDLE_S: Final = 1.0
+"""Seconds without a message after which a sender's credit is idle."""
+
 NOT_SET: Final = -1
 """A delivery limit that is not set: the default depends on the type of the queue."""
 
@@ -90,6 +96,11 @@ class Settings:
         """Seconds of the measurement."""
         self.slow_consumer_policy: str = "notify"
         """ "notify" or "cancel"."""
+        self.credit_window_messages: i64 = CREDIT_WINDOW_MESSAGES
+        self.credit_window_bytes: i64 = CREDIT_WINDOW_BYTES
+        """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
+        self.credit_idle_s: float = CREDIT_IDLE_S
+        """Seconds after which credit is taken back if others wait; infinity for never."""
 
 
 def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:
@@ -130,6 +141,9 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
     if limit is not None:
         settings.delivery_limit = UNLIMITED if limit.none else limit.number
     _consumers(settings, words)
+    settings.credit_window_messages = credit_messages(words, settings.credit_window_messages)
+    settings.credit_window_bytes = credit_bytes(words, settings.credit_window_bytes)
+    settings.credit_idle_s = credit_idle_s(words, settings.credit_idle_s)
     _dead_letters(queue, settings, words)
     return settings
 
@@ -232,6 +246,28 @@ def _consumers(settings: Settings, words: dict[str, SettingValue]) -> None:
     policy = words.get("slow-consumer-policy")
     if policy is not None:
         settings.slow_consumer_policy = policy.text
+
+
+def credit_messages(words: dict[str, SettingValue], otherwise: i64) -> i64:
+    """Return the messages of a sender's window; UNLIMITED for no limit, `otherwise` if it is not set."""
+    word = words.get("credit-window-messages")
+    return otherwise if word is None else _most(word)
+
+
+def credit_bytes(words: dict[str, SettingValue], otherwise: i64) -> i64:
+    """Return the bytes of a sender's window; UNLIMITED for no limit, `otherwise` if it is not set."""
+    word = words.get("credit-window-bytes")
+    if word is None:
+        return otherwise
+    return UNLIMITED if word.number == UNBOUNDED else _most(word)
+
+
+def credit_idle_s(words: dict[str, SettingValue], otherwise: float) -> float:
+    """Return the seconds after which credit is idle; infinity for never, `otherwise` if it is not set."""
+    word = words.get("credit-idle")
+    if word is None:
+        return otherwise
+    return NEVER if word.none or word.real == 0 else word.real
 
 
 def _most(word: SettingValue | None) -> int:

@@ -14,14 +14,14 @@ from penstock.core.settings.limits import Limits, limits
 from penstock.core.settings.patterns import Patterns
 from penstock.core.settings.thresholds import DEFAULT_RANK, Defaults, number_or_none
 from penstock.errors import ResourceError
-from penstock.setting_names import SCOPES, SettingValue
+from penstock.setting_names import CREDITS, SCOPES, SettingValue
 from penstock.setting_names.setting_value import BROKER, PATTERN, VHOST
 
 COMMAND: Final = "command"
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
 """Patterns of all scopes; each holds some 250 B and 400 B a setting."""
-FOR_QUEUES: Final = ("stop-percent", "resume-percent", "hold-deadline", "consumer-timeout")
+FOR_QUEUES: Final = ("stop-percent", "resume-percent", "hold-deadline", "consumer-timeout", *CREDITS)
 """Settings of a virtual host that are also the defaults of its queues."""
 
 
@@ -171,7 +171,8 @@ class SettingsTable:
         """
         words = self.resolve(scope, name)
         if scope == BROKER:
-            words.pop("capacity-bytes", None)  # The default of queues, and not a limit of the broker itself.
+            for setting in ("capacity-bytes", *CREDITS):
+                words.pop(setting, None)  # The defaults of queues, and not limits of the broker itself.
         else:
             for setting, word in self.resolve(BROKER, "").items():
                 if setting in ("stop-percent", "resume-percent") and setting not in words:
