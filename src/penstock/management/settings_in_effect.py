@@ -9,10 +9,16 @@ from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.core.gates.registry import MEMORY_PERCENT
-from penstock.core.queue.queue_settings import DEFAULT_CONSUMER_TIMEOUT_S
+from penstock.core.queue.queue_settings import (
+    CREDIT_IDLE_S,
+    CREDIT_WINDOW_BYTES,
+    CREDIT_WINDOW_MESSAGES,
+    DEFAULT_CONSUMER_TIMEOUT_S,
+)
 from penstock.core.settings.limits import Limits
 from penstock.flow.level import UNLIMITED
 from penstock.management.effective_settings import scope_settings
+from penstock.setting_names import CREDITS
 from penstock.setting_names.setting_names import SCOPES
 from penstock.setting_names.setting_value import DEFAULT, shown
 
@@ -28,6 +34,13 @@ class _Default:
     def __init__(self, value: object, source: str) -> None:
         self.value = value
         self.source = source
+
+
+CREDIT_DEFAULTS: Final = {
+    "credit-window-messages": _Default(CREDIT_WINDOW_MESSAGES, NOT_SAID),
+    "credit-window-bytes": _Default(CREDIT_WINDOW_BYTES, NOT_SAID),
+    "credit-idle": _Default(int(CREDIT_IDLE_S), NOT_SAID),
+}
 
 
 def settings_in_effect(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
@@ -58,6 +71,8 @@ def _of_broker(broker: Broker, setting: str, limits: Limits) -> _Default:
         return _Default(int(limits.disk.free_bytes), NOT_SAID)
     if setting.startswith("disk-"):
         return _disk(setting, limits)
+    if setting in CREDITS:
+        return CREDIT_DEFAULTS[setting]
     return _common(broker, setting, False)
 
 

@@ -220,6 +220,8 @@ class SenderCredit(Waiter):
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
+        if self.idle.is_idle and self.credit == 0 and self._grant_trial(now):
+            return
         obstacle = self._stopping_gate(now, False)
         if obstacle is None and self.broker.turns.pending:
             obstacle = self._last_gate()
@@ -235,7 +237,10 @@ class SenderCredit(Waiter):
     def _change_gate(self, gate: Gate, now: float) -> None:
         """Wait at another gate if this one is not on the road any more, or closed another way than by itself."""
         obstacle = self._stopping_gate(now, True)
-        if obstacle is gate or (obstacle is None and gate.open):
+        if obstacle is gate:
+            return
+        if obstacle is None and gate.open:
+            self.broker.turns.schedule(gate)
             return
         gate.leave(self)
         gate.review(now)
@@ -263,21 +268,16 @@ class SenderCredit(Waiter):
     def take_turn(self, now: float) -> i64:
         self.broker.credits.end_wait(self)
         charge = self._charge(now)
-        own = self._own_gates()
-        from_hold = self._goes_anywhere or self._has_trial(charge)
-        if from_hold:
-            self.hold.recharge(charge)
         wanted = self._wanted(charge)
-        for gate in own:
+        for gate in self._own_gates():
             wanted = wanted if gate.owner is None else gate.owner.grantable(wanted, charge, now)
-        granted = self.hold.grant(wanted) if from_hold else self.reservation.grant(wanted, now, True)
-        self._was_active = self._is_active
+        granted = self.hold.grant(wanted) if self._goes_anywhere else self.reservation.grant(wanted, now, True)
         if granted > 0:
-            self._is_active = False
-            for gate in own:
-                if gate.owner is not None:
-                    gate.owner.granted(granted, charge, now)
-            self._on_granted(granted, charge, from_hold, now)
+            if self.counts.granted == 0 and not self._goes_anywhere:
+                self.hold.count_first(granted * charge)
+            self._add_credit(granted, charge, now)
+            if not self._goes_anywhere and self.idle.others_wait():
+                self.idle.watch(now)
         self.producer.update_blocked(now)
         return granted * charge
 
@@ -370,21 +370,41 @@ class SenderCredit(Waiter):
             return 1
         return wanted if self.counts.granted > 0 else self.hold.first_grant(wanted, charge)
 
-    def _has_trial(self, charge: i64) -> bool:
-        """Return whether it is granted a single message from the hold room: its sender let its last credit lie idle."""
-        return self.idle.is_idle and self.hold.room.has_room(1, charge, 0.0) and self.hold.room.gate.in_line() == 0
+    def _grant_trial(self, now: float) -> bool:
+        """Grant a single message from the hold room: its sender let its last credit lie idle, and others wait for room.
 
-    def _on_granted(self, granted: i64, charge: i64, from_hold: bool, now: float) -> None:
-        if self.counts.granted == 0 and not from_hold:
-            self.hold.count_first(granted * charge)
+        Returns False, and grants nothing, if a gate is closed or the hold room has none.
+        """
+        charge = self.window.charge
+        room = self.hold.room
+        if self._goes_anywhere or room.gate.in_line() or not room.has_room(1, charge, now):
+            return False
+        for gate in self._own_gates():
+            if not gate.open or gate.in_line() or not gate.admits(charge, 1, now):
+                return False
+        for queue in self.reservation.queues:
+            for gate in NO_GATES if queue.deleted else gates_of(queue):
+                if not gate.open:
+                    return False
+        self.hold.recharge(charge)
+        granted = self.hold.grant(1)
+        if granted > 0:
+            self._add_credit(granted, charge, now)
+        return granted > 0
+
+    def _add_credit(self, granted: i64, charge: i64, now: float) -> None:
+        """Add granted messages, which rates count now."""
+        for gate in self._own_gates():
+            if gate.owner is not None:
+                gate.owner.granted(granted, charge, now)
+        self._was_active = self._is_active
+        self._is_active = False
         self.window.on_granted()
         self.credit += granted
         self.counts.granted += granted
         self.available = self.available - granted if self.available > granted else 0
         self.used_at = now
         self.notify()
-        if not from_hold and self.idle.others_wait():
-            self.idle.watch(now)
 
     def notify(self) -> None:
         """Notify the sender at the end of this turn."""
@@ -405,12 +425,11 @@ class SenderCredit(Waiter):
         if self._goes_anywhere:
             gate = self.hold.room.gate
             return gate if (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now) else None
-        has_trial = self._has_trial(charge)
         for queue in self.reservation.queues:
             for gate in NO_GATES if queue.deleted else gates_of(queue):
-                if not gate.open or (gate.in_line() and not in_turn and not has_trial):
+                if not gate.open or (gate.in_line() and not in_turn):
                     return gate
-        return None if has_trial else self.reservation.full_gate(now)
+        return self.reservation.full_gate(now)
 
     def _follow(self, now: float) -> None:
         """Move the reserved room if the topology has changed; where there is no room for it, to the hold room."""
