@@ -305,6 +305,15 @@ def test_outcome_is_applied_by_the_commit(outcome: Composite, left: int) -> None
     assert ready(client) == left
 
 
+def test_commit_adds_the_annotations_of_modified() -> None:
+    client = consuming(1)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 0, 0, composite(spec.MODIFIED, message_annotations={Symbol("x-opt-why"): "later"}))
+    client.discharge(txn_id)
+    (heard,) = [each for each in client.flow(1, 1, delivery_count=1) if each.name == "transfer"]
+    assert b"x-opt-why" in heard.payload
+
+
 def test_rolled_back_delivery_stays_with_its_receiver() -> None:
     client = consuming(2)
     txn_id = client.begin_transaction()

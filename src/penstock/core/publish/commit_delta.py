@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from penstock.core.consume.outcome import Outcome, is_rejection
+from penstock.core.consume.outcome import AddedHeaders, Outcome, is_rejection
 from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message, TrackedMessage
@@ -24,14 +24,24 @@ if TYPE_CHECKING:
 class Settlement:
     """A delivery of a session that is settled by a commit."""
 
-    __slots__ = ("session", "tag", "queue", "message", "outcome")
+    __slots__ = ("session", "tag", "queue", "message", "outcome", "added")
 
-    def __init__(self, session: Session, tag: int, queue: Queue, message: Message, outcome: Outcome) -> None:
+    def __init__(
+        self,
+        session: Session,
+        tag: int,
+        queue: Queue,
+        message: Message,
+        outcome: Outcome,
+        added: AddedHeaders | None = None,
+    ) -> None:
         self.session = session
         self.tag = tag
         self.queue = queue
         self.message = message
         self.outcome = outcome
+        self.added = added
+        """Headers that the outcome adds to the message; None for none."""
 
     def frees(self) -> bool:
         """Return whether its message leaves the queue at once, unlike a requeued one or a dead letter."""

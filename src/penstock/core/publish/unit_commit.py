@@ -221,7 +221,7 @@ class UnitCommit(Held):
         for settlement in self.settlements:
             session, tag = settlement.session, settlement.tag
             coordinator.settled_tags(session).tags.discard(tag)
-            for queue in session.unsettled.settle(tag, tag, settlement.outcome, broker.now):
+            for queue in session.unsettled.settle(tag, tag, settlement.outcome, broker.now, settlement.added):
                 broker.schedule_delivery(queue)
 
     # Refusal

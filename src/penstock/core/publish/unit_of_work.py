@@ -26,7 +26,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
 from penstock.core.publish.commit_delta import Settlement
@@ -200,13 +200,15 @@ class UnitOfWork:
         if multiple:
             settled.upto = last
 
-    def settle_range(self, session: Session, first: i64, last: i64, outcome: Outcome) -> None:
+    def settle_range(
+        self, session: Session, first: i64, last: i64, outcome: Outcome, added: AddedHeaders | None = None
+    ) -> None:
         """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out."""
         tags = self.coordinator.settled_tags(session).tags
         for number, queue, message in session.unsettled.deliveries(first, last):
             if number not in tags:
                 tags.add(number)
-                self.settlements.append(Settlement(session, number, queue, message, outcome))
+                self.settlements.append(Settlement(session, number, queue, message, outcome, added))
 
     def commit(self) -> bool:
         """Apply the unit, or hold it until all of it has room, or refuse it with nothing applied.

@@ -27,7 +27,7 @@ from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ResourceError, TransactionRolledBack, TransactionTimeout, UnknownTransaction
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.protocols.amqp10.delivery_outcomes import outcome_of
+from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.outcome_writer import write_outcome
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
@@ -152,10 +152,12 @@ class Transaction(TimerHandler):
                     session.settler.settle_by_default(first, last)
             return
         self._join(session)
-        outcome = outcome_of(ABSENT if state is None else state.code, state)
+        code = ABSENT if state is None else state.code
+        outcome = outcome_of(code, state)
+        added = headers_of(code, state, session.broker.formats)
         before = len(unit.settlements)
         for first, last in ranges:
-            unit.settle_range(session, first, last, outcome)
+            unit.settle_range(session, first, last, outcome, added)
         ids = session.writer.ids
         for settlement in unit.settlements[before:]:
             retirement = Retirement(session, settlement.tag, ids.id_of(settlement.tag), outcome, settled)
