@@ -84,6 +84,8 @@ class IncomingLink(Link):
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""
         self._arriving_settled: bool = False
+        self.leaves_room: bool = False
+        """True if its messages come in transactions: then no room is reserved for its credit."""
         self.posting: Posting | None = None
         """Transaction of the delivery that arrives; None outside of transactions."""
         self._partial: PartialDelivery | None = None
@@ -99,7 +101,9 @@ class IncomingLink(Link):
         route = self.target.fixed_route()
         if route is not None:
             self.reservation.follow(route.queues, route.gates, now)
-        granted = self.reservation.grant(WINDOW - self.credit, now)
+        granted = WINDOW - self.credit
+        if not self.leaves_room:
+            granted = self.reservation.grant(granted, now)
         if granted > 0:
             self.credit += granted
             self.request_flow()
@@ -258,8 +262,13 @@ class IncomingLink(Link):
             self.grant()
 
     def _post(self, posting: Posting, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
-        """Store a message until the commit of its transaction: it leaves its reservation."""
-        self.reservation.settle(1, self.session.broker.now)
+        """Store a message until the commit of its transaction.
+
+        It leaves its reservation, and so does the link's other credit: the commit may need that room.
+        """
+        if not self.leaves_room:
+            self.leaves_room = True
+            self.reservation.give_back(self.session.broker.now)
         try:
             posting.publish(self, route, content, len(content) + OVERHEAD)
         except BrokerError as error:
