@@ -63,6 +63,16 @@ def test_messages_of_a_transaction_get_a_provisional_outcome_and_come_with_the_c
     assert reserved(client) == 0
 
 
+def test_provisional_outcomes_ask_for_a_flush_of_their_own() -> None:
+    client = peer()
+    txn_id = client.begin_transaction()
+    client.driver.take_pending_output()
+    client.connection.receive(client.post(txn_id))
+    while client.driver.run_turn():
+        pass
+    assert client.driver.take_pending_output() == [client.connection]
+
+
 def test_rolled_back_messages_never_come() -> None:
     client = peer()
     txn_id = client.begin_transaction()

@@ -123,6 +123,7 @@ class Transaction(TimerHandler):
                 return
         else:
             self.transactions.schedule(self)
+            session.connection.request_flush()
         ranges.append(ProvisionalOutcomes(session, delivery_id, settled))
 
     def write_provisional(self) -> None:
