@@ -63,6 +63,7 @@ AT_START: Final = (
     "frame_max",
     "initial_frame_max",
     "sasl_mechanisms",
+    "rabbitmq_version",
     "channel_max",
     "heartbeat_s",
     "handshake_s",
@@ -130,6 +131,8 @@ class Settings:
     """Largest frame of a client before login, in octets."""
     sasl_mechanisms: list[str] = field(default_factory=lambda: list(SASL_MECHANISMS))
     """SASL mechanisms that AMQP 1.0 clients are offered, in order."""
+    rabbitmq_version: str | None = None
+    """Version of RabbitMQ that AMQP 1.0 clients are told, which those of RabbitMQ require; None tells Penstock's."""
     channel_max: int = 2047
     """Channels of a connection."""
     heartbeat_s: int = 60

@@ -259,6 +259,7 @@ class Broker:
         policy.arriving_bytes_max = settings.arriving_bytes_max
         policy.initial_frame_max = settings.initial_frame_max
         policy.sasl_mechanisms = settings.sasl_mechanisms
+        policy.rabbitmq_version = settings.rabbitmq_version
         policy.handshake_s = settings.handshake_s
         policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)

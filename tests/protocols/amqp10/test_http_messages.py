@@ -36,6 +36,11 @@ def test_request_without_a_body_section_has_none() -> None:
     assert read_request(content).body is None
 
 
+def test_body_may_come_before_the_properties() -> None:
+    found = read_request(b"\x00\x53\x77\x40" + encode(spec.PROPERTIES, subject="GET", to="/a", reply_to="$me"))
+    assert (found.method, found.path, found.body) == ("GET", "/a", None)
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, names
 from tests.support.driven_connection import make_driver
 
@@ -34,3 +36,13 @@ def test_virtual_host_that_is_being_deleted_is_not_replaced_by_another() -> None
 def test_frame_size_below_the_least_is_refused() -> None:
     client = Amqp10Dialogue(session=False, max_frame_size=511)
     assert condition(client.opened[1]) == "amqp:invalid-field"
+
+
+def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> None:
+    told = Amqp10Dialogue().opened[0].performative.mapping("properties")
+    assert (told[Symbol("product")], told[Symbol("version")]) == ("Penstock", "0")
+    limits = ConnectionLimits()
+    limits.rabbitmq_version = "4.0.0"
+    told = Amqp10Dialogue(make_driver(limits)).opened[0].performative.mapping("properties")
+    assert (told[Symbol("product")], told[Symbol("version")]) == ("RabbitMQ", "4.0.0")
+    assert told[Symbol("penstock-version")] == "0"

@@ -12,10 +12,9 @@ from urllib.parse import unquote_to_bytes
 
 from penstock.errors import InvalidField
 from penstock.protocols.amqp10.malformed import MalformedMessage
-from penstock.wire.amqp10.composite import decode_composite, encode
-from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.composite import Composite, decode_composite, encode
+from penstock.wire.amqp10.field_cursor import FieldCursor
 from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
@@ -24,7 +23,6 @@ from penstock.wire.amqp10.values import Described, ulong
 REPLY_TO: Final = "$me"
 _VERSION: Final[dict[object, object]] = {"http:response": "1.1"}
 _VERSION_SECTION: Final = encode_value(Described(ulong(APPLICATION_PROPERTIES), _VERSION))
-_PROPERTIES_DESCRIPTOR: Final = bytes((0x00, 0x53, PROPERTIES))
 
 
 class HttpRequest:
@@ -70,22 +68,31 @@ def pairs(text: str, divider: str) -> dict[str, str]:
 
 
 def read_request(content: bytes) -> HttpRequest:
-    """Return the request in a message. Raises MalformedMessage, and InvalidField if no answer could be sent."""
-    sections = Sections()
+    """Return the request in a message. Raises MalformedMessage, and InvalidField if no answer could be sent.
+
+    Sections may have any order: RabbitMQ's Python client writes an empty body before the properties.
+    """
+    cursor = FieldCursor()
+    properties: Composite | None = None
+    body: object = None
+    pos = 0
     try:
-        sections.walk(content, 0, len(content))
-        if sections.properties == ABSENT:
-            raise InvalidField("a request without properties: 'subject' is its method, and 'to' its path")
-        found = decode_composite(_PROPERTIES_DESCRIPTOR + content[sections.properties :])[0]
-        body: object = None
-        if sections.body_code == AMQP_VALUE:
-            value = decode_value(content, int(sections.body_at))[0]
-            body = value.value if isinstance(value, Described) else value
+        while pos < len(content):
+            code = cursor.open(content, pos, len(content))
+            if code == PROPERTIES:
+                properties, pos = decode_composite(content, pos)
+                continue
+            value, pos = decode_value(content, int(cursor.pos))
+            if code == AMQP_VALUE:
+                body = value
     except CodecError as error:
         raise MalformedMessage(error) from None
-    if found.text("reply_to") != REPLY_TO:
-        raise InvalidField(f"reply-to of a request is '{found.text('reply_to')[:60]}'; it must be '{REPLY_TO}'")
-    return HttpRequest(found.text("subject"), found.text("to"), found.fields["message_id"], body)
+    if properties is None:
+        raise InvalidField("a request without properties: 'subject' is its method, and 'to' its path")
+    reply_to = properties.text("reply_to")
+    if reply_to != REPLY_TO:
+        raise InvalidField(f"reply-to of a request is '{reply_to[:60]}'; it must be '{REPLY_TO}'")
+    return HttpRequest(properties.text("subject"), properties.text("to"), properties.fields["message_id"], body)
 
 
 def response(request: HttpRequest, status: int, body: object) -> bytes:

@@ -49,6 +49,11 @@ def write_open(engine: Amqp10Engine) -> None:
         Symbol("version"): engine.services.version,
         Symbol("platform"): "Python",
     }
+    version = engine.limits.rabbitmq_version
+    if version is not None:
+        properties[Symbol("product")] = "RabbitMQ"
+        properties[Symbol("version")] = version
+        properties[Symbol("penstock-version")] = engine.services.version
     if engine.connection.is_closing():
         properties = {REFUSED: True}
     engine.send(

@@ -49,14 +49,13 @@ class ConnectionLimits:
         """
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.3
-        """Size and interval of the reads from a paused connection.
-
-        Py-amqp's socket fails when nothing is read for a second.
-        """
+        """Size and interval of the reads from a paused connection: py-amqp's socket fails when unread for a second."""
         self.flow_enforcement_s: float = 5.0
         """Seconds that a client has to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
         self.sasl_mechanisms: list[str] = list(SASL_MECHANISMS)
         """Mechanisms that AMQP 1.0 clients may be offered, in order; AMQP 0-9-1 has its own."""
+        self.rabbitmq_version: str | None = None
+        """Version of RabbitMQ that AMQP 1.0 clients are told, as RabbitMQ's own require; None: Penstock's."""
         self.handshake_s: float = 10.0
         """Seconds from connect to connection.open-ok; RabbitMQ's default."""
         self.handshakes_max: int = 1000
