@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64, mypyc_attr, trait
 
 from penstock.core.message import Message
 from penstock.flow.chores import Chore
@@ -49,7 +49,7 @@ class Requeueing(Chore):
         raise NotImplementedError
 
 
-@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ContentChange:
     """Change of a message that its settlement asks for."""
 
