@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.drain import request_drain
+from penstock.core.consume.session import Session
+from penstock.flow.credit import LinkCredit
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
@@ -38,3 +42,33 @@ def test_driver_knows_its_connections_until_they_are_lost() -> None:
     driver.run_turn()
     assert connection.state is ConnectionState.GONE
     assert not driver.connections
+
+
+class Receiver(Session):
+    """A session that writes down in which order it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def deliver(self, batch: Batch) -> None:
+        self.calls.append(f"{batch.left} delivered")
+
+    def on_drained(self, consumer: Consumer, credit: int) -> None:
+        self.calls.append(f"{consumer.tag} drained of {credit}")
+
+
+def test_session_is_told_of_a_drained_consumer_after_the_deliveries_of_the_turn() -> None:
+    driver = make_driver()
+    peer = Dialogue(driver)
+    peer.declare("q")
+    receiver = Receiver()
+    consumer = Consumer("link", receiver, driver.broker.vhosts["/"].queues["q"], True, False, 0)
+    consumer.credit = LinkCredit()
+    driver.broker.consume(receiver, consumer)
+    receiver.grant_credit(consumer, 0, 10)
+    request_drain(consumer)
+    peer.say(publish("q", b"x") + publish("q", b"y"))
+    assert receiver.calls == ["2 delivered", "link drained of 8"]
+    peer.say(publish("q", b"z"))
+    assert receiver.calls == ["2 delivered", "link drained of 8"]

@@ -99,6 +99,13 @@ class MessageFormat:
         """Return the fields of a message for selectors; valid until the next call. Raises UnreadableContent."""
         return NeutralMessage(self.properties(content))
 
+    def fields(self, content: bytes) -> SelectableMessage:
+        """Return the fields of a message as `selectable`; none if they cannot be read."""
+        try:
+            return self.selectable(content)
+        except UnreadableContent:
+            return NeutralMessage(Properties())
+
     # Dead letters
 
     def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.names import check_name
+from penstock.content.selector.fields import SelectableMessage
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.message import Envelope
 from penstock.core.publish.context import PublishContext
@@ -15,7 +16,7 @@ from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import check, enable_paging
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings
+from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings, selector_in
 from penstock.core.routing.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
@@ -325,6 +326,7 @@ class VirtualHost(Topology):
         PreconditionFailed (406) for invalid arguments, ResourceError (506) at a limit.
         """
         origin = self.source(source)
+        selector_in(arguments)
         binding = origin.find(queue, exchange, key, arguments)
         if binding is not None:
             return binding
@@ -396,9 +398,11 @@ class VirtualHost(Topology):
         if route.epoch != self.epoch and not route.is_current(self.epoch, self.era):
             self.resolve(route, {}, from_within)
 
-    def _route_lookup(self, exchange: Exchange, route: Route, headers: dict[str, object]) -> RouteLookup:
+    def _route_lookup(
+        self, exchange: Exchange, route: Route, headers: dict[str, object], message: SelectableMessage | None
+    ) -> RouteLookup:
         """Resolve a route by a lookup. Raises ResourceError (506) if it exceeds the limits of one message."""
-        search = RouteLookup(self.exchanges, route, headers)
+        search = RouteLookup(self.exchanges, route, headers, message)
         try:
             search.begin(exchange)
         finally:
@@ -406,7 +410,13 @@ class VirtualHost(Topology):
         return search
 
     @override
-    def resolve(self, route: Route, headers: dict[str, object], from_within: bool = False) -> None:
+    def resolve(
+        self,
+        route: Route,
+        headers: dict[str, object],
+        from_within: bool = False,
+        message: SelectableMessage | None = None,
+    ) -> None:
         name = route.envelope.exchange
         stores = self.broker.journal is not None
         if name == "":
@@ -415,8 +425,9 @@ class VirtualHost(Topology):
         exchange = self.exchange(name)
         if exchange.internal and not from_within:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
-        search = self._route_lookup(exchange, route, headers)
+        search = self._route_lookup(exchange, route, headers, message)
         target = through_exchanges(search.queues(), search.through, search.by_headers)
+        target.selects = search.selects
         if name == CONTROL_EXCHANGE:
             target.control = True
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, method_frame
+from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
@@ -37,3 +37,20 @@ def test_channel_that_ends_gives_back_what_it_had() -> None:
     close = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0)
     assert client.names(close) == ["channel.close-ok"]
     assert (int(queue.unacked_messages), int(queue.available())) == (0, 1)
+
+
+def test_channel_routes_by_the_selector_of_a_binding() -> None:
+    driver = make_driver()
+    client = Dialogue(driver)
+    client.declare("q")
+    selector = {"x-jms-selector": "amqp.message_id LIKE 'order-%' AND JMSPriority > 4"}
+    bound = client.names(
+        method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.topic", routing_key="#", arguments=selector)
+    )
+    assert bound == ["queue.bind-ok"]
+    for name, priority in (("order-1", 5), ("order-2", 4), ("offer-1", 9)):
+        client.say(publish("k", b"x", properties=Properties(message_id=name, priority=priority), exchange="amq.topic"))
+    assert driver.broker.vhosts["/"].queues["q"].messages == 1
+    invalid = {"x-jms-selector": "a ="}
+    bind = method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.topic", routing_key="#", arguments=invalid)
+    assert client.names(bind) == ["channel.close"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.routing.binding import SELECTOR
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound
@@ -164,3 +165,14 @@ def test_message_is_persistent_where_a_store_is_unless_its_header_says_no() -> N
     for header in (b"", header_octets(True), header_octets(True, 7), transient):
         client.say(client.transfer(header + data_section(b"x")))
     assert [message.envelope.persistent for message in queue.ready_queue.messages()] == [True, True, True, False]
+
+
+def test_selector_of_a_binding_sees_the_fields_of_each_message() -> None:
+    vhost = a_vhost()
+    queue = vhost.declare_queue("q", {}, False, False, None, None)
+    vhost.bind("amq.topic", queue, None, "#", {SELECTOR: "JMSType = 'order' AND JMSPriority > 4"})
+    found = target(vhost, "/exchanges/amq.topic/k")
+    assert found.fixed_route() is None
+    assert route_of(found, header_octets(False, 7, -1) + properties(subject="order")).queues == [queue]
+    assert route_of(found, header_octets(False, 3, -1) + properties(subject="order")).queues == []
+    assert route_of(found, data_section(b"x")).queues == []

@@ -32,7 +32,7 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.outlets import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
-from penstock.core.routing.topology import Topology
+from penstock.core.routing.topology import Topology, resolve_message
 from penstock.errors import NotFound, ResourceError
 from penstock.flow.chores import Chore, Chores
 from penstock.flow.gate import Gate
@@ -248,7 +248,8 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         try:
             self.topology.refresh_route(route, from_within=True)
             if route.by_headers:
-                self.topology.resolve(route, message_format.headers(message.content), from_within=True)
+                headers = message_format.headers(message.content)
+                resolve_message(self.topology, route, headers, message.content, message_format, True)
         except (NotFound, ResourceError):
             return None
         if route.control:

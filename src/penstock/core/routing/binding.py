@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.content.selector.selector import Selector, parse_selector
 from penstock.core.routing.field_values import comparable
+from penstock.errors import InvalidField
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
 """Kinds of destinations."""
+SELECTOR: Final = "x-jms-selector"
+"""Argument of a binding: the text of a selector, by which messages are chosen before they enter the queue."""
 
 BindingKey = tuple[str, str, str, object]
 """Identity of a binding within its exchange: kind and name of the destination, key, and a digest of the arguments.
@@ -27,7 +31,7 @@ The arguments themselves, made comparable, would take twice the memory of the bi
 class Binding:
     """A binding from an exchange to a queue or to another exchange: one of the two is None."""
 
-    __slots__ = ("source", "queue", "exchange", "key", "arguments", "arguments_charge", "binding_key")
+    __slots__ = ("source", "queue", "exchange", "key", "arguments", "arguments_charge", "selector", "binding_key")
 
     def __init__(
         self, source: Exchange, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
@@ -39,7 +43,19 @@ class Binding:
         self.arguments = arguments
         self.arguments_charge: int = 0
         """Charge of its arguments in the metadata memory."""
+        self.selector = selector_in(arguments)
+        """The selector that messages must match besides its key or headers; None for none."""
         self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
+
+
+def selector_in(arguments: dict[str, object]) -> Selector | None:
+    """Return the selector in the arguments of a binding. Raises InvalidField for a text that is none."""
+    text = arguments.get(SELECTOR)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise InvalidField(f"argument {SELECTOR} of a binding must be a string, the text of a message selector")
+    return parse_selector(text)
 
 
 class Bindings:

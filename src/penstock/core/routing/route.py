@@ -25,7 +25,7 @@ VARIANTS_MAX: Final = 1024
 class RouteTarget:
     """The outcome of one lookup: where a publish goes, for a route and all its variants. It never changes."""
 
-    __slots__ = ("queues", "exchanges", "gates", "control", "by_headers", "versions")
+    __slots__ = ("queues", "exchanges", "gates", "control", "by_headers", "selects", "versions")
 
     def __init__(self, queues: list[Queue]) -> None:
         self.queues = queues
@@ -37,6 +37,8 @@ class RouteTarget:
         """True if it is the broker itself (control operations)."""
         self.by_headers: bool = False
         """True if the queues depend on each message's headers, so that nothing may be cached."""
+        self.selects: bool = False
+        """True if they depend on selectors of bindings, which see more than headers; `by_headers` is true then."""
         self.versions: i64 = 0
         """Sum of the exchanges' versions; versions only grow, so an equal sum means that none has changed."""
 
@@ -126,6 +128,11 @@ class Route:
     def control(self) -> bool:
         """True if it leads to the broker itself (control operations)."""
         return self.target.control
+
+    @property
+    def selects(self) -> bool:
+        """True if the queues depend on selectors: `resolve` needs the message then."""
+        return self.target.selects
 
     @property
     def by_headers(self) -> bool:

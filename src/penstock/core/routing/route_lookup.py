@@ -6,6 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.content.selector.fields import SelectableMessage
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -43,9 +44,17 @@ class RouteLookup:
         "_left",
         "through",
         "by_headers",
+        "selects",
+        "_message",
     )
 
-    def __init__(self, exchanges: dict[str, Exchange], route: Route, headers: dict[str, object]) -> None:
+    def __init__(
+        self,
+        exchanges: dict[str, Exchange],
+        route: Route,
+        headers: dict[str, object],
+        message: SelectableMessage | None = None,
+    ) -> None:
         self._exchanges = exchanges
         self._route = route
         self._left: i64 = VISITS_MAX
@@ -58,7 +67,11 @@ class RouteLookup:
         self.through: list[Exchange] = []
         """The exchanges visited, in order."""
         self.by_headers: bool = False
-        """True if one of them compares headers."""
+        """True if one of them compares headers, or a binding has a selector."""
+        self.selects: bool = False
+        """True if a binding has a selector."""
+        self._message = message
+        """The message, for selectors; None if it is not known yet: then they all match."""
 
     def begin(self, exchange: Exchange) -> None:
         """Visit an exchange and everything that it leads to; a cycle is visited once."""
@@ -108,6 +121,7 @@ class RouteLookup:
         if self._copies is not None:
             for key in self._copies:
                 self._match(exchange, key)
+        self._select(before)
         for index in range(before, len(found)):
             target = found[index].exchange
             if target is not None:
@@ -116,6 +130,23 @@ class RouteLookup:
             target = self._exchanges.get(exchange.alternate)
             if target is not None:
                 self._visit(target)
+
+    def _select(self, before: int) -> None:
+        """Drop the bindings found from an index on whose selector does not match."""
+        found = self._found
+        for index in range(len(found) - 1, before - 1, -1):
+            selector = found[index].selector
+            if selector is None:
+                continue
+            self.selects = True
+            self.by_headers = True
+            if self._message is not None:
+                self._left -= selector.work * VISITS_A_UNIT
+                if self._left < 0:
+                    self._left = 0
+                    raise self._too_much("evaluate too many selectors of bindings on its way to its queues")
+                if not selector.matches(self._message):
+                    del found[index]
 
     def _visit(self, exchange: Exchange) -> None:
         if self._seen is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from penstock.content.selector.fields import SelectableMessage
+from penstock.core.message_format import MessageFormat
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route import Route
@@ -25,10 +27,31 @@ class Topology:
         """
         raise NotImplementedError
 
-    def resolve(self, route: Route, headers: dict[str, object], from_within: bool = False) -> None:
+    def resolve(
+        self,
+        route: Route,
+        headers: dict[str, object],
+        from_within: bool = False,
+        message: SelectableMessage | None = None,
+    ) -> None:
         """Find the queues of a route in the present topology.
 
-        Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`), and
-        ResourceError (506) if it visits or reaches too much.
+        `message` is for selectors of bindings; without it they all match. Raises NotFound (404), AccessRefused (403) if
+        internal, unless the broker itself publishes (`from_within`), and ResourceError (506) if it visits or reaches
+        too much.
         """
         raise NotImplementedError
+
+
+def resolve_message(
+    topology: Topology,
+    route: Route,
+    headers: dict[str, object],
+    content: bytes,
+    message_format: MessageFormat,
+    from_within: bool = False,
+) -> None:
+    """Find the queues of one message, by its headers and by selectors of bindings. Raises as `Topology.resolve`."""
+    topology.resolve(route, headers, from_within)
+    if route.selects:
+        topology.resolve(route, headers, from_within, message_format.fields(content))

@@ -14,6 +14,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.copies import BCC, route_with_copies
 from penstock.core.routing.route import Route
+from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.gate import Gate
@@ -184,7 +185,7 @@ class Channel(Session):
             self.engine.control_request(self, route, content)
         elif route.by_headers:
             own = Route(route.envelope, route.mandatory)
-            self.vhost.resolve(own, self._headers(content))
+            resolve_message(self.vhost, own, self._headers(content), content, self.engine.broker.formats.find(content))
             self.producer.publish(own, content, charge)
             return
         self.producer.publish(route, content, charge)
@@ -232,7 +233,7 @@ class Channel(Session):
         if own is None or route.control:
             self.publish(route, content, charge)
         else:
-            self.vhost.resolve(own, headers)
+            resolve_message(self.vhost, own, headers, content, self.engine.broker.formats.find(content))
             self.producer.publish(own, content, charge + own.envelope.charge())
 
     # Sending

@@ -11,6 +11,7 @@ from penstock.core.message import OVERHEAD
 from penstock.core.message_format import CC
 from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
+from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, InvalidField
 from penstock.flow.timers import NEVER
@@ -106,13 +107,13 @@ class Target:
         own = route_with_copies(route, {CC: list(copies)}) if copies else None
         if own is None:
             return route
-        self.vhost.resolve(own, self._format.headers(content))
+        resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
         return own
 
     def _by_headers(self, route: Route, content: bytes) -> Route:
         """Return a route of one message, which its application properties decide."""
         own = Route(route.envelope, route.mandatory, route.copies)
-        self.vhost.resolve(own, self._format.headers(content))
+        resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
         return own
 
 

@@ -19,6 +19,7 @@ from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.attributes import route_for
 from penstock.core.routing.copies import BCC, route_with_copies
 from penstock.core.routing.route import Route
+from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
 from penstock.flow.refusal import Refusal
@@ -104,12 +105,12 @@ class SinglePublish(ProducerListener):
         content = message_format.encode(properties, body)
         headers = properties.headers or {}
         route = vhost.route(exchange, key, True)
-        vhost.resolve(route, headers)
+        resolve_message(vhost, route, headers, content, message_format)
         route = route_for(route, properties)
         copied = route_with_copies(route, headers)
         if copied is not None:
             route = copied
-            vhost.resolve(route, headers)
+            resolve_message(vhost, route, headers, content, message_format)
         if route.control:
             raise AccessRefused("control operations cannot be published over HTTP: they need AMQP, with a reply_to")
         charge = message_format.charge(content) + OVERHEAD + route.envelope.charge()
