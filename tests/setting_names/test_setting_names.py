@@ -17,6 +17,7 @@ TEXTS: dict[str, object] = {
     "slow-consumer-policy": "notify",
     "dead-letter-exchange": "dlx",
     "dead-letter-routing-key": "key",
+    "auto-create": "true",
 }
 """What is no number."""
 

@@ -53,6 +53,7 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         ("credit-window-messages", _or_unlimited(settings.credit_window_messages)),
         ("credit-window-bytes", _or_unlimited(settings.credit_window_bytes)),
         ("credit-idle", _or_none(settings.credit_idle_s, NEVER)),
+        ("auto-create", settings.auto_create),
     ]
     for name, value in times:
         rows.append(_row(name, value, words.get(name), "default"))

@@ -29,6 +29,8 @@ NAME: Final = "name"
 PAGE_FULL: Final = "page-full"
 """The policy for a message that exceeds the page limit: block, reject or drop-new."""
 WEIGHT: Final = "weight"
+SWITCH: Final = "switch"
+"""True or false."""
 MEMORY: Final = "memory"
 """Bytes, or "40%" of the host's memory; or none."""
 
@@ -73,6 +75,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "slow-consumer-period": PERIOD,
         "slow-consumer-policy": SLOW,
         **_CREDIT,
+        "auto-create": SWITCH,
     },
     "address": {**_MARKS, **_PERCENTS, **_RATES},
     "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS, "consumer-timeout": MILLISECONDS, **_QUOTA},
@@ -131,6 +134,7 @@ ALIASES: Final[dict[str, str]] = {
     "max-size-messages": "capacity-messages",
     "max-size-bytes": "capacity-bytes",
     "address-full-policy": "overflow",
+    "auto-create-queues": "auto-create",
     "default-consumer-window-size": "consumer-window-bytes",
     "consumerWindowSize": "consumer-window-bytes",
     "consumerMaxRate": "consumer-max-rate",

@@ -111,6 +111,8 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
         )
     if kind == setting_names.NAME:
         return _name(subject, name, value)
+    if kind == setting_names.SWITCH:
+        return _switch(subject, name, value)
     if _is_none(name, kind, value):
         return SettingValue(name, value, none=True, number=-1)
     if kind == setting_names.MEMORY and isinstance(value, str) and value.strip().endswith("%"):
@@ -141,6 +143,13 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
     if name.startswith("qpid.flow_resume"):
         number -= 1
     return SettingValue(name, value, number=number, real=float(number))
+
+
+def _switch(subject: str, name: str, value: object) -> SettingValue:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is neither true nor false")
+    return SettingValue(name, value, text=text)
 
 
 def _free_share(subject: str, name: str, value: object) -> SettingValue:

@@ -101,6 +101,8 @@ class Settings:
         """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
         self.credit_idle_s: float = CREDIT_IDLE_S
         """Seconds after which credit is taken back if others wait; infinity for never."""
+        self.auto_create: bool = False
+        """True if a link that names the queue creates it (AMQP 1.0)."""
 
 
 def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:
@@ -144,6 +146,8 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
     settings.credit_window_messages = credit_messages(words, settings.credit_window_messages)
     settings.credit_window_bytes = credit_bytes(words, settings.credit_window_bytes)
     settings.credit_idle_s = credit_idle_s(words, settings.credit_idle_s)
+    switch = words.get("auto-create")
+    settings.auto_create = switch is not None and switch.text == "true"
     _dead_letters(queue, settings, words)
     return settings
 

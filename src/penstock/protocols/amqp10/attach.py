@@ -20,6 +20,7 @@ from penstock.protocols.amqp10.addresses import (
     queue_address,
     source_node,
 )
+from penstock.protocols.amqp10.auto_create import create_missing_queue
 from penstock.protocols.amqp10.coordinator_link import MESSAGE_OCTETS_MAX, CoordinatorLink
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
@@ -103,6 +104,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     if address.kind is AddressKind.MANAGEMENT:
         _attach_management(session, attach, terminus)
         return
+    create_missing_queue(session.vhost, address, session.connection)
     target = target_of(session.vhost, session.connection.user, session.engine.format, address)
     link = IncomingLink(session, attach, target)
     session.links.add(link)
@@ -183,6 +185,7 @@ def _source(session: AmqpSession, attach: Composite, terminus: Composite | None)
     address = parse_source(text, terminus.texts("capabilities"))
     if address.kind is AddressKind.MANAGEMENT:
         return None, response_queue(session), text
+    create_missing_queue(session.vhost, address, session.connection)
     node = source_node(address, session.vhost)
     if node.queue:
         return None, session.vhost.queue(node.queue, session.connection), text

@@ -1,0 +1,17 @@
+"""Creation of queues that an attach names, where the setting `auto-create` of their names asks for it (Artemis)."""
+
+from __future__ import annotations
+
+from penstock.core.vhost import VirtualHost
+from penstock.protocols.amqp10.addresses import Address
+
+
+def create_missing_queue(vhost: VirtualHost, address: Address, asker: object) -> None:
+    """Create the queue of an address that names nothing yet, durable, if its settings say so. Raises BrokerError."""
+    for node in address.nodes:
+        if vhost.default_route(node.queue) is not None if node.queue else node.exchange in vhost.exchanges:
+            return
+    for node in address.nodes:
+        if node.queue and vhost.table.queue(vhost.name, node.queue, {}).auto_create:
+            vhost.declare_queue(node.queue, {}, True, False, None, asker)
+            return
