@@ -1,0 +1,126 @@
+"""Transactions of AMQP 1.0 on a durable queue, and a broker that is killed before it answers the discharge."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite
+from tests.support.amqp10_dialogue import accepted, performative
+from tests.support.amqp10_socket import SocketPeer
+from tests.support.amqp10_transactions import in_transaction, state_of
+from tests.support.brokers import BrokerProcess, serving
+
+COUNT = 40
+"""Transactions of a round: each takes a message out of `from` and puts two into `to`."""
+COORDINATOR, SENDER, RECEIVER = 0, 1, 2
+
+
+def drain(broker: BrokerProcess, queue: str) -> list[int]:
+    """Return the numbers in a queue, and leave them there."""
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    found: list[int] = []
+    while True:
+        method, _, body = channel.basic_get(queue)
+        if method is None:
+            connection.close()
+            return found
+        found.append(int(body))
+
+
+def declare(broker: BrokerProcess) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    for queue in ("from", "to"):
+        channel.queue_declare(queue, durable=True)
+    for number in range(COUNT):
+        channel.basic_publish("", "from", str(number).encode(), pika.BasicProperties(delivery_mode=2))
+    channel.queue_declare("from", passive=True)
+    connection.close()
+
+
+class Mover(SocketPeer):
+    """A peer that moves messages in transactions which were declared before."""
+
+    def __init__(self, broker: BrokerProcess, count: int) -> None:
+        super().__init__(broker)
+        self.attach_sender(COORDINATOR, composite(spec.COORDINATOR))
+        self.attach_sender(SENDER, composite(spec.TARGET, address="to"))
+        self.ids: list[bytes] = []
+        for _ in range(count):
+            self.send(self.request(COORDINATOR, composite(spec.DECLARE)))
+            self.ids.append(state_of(self.await_one("disposition")).octets("txn_id"))
+        self.attach_receiver(RECEIVER, "from", count)
+        self.bodies = [int(self.await_one("transfer").payload.rpartition(b"\xa0")[2][1:]) for _ in range(count)]
+
+    def move(self, at: int) -> int:
+        """Move the message of the delivery `at`; return the delivery-id of the discharge."""
+        txn_id, number = self.ids[at], self.bodies[at]
+        posts = [self.post(SENDER, txn_id, str(2 * number + half).encode()) for half in range(2)]
+        state = in_transaction(txn_id, accepted())
+        discharge = self.request(COORDINATOR, composite(spec.DISCHARGE, txn_id=txn_id))
+        self.send(
+            *posts,
+            performative(spec.DISPOSITION, role=True, first=at, last=at, settled=True, state=state),
+            discharge,
+        )
+        return self._next_id - 1
+
+    def await_answers(self, count: int) -> set[int]:
+        """Read until so many discharges are accepted, and return their delivery-ids."""
+        answered: set[int] = set()
+        while len(answered) < count:
+            heard: Any = self.await_one("disposition")
+            if heard.field("role"):
+                assert state_of(heard) == accepted()
+                answered.update(range(heard.field("first"), (heard.field("last") or heard.field("first")) + 1))
+        return answered
+
+
+@pytest.mark.parametrize("answers", [0, 1, 10, COUNT])
+def test_killed_broker_has_all_of_a_transaction_or_nothing(tmp_path: Path, answers: int) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker:
+        declare(broker)
+        with Mover(broker, COUNT) as peer:
+            discharged = {peer.move(at): peer.bodies[at] for at in range(COUNT)}
+            answered = peer.await_answers(answers)
+            broker.process.send_signal(signal.SIGKILL)
+            broker.process.wait()
+            with contextlib.suppress(ConnectionError):
+                answered |= peer.await_answers(COUNT)
+    committed = {discharged[each] for each in answered}
+    assert len(committed) >= answers
+    with serving(tmp_path, "--data", data) as broker:
+        left, moved = drain(broker, "from"), drain(broker, "to")
+        gone = [number for number in range(COUNT) if number not in left]
+        assert moved == [2 * number + half for number in gone for half in range(2)], "both halves, or none"
+        assert committed.isdisjoint(left), "what was answered is there"
+
+
+def test_open_transaction_of_a_killed_broker_is_rolled_back(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker:
+        declare(broker)
+        with Mover(broker, 1) as peer:
+            state = in_transaction(peer.ids[0], accepted())
+            peer.send(
+                peer.post(SENDER, peer.ids[0], b"1"),
+                performative(spec.DISPOSITION, role=True, first=0, last=0, settled=True, state=state),
+                performative(
+                    spec.FLOW, next_incoming_id=0, incoming_window=1, next_outgoing_id=0, outgoing_window=1, echo=True
+                ),
+            )
+            peer.await_one("flow")
+            broker.process.send_signal(signal.SIGKILL)
+            broker.process.wait()
+    with serving(tmp_path, "--data", data) as broker:
+        assert drain(broker, "from") == list(range(COUNT))
+        assert drain(broker, "to") == []
