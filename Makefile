@@ -38,11 +38,11 @@ format: setup  ## Format the sources and mend what ruff can mend
 demo: setup  ## 336,776 flights through a queue of 4 MiB into Spark
 	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m demo
 
-bench: setup  ## CPU time per message, beside RabbitMQ where it is installed
-	@$(RUN) -m bench.run
+bench: setup  ## CPU time per message, beside the peers that are installed: make bench ARGS="--protocol amqp1"
+	@$(RUN) -m bench.run $(ARGS)
 
 bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
-	@$(RUN) -m bench.flow
+	@$(RUN) -m bench.flow $(ARGS)
 
 crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed may be lost (bench/crash)
 	@$(RUN) -m bench.crash

@@ -36,6 +36,8 @@ class Broker:
     port: int
     process: subprocess.Popen[str]
     after_stop: Callable[[], None] = lambda: None
+    options: tuple[str, ...] = ()
+    """What the load generator must be told to load it."""
 
     def pids(self) -> list[int]:
         """Return the broker's process and all that it has started."""
@@ -155,12 +157,14 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int, http_port: int | None) -> dict[str, str]:
+def _rabbitmq_environment(
+    scratch: Path, port: int, epmd_port: int, http_port: int | None, plugins: tuple[str, ...]
+) -> dict[str, str]:
     """Return the environment of a node that shares nothing with the system's: ports, directories, cookie, epmd."""
     home = scratch / "rabbitmq"
     home.mkdir(exist_ok=True)
     (home / "empty.conf").touch()
-    (home / "plugins").write_text("[].\n" if http_port is None else "[rabbitmq_management].\n")
+    (home / "plugins").write_text(f"[{','.join(plugins)}].\n")
     if http_port is not None:
         (home / "rabbitmq.conf").write_text(
             f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {http_port}\ncollect_statistics_interval = 500\n"
@@ -200,10 +204,10 @@ def _rabbitmq_title() -> str:
 class RabbitmqNode:
     """A RabbitMQ node of our own, with default settings; the system's service is not touched.
 
-    With `http_port` its management plugin is enabled, and serves its HTTP API there.
+    With `http_port` its management plugin is enabled, and serves its HTTP API there. `plugins` are enabled as well.
     """
 
-    def __init__(self, scratch: Path, http_port: int | None = None) -> None:
+    def __init__(self, scratch: Path, http_port: int | None = None, plugins: tuple[str, ...] = ()) -> None:
         epmd = shutil.which("epmd")
         if not RABBITMQ_SCRIPT.exists() or not epmd:
             raise BrokerUnavailable("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server).")
@@ -212,7 +216,8 @@ class RabbitmqNode:
         self.log = scratch / "rabbitmq.log"
         self._scratch = scratch
         self._port, epmd_port = processes.free_port(), processes.free_port()
-        self._environment = _rabbitmq_environment(scratch, self._port, epmd_port, http_port)
+        enabled = plugins if http_port is None else (*plugins, "rabbitmq_management")
+        self._environment = _rabbitmq_environment(scratch, self._port, epmd_port, http_port, enabled)
         # The node would start a daemon that outlives it; a child of ours ends with us.
         self._epmd = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)],
                                       env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

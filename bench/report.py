@@ -8,9 +8,11 @@ from pathlib import Path
 
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ
 from bench.loadgen import Result
+from bench.peers10 import ARTEMIS, QPIDD
 from bench.scenarios import Scenario
 
-ORDER = (COMPILED, INTERPRETED, RABBITMQ)
+PEERS = {RABBITMQ: "RabbitMQ", QPIDD: "qpidd", ARTEMIS: "Artemis"}
+ORDER = (COMPILED, INTERPRETED, *PEERS)
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Row:
         return cls(scenario, best, tuple(_goals(scenario, best)))
 
     def ratio(self, name: str) -> float | None:
-        """Return RabbitMQ's CPU time per message over this broker's; None when one is missing."""
+        """Return the best peer's CPU time per message over this broker's; None when one is missing."""
         return _ratio(self.best, name)
 
     def as_data(self) -> dict[str, object]:
@@ -120,8 +122,13 @@ class Row:
         }
 
 
+def _best_peer(best: dict[str, Best]) -> Best | None:
+    """Return the figures of the peer with the least CPU time per message."""
+    return min((best[name] for name in PEERS if name in best), key=lambda found: found.microseconds, default=None)
+
+
 def _ratio(best: dict[str, Best], name: str) -> float | None:
-    ours, peer = best.get(name), best.get(RABBITMQ)
+    ours, peer = best.get(name), _best_peer(best)
     return peer.microseconds / ours.microseconds if ours and peer and ours.microseconds else None
 
 
@@ -130,6 +137,10 @@ def _goals(scenario: Scenario, best: dict[str, Best]) -> Iterable[tuple[str, boo
         if least is not None:
             ratio = _ratio(best, name)
             yield f"{name} {least:g}x", None if ratio is None else ratio >= least
+    for name, most in ((COMPILED, scenario.at_most), (INTERPRETED, scenario.at_most_interpreted)):
+        if most is not None:
+            found = best.get(name)
+            yield f"{name} <= {most:g} us", None if found is None else found.microseconds <= most
     ours, peer = best.get(COMPILED), best.get(RABBITMQ)
     if scenario.rate is not None:
         yield f"{scenario.rate:,.0f}/s compiled", None if ours is None else ours.rate >= scenario.rate
@@ -161,15 +172,20 @@ def _goal_words(row: Row) -> list[str]:
 
 def table(rows: list[Row]) -> str:
     """Return the report as text: CPU per message and rates, then the goals, then latencies."""
-    head = ["scenario", "compiled", "interpreted", "RabbitMQ", "x comp.", "x int.", "comp./s", "int./s", "RabbitMQ/s"]
-    lines = [head]
+    there = [name for name in ORDER if name not in PEERS or any(name in row.best for row in rows)]
+    titles = ["comp.", "int.", *(PEERS[name] for name in there if name in PEERS)]
+    lines = [
+        ["scenario", "compiled", "interpreted", *titles[2:], "x comp.", "x int.", *(f"{each}/s" for each in titles)]
+    ]
     for row in rows:
-        bests = [row.best.get(name) for name in ORDER]
+        bests = [row.best.get(name) for name in there]
         times = [_cell(best.microseconds if best else None, ".2f") for best in bests]
         ratios = [_cell(row.ratio(name), ".1f") for name in (COMPILED, INTERPRETED)]
         rates = [_cell(best.rate if best else None, ",.0f") for best in bests]
         lines.append([row.scenario.title, *times, *ratios, *rates])
-    text = ["CPU microseconds of the broker per message (minimum), RabbitMQ's over ours, messages per second (best)"]
+    text = [
+        "CPU microseconds of the broker per message (minimum), the best peer's over ours, messages per second (best)"
+    ]
     text += _aligned(lines)
     text += ["", "Goals"]
     text += _aligned([[row.scenario.title, "; ".join(_goal_words(row))] for row in rows if row.goals] or [["none"]])

@@ -1,4 +1,4 @@
-"""Compare Penstock with RabbitMQ: processor time per message under the same load, in turns, in one run.
+"""Compare Penstock with its peers: processor time per message under the same load, in turns, in one run.
 
 Every broker runs with its defaults on a port of its own for the whole comparison, and only one of them is under load
 at a time. In each repetition each scenario is measured for every broker, beginning with another one each time. The
@@ -18,12 +18,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import loadgen, processes, report
+from bench import loadgen, peers10, processes, report
 from bench.brokers import STARTERS, Broker, start_all
+from bench.loadgen import AMQP091, AMQP1
 from bench.report import Measurement, Row
-from bench.scenarios import SCENARIOS, Scenario
+from bench.scenarios import SCENARIOS, SCENARIOS10, Scenario
 
 OUTPUT = Path(__file__).resolve().parent / "output" / "bench.json"
+SCENARIOS_OF = {AMQP091: SCENARIOS, AMQP1: SCENARIOS10}
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,18 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort) -> Measurement:
+def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort, protocol: str) -> Measurement:
     """Put one broker under one load."""
     pids = broker.pids()
-    options = (*scenario.options, "--warm-up", str(effort.warm_up), "--seconds", str(effort.window))
+    options = (*broker.options, *scenario.options, "--warm-up", str(effort.warm_up), "--seconds", str(effort.window))
     everything = os.sched_getaffinity(0)
     first, *rest = sorted(everything)
     if scenario.one_core:
         processes.pin(broker.process.pid, {first})
     before, start, own = processes.busy_seconds(), time.monotonic(), _cpu_of(pids) + _cpu_of_children()
     try:
-        result = loadgen.run(broker.port, *options, pids=pids, cores=set(rest) if scenario.one_core else None)
+        cores = set(rest) if scenario.one_core else None
+        result = loadgen.run(broker.port, *options, pids=pids, cores=cores, protocol=protocol)
     finally:
         if scenario.one_core:
             processes.pin(broker.process.pid, everything)
@@ -87,7 +90,9 @@ def possible(scenarios: list[Scenario]) -> list[Scenario]:
     return [scenario for scenario in scenarios if not scenario.one_core]
 
 
-def measurements(brokers: dict[str, Broker], scenarios: list[Scenario], effort: Effort) -> Iterator[Measurement]:
+def measurements(
+    brokers: dict[str, Broker], scenarios: list[Scenario], effort: Effort, protocol: str
+) -> Iterator[Measurement]:
     """Measure everything, in turns, with a line of progress for each; a broker that fails takes no further part."""
     names = list(brokers)
     for repetition in range(effort.repetitions):
@@ -96,7 +101,7 @@ def measurements(brokers: dict[str, Broker], scenarios: list[Scenario], effort: 
             for name in names[turn:] + names[:turn]:
                 head = f"[{repetition + 1}/{effort.repetitions}] {scenario.title}, {name}: "
                 try:
-                    one = measure(brokers[name], scenario, repetition, effort)
+                    one = measure(brokers[name], scenario, repetition, effort, protocol)
                 except (loadgen.LoadError, OSError) as failure:
                     say(f"{head}FAILED: {failure}")
                     if brokers[name].process.poll() is not None:
@@ -111,14 +116,30 @@ def measurements(brokers: dict[str, Broker], scenarios: list[Scenario], effort: 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="bench.run", description=(__doc__ or "").partition("\n")[0])
-    keys = [scenario.key for scenario in SCENARIOS]
+    parser.add_argument("--protocol", choices=list(SCENARIOS_OF), default=AMQP091, help="default %(default)s")
     parser.add_argument("--quick", action="store_true", help="one repetition, windows of a second")
-    parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="SCENARIO", help=", ".join(keys))
-    parser.add_argument("--brokers", nargs="+", choices=list(STARTERS), default=list(STARTERS), metavar="BROKER",
-                        help=", ".join(STARTERS))  # fmt: skip
+    for protocol, scenarios in SCENARIOS_OF.items():
+        keys = ", ".join(scenario.key for scenario in scenarios)
+        parser.add_argument_group(f"scenarios of {protocol}", keys)
+    parser.add_argument("--only", nargs="+", metavar="SCENARIO", help="by default all of the protocol")
+    parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, *peers10.NAMES}), metavar="BROKER",
+                        help="by default all of the protocol: %(choices)s")  # fmt: skip
     parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
-    return parser.parse_args()
+    wanted = parser.parse_args()
+    there = [scenario.key for scenario in SCENARIOS_OF[wanted.protocol]]
+    wanted.only = wanted.only or there
+    if unknown := sorted(set(wanted.only) - set(there)):
+        parser.error(f"no scenario of {wanted.protocol}: {', '.join(unknown)}")
+    return wanted
+
+
+def started(wanted: argparse.Namespace, scratch: Path, stack: ExitStack) -> dict[str, Broker]:
+    """Start those brokers of the protocol that are wanted and can be."""
+    if wanted.protocol == AMQP091:
+        return start_all(wanted.brokers or list(STARTERS), scratch, stack, say)
+    found = {name: peers10.start(name, scratch, stack, say, None) for name in wanted.brokers or peers10.NAMES}
+    return {name: broker for name, broker in found.items() if broker is not None}
 
 
 def main() -> int:
@@ -128,20 +149,20 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     effort = QUICK if wanted.quick else NORMAL
     effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
-    scenarios = possible([scenario for scenario in SCENARIOS if scenario.key in wanted.only])
+    scenarios = possible([scenario for scenario in SCENARIOS_OF[wanted.protocol] if scenario.key in wanted.only])
     # The brokers' directories stand beside the results: temporary ones are in memory on some machines.
     wanted.output.parent.mkdir(parents=True, exist_ok=True)
     surroundings = report.conditions(wanted.output.parent)
     try:
-        loadgen.build()
+        loadgen.build(wanted.protocol)
     except loadgen.LoadError as reason:
         say(str(reason))
         return 1
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scratch-", dir=wanted.output.parent)))
-        brokers = start_all(wanted.brokers, scratch, stack, say)
+        brokers = started(wanted, scratch, stack)
         titles = {name: broker.title for name, broker in brokers.items()}
-        found = list(measurements(brokers, scenarios, effort))
+        found = list(measurements(brokers, scenarios, effort, wanted.protocol))
     if not found:
         say("Nothing was measured.")
         return 1
