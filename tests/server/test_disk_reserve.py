@@ -71,7 +71,7 @@ def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_sta
             with client_of(broker) as client:
                 client.channel.queue_declare("q", durable=True, arguments=LARGE)
             with in_background(lambda: publish_until_killed(broker, confirmed)):
-                eventually(lambda: closed(broker) == ["room"], "the gate closes, and the store never fails")
+                eventually(lambda: closed(broker) == ["room"], "the gate closes, and the store never fails", 200.0)
                 assert free(small) >= marks[min_free]
                 assert reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES
                 assert len(confirmed) > 600
