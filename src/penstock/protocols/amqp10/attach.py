@@ -12,6 +12,7 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere
 from penstock.protocols.amqp10 import subscriptions
 from penstock.protocols.amqp10.addresses import (
+    MANAGEMENT,
     TOPIC_CAPABILITY,
     AddressKind,
     Node,
@@ -26,7 +27,7 @@ from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.protocols.amqp10.link import MIXED, UNSETTLED
+from penstock.protocols.amqp10.link import MIXED, UNSETTLED, link_key
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
@@ -106,8 +107,11 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         return
     create_missing_queue(session.vhost, address, session.connection)
     target = target_of(session.vhost, session.connection.user, session.engine.format, address)
+    suspended = session.engine.suspended
+    suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
     session.links.add(link)
+    suspended.add(link.key, link)
     nodes = session.engine.nodes
     if created is not None:
         link.nodes.append(CreatedNode(nodes, created))
@@ -121,6 +125,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             attach.inner("source"),
             _with_address(terminus, text),
             max_message_size=int(link.max_message_size),
+            **link.resume(attach),
         )
     )
     link.grant()
@@ -145,6 +150,9 @@ def _attach_management(session: AmqpSession, attach: Composite, terminus: Compos
 
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("source")
+    suspended = session.engine.suspended
+    if terminus is None or terminus.text("address") != MANAGEMENT:
+        suspended.steal(link_key(session, attach))
     node, queue, text = _source(session, attach, terminus)
     if terminus is None:
         terminus = composite(SOURCE, durable=UNSETTLED_STATE, expiry_policy=NEVER, capabilities=[TOPIC_CAPABILITY])
@@ -162,8 +170,13 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     if len(session.consumers) == 1:
         session.connection.review_hold_bound()
     granted = _granted(_with_address(terminus, text))
-    properties = PAIRED if queue.name.startswith(RESPONSES) else None
-    session.send(_answer(attach, link.handle, granted, attach.inner("target"), properties=properties))
+    properties: dict[object, object] | None = PAIRED
+    fields: dict[str, object] = {}
+    if not queue.name.startswith(RESPONSES):
+        properties = None
+        suspended.add(link.key, link)
+        fields = link.resume(attach)
+    session.send(_answer(attach, link.handle, granted, attach.inner("target"), properties=properties, **fields))
 
 
 def _source(session: AmqpSession, attach: Composite, terminus: Composite | None) -> tuple[LinkNode | None, Queue, str]:

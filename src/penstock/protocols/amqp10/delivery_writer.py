@@ -19,11 +19,13 @@ from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.address_annotations import annotations_octets, with_address
 from penstock.protocols.amqp10.delivery_ids import SentIds
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
+from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.format_codes import SMALL_ULONG
+from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
+from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS, TRANSFER
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
     delivery_head,
@@ -44,7 +46,7 @@ PLAIN_LAST: Final = 0x005378
 class PendingDelivery:
     """A delivery of which some or all frames are not written yet."""
 
-    __slots__ = ("link", "number", "tag", "payload", "sent")
+    __slots__ = ("link", "number", "tag", "payload", "sent", "resumed", "state")
 
     def __init__(self, link: OutgoingLink, number: i64, tag: i64, payload: bytes) -> None:
         self.link = link
@@ -53,6 +55,9 @@ class PendingDelivery:
         self.payload = payload
         self.sent: i64 = 0
         """Octets of the payload that are written."""
+        self.resumed: bool = False
+        self.state: Composite | None = None
+        """Outcome of a resumed delivery that is settled."""
 
 
 class DeliveryWriter:
@@ -88,6 +93,7 @@ class DeliveryWriter:
         left = self._room()
         sent: i64 = 0
         number = batch.first
+        tag_base = link.tag_base
         ids = self.ids
         if number != ids.next_number and not self._pending:
             self._skip_to(number)
@@ -108,10 +114,9 @@ class DeliveryWriter:
                         self._fit(envelope)
                     size += len(self._start)
                     if size <= largest:
-                        write_delivery_head(out, head, session.number, next_id + sent, link.next_tag, settled, size)
+                        write_delivery_head(out, head, session.number, next_id + sent, number + tag_base, settled, size)
                         out.write(self._start)
                         out.write(content)
-                        link.next_tag += 1
                         sent += 1
                         number += 1
                         continue
@@ -133,6 +138,22 @@ class DeliveryWriter:
         """Count deliveries that were sent in one frame each."""
         self._session.windows.count_sent(deliveries)
         self.ids.advance(deliveries)
+
+    def write_resumed(self, link: OutgoingLink, number: i64, tag: i64, message: Message) -> None:
+        """Write an unsettled delivery of a resumed link."""
+        header, content, start = self._parts(message)
+        self._resume(PendingDelivery(link, number, tag, header + content[start:]))
+
+    def write_outcome(self, link: OutgoingLink, number: i64, tag: i64, state: Composite | None) -> None:
+        """Write the outcome of a delivery that was decided while its link was suspended."""
+        delivery = PendingDelivery(link, number, tag, b"")
+        delivery.state = state
+        self._resume(delivery)
+
+    def _resume(self, delivery: PendingDelivery) -> None:
+        delivery.resumed = True
+        self._pending.append(delivery)
+        self.go_on()
 
     def _skip_to(self, number: i64) -> None:
         """Continue with a later number: deliveries were dropped before their first frame."""
@@ -157,8 +178,7 @@ class DeliveryWriter:
         session = self._session
         out = session.engine.out
         windows = session.windows
-        tag = link.next_tag
-        link.next_tag = tag + 1
+        tag = number + link.tag_base
         header, content, start = self._parts(message)
         size: i64 = len(header) + len(content) - start
         if self._pending or size > largest or windows.remote_incoming_window <= 0:
@@ -194,13 +214,36 @@ class DeliveryWriter:
         if start == 0:
             if delivery.number != self.ids.next_number:
                 self._skip_to(delivery.number)
-            settled = link.consumer.no_ack
-            write_delivery(out, session.number, link.handle, self.ids.next_id, delivery.tag, settled, more, end)
+            if delivery.resumed:
+                out.write(self._resumed_frame(delivery, more))
+            else:
+                settled = link.consumer.no_ack
+                write_delivery(out, session.number, link.handle, self.ids.next_id, delivery.tag, settled, more, end)
             self.ids.advance(1)
         else:
             write_continuation(out, session.number, link.handle, more, end - start)
         out.write(delivery.payload[start:end])
         delivery.sent = end
+
+    def _resumed_frame(self, delivery: PendingDelivery, more: bool) -> bytes:
+        """Return the first frame of a resumed delivery up to its payload; the size of the frame counts that."""
+        end: i64 = len(delivery.payload)
+        most = self._session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
+        performative = encode_composite(
+            composite(
+                TRANSFER,
+                handle=int(delivery.link.handle),
+                delivery_id=int(self.ids.next_id),
+                delivery_tag=int(delivery.tag).to_bytes(8, "big"),
+                message_format=0,
+                settled=delivery.state is not None,
+                more=more,
+                state=delivery.state,
+                resume=True,
+            )
+        )
+        size = min(end, most)
+        return frame(int(self._session.number), performative + bytes(int(size)))[: len(performative) + 8]
 
     def forget(self, link: OutgoingLink) -> None:
         """Drop the deliveries of a detached link that are not complete."""

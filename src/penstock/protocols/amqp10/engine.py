@@ -32,6 +32,7 @@ from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
+from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.transactions import Transactions
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -58,6 +59,8 @@ class Amqp10(Protocol):
     def __init__(self) -> None:
         self._nodes: DynamicNodes | None = None
         """Dynamic nodes of the broker; None before the first connection."""
+        self._suspended: SuspendedLinks | None = None
+        """Suspended links of the broker; None before the first connection."""
 
     @override
     def accepts(self, start: bytes) -> bool:
@@ -65,11 +68,11 @@ class Amqp10(Protocol):
 
     @override
     def engine(self, connection: Connection) -> ProtocolEngine:
-        nodes = self._nodes
-        if nodes is None or nodes.broker is not connection.broker:
-            nodes = DynamicNodes(connection.broker)
-            self._nodes = nodes
-        return Amqp10Engine(connection, nodes)
+        nodes, suspended = self._nodes, self._suspended
+        if nodes is None or suspended is None or nodes.broker is not connection.broker:
+            nodes, suspended = DynamicNodes(connection.broker), SuspendedLinks(connection.broker)
+            self._nodes, self._suspended = nodes, suspended
+        return Amqp10Engine(connection, nodes, suspended)
 
     @override
     def message_format(self) -> MessageFormat:
@@ -83,10 +86,12 @@ class Amqp10(Protocol):
 class Amqp10Engine(ProtocolEngine):
     """AMQP 1.0 side of one connection."""
 
-    def __init__(self, connection: Connection, nodes: DynamicNodes) -> None:
+    def __init__(self, connection: Connection, nodes: DynamicNodes, suspended: SuspendedLinks) -> None:
         super().__init__(connection)
         self.nodes: DynamicNodes = nodes
         """Dynamic nodes of the broker."""
+        self.suspended: SuspendedLinks = suspended
+        """Attached and suspended links of the broker."""
         self.services: Services = connection.services
         self.broker: Broker = connection.broker
         self.limits: ConnectionLimits = connection.limits
@@ -301,6 +306,7 @@ class Amqp10Engine(ProtocolEngine):
     def tear_down(self, session: AmqpSession, state: SessionState) -> None:
         """Tear down a session that the broker (`END_SENT`) or its peer (`END_RECEIVED`) ends."""
         session.write_outcomes()
+        session.links.suspend(session)
         session.move(state)
         session.end(state is SessionState.END_RECEIVED)
         self.broker.endings.begin(SessionTeardown(self.broker, session))
@@ -344,6 +350,8 @@ class Amqp10Engine(ProtocolEngine):
     def write_last_outcomes(self) -> None:
         for session in self.channels.values():
             session.write_outcomes()
+            session.links.suspend(session)
+        self.suspended.on_connection_ended(self.connection.number)
 
     @override
     def on_disconnect(self) -> None:

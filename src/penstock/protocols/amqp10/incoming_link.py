@@ -22,8 +22,10 @@ from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
+from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import Target
 from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
+from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.disposition import (
@@ -63,6 +65,11 @@ class IncomingLink(Link):
         """True if we settle when the sender has, unless the transfer says otherwise."""
         self._second: bool = self.second
         """The same for the last delivery."""
+        self.expiry = Expiry(attach.inner("target"))
+        self.unsent: UnsentOutcomes | None = UnsentOutcomes() if self.expiry.suspends() else None
+        """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
+        self._tag: bytes = b""
+        """Delivery-tag of the last delivery of such a link."""
         self.producer = Producer(
             session.broker,
             f"{session.name}/{self.link_name}",
@@ -88,6 +95,8 @@ class IncomingLink(Link):
         """True if its messages come in transactions: then no room is reserved for its credit."""
         self.posting: Posting | None = None
         """Transaction of the delivery that arrives; None outside of transactions."""
+        self._skips: bool = False
+        """True if that delivery is a resumed one, whose payload is not needed."""
         self._partial: PartialDelivery | None = None
         """Charge of its payloads; None if there is no such delivery."""
 
@@ -130,6 +139,9 @@ class IncomingLink(Link):
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
         if transfer.state_code == TRANSACTIONAL_STATE:
             self._join_transaction(transfer)
+        if transfer.resume and self._arriving_id == ABSENT:
+            self._on_resumed(transfer, data)
+            return
         if self._arriving_id != ABSENT or transfer.more or transfer.aborted:
             self._on_piece(transfer, data, end)
         else:
@@ -140,7 +152,7 @@ class IncomingLink(Link):
     def _on_whole(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Take a delivery of one frame."""
         settled = transfer.settled == 1
-        self._begin(transfer)
+        self._begin(transfer, data)
         if end - transfer.payload > self.max_message_size:
             raise self._too_large()
         if self.settle_mode != MIXED:
@@ -167,10 +179,12 @@ class IncomingLink(Link):
             f"a message larger than the {self.max_message_size} octets that link '{self.link_name}' takes"
         )
 
-    def _begin(self, transfer: Transfer) -> None:
+    def _begin(self, transfer: Transfer, data: bytes) -> None:
         """Check and count a delivery at its first frame."""
         self.session.begin_delivery(transfer)
         self._second = self.second
+        if self.unsent is not None:
+            self._tag = data[transfer.tag_start : transfer.tag_stop]
         if transfer.rcv_settle_mode != ABSENT:
             if transfer.rcv_settle_mode == SECOND and not self.second:
                 raise InvalidField("a transfer with rcv-settle-mode second on a link whose mode is first")
@@ -183,14 +197,15 @@ class IncomingLink(Link):
         """Take a frame of a delivery that has several, or is aborted."""
         session = self.session
         if self._arriving_id == ABSENT:
-            self._begin(transfer)
+            self._begin(transfer, data)
             self._arriving_id = transfer.delivery_id
         elif transfer.delivery_id != ABSENT and transfer.delivery_id != self._arriving_id:
             raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
         if transfer.settled == 1:
             self._arriving_settled = True
-        if transfer.aborted:
-            self._drop_pieces()
+        if transfer.aborted or self._skips:
+            if transfer.aborted or not transfer.more:
+                self._drop_pieces()
             return
         payload = data[transfer.payload : end]
         self._pieces_octets += len(payload)
@@ -216,6 +231,7 @@ class IncomingLink(Link):
         self._pieces_octets = 0
         self._arriving_id = ABSENT
         self._arriving_settled = False
+        self._skips = False
 
     def _on_message(self, data: bytes, start: i64, end: i64, delivery_id: i64, settled: bool) -> None:
         """Publish a complete message, or give it its outcome."""
@@ -251,6 +267,8 @@ class IncomingLink(Link):
         producer.confirming = not settled
         if not settled:
             self.ids.add(producer.confirms.published + 1, delivery_id, self._second)
+            if self.unsent is not None:
+                self.unsent.add(producer.confirms.published + 1, self._tag)
         now = self.session.broker.now
         if self.reservation.use(charge, now):
             producer.accept(route, route.queues, content, charge, None, not settled)
@@ -310,8 +328,16 @@ class IncomingLink(Link):
             state = (
                 ACCEPTED_STATE if outcome.refusal is None else rejected_state(outcome.refusal, self.session.broker.now)
             )
+            number = outcome.first
             for each in self.ids.ranges(outcome.first, outcome.last):
                 self._write(each.first, each.last, not each.second, state)
+                if self.unsent is not None:
+                    last = number + ((each.last - each.first) & 0xFFFFFFFF)
+                    if each.second:
+                        self.unsent.await_settlement(number, last, each.first, state)
+                    else:
+                        self.unsent.sent(number, last)
+                    number = last + 1
         self.ids.forget(self.producer.confirms.sent_upto)
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
@@ -333,16 +359,48 @@ class IncomingLink(Link):
     # End
 
     @override
-    def detach(self, error: BrokerError) -> None:
+    def detach(self, error: BrokerError, closed: bool = True) -> None:
         if self.posting is not None:
             self.posting.on_refused(error)
-        super().detach(error)
+        super().detach(error, closed)
 
     @override
     def on_detach(self, closed: bool) -> None:
         self.write_outcomes()
+        if not closed:
+            self.suspend()
         write_provisional(self.session.engine)
         self.end(True)
+
+    @override
+    def suspend(self) -> None:
+        if self.unsent is not None:
+            outcomes = self.unsent.outcomes(self.producer)
+            if outcomes:
+                session = self.session
+                suspended = session.engine.suspended
+                kept = SuspendedSender(suspended, self.key, self.expiry, outcomes)
+                suspended.suspend(kept, session, session.connection_number)
+            self.producer.abort()  # What is held will be sent again.
+
+    def resume(self, attach: Composite) -> dict[str, object]:
+        """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
+        suspended = self.session.engine.suspended.take(self.key)
+        unsettled = attach.mapping("unsettled")
+        if self.unsent is None or not isinstance(suspended, SuspendedSender) or not unsettled:
+            return {}
+        entries, incomplete = self.unsent.resume(suspended.outcomes, unsettled, self.session.engine.peer_max_frame_size)
+        return {"unsettled": entries, "incomplete_unsettled": incomplete}
+
+    def _on_resumed(self, transfer: Transfer, data: bytes) -> None:
+        """Answer a resumed delivery with its outcome; one that is unknown here is ignored (section 2.7.5)."""
+        self._begin(transfer, data)
+        state = None if self.unsent is None else self.unsent.resumed.pop(self._tag, None)
+        if state is not None and transfer.settled != 1:
+            self._write(transfer.delivery_id, transfer.delivery_id, True, state)
+        if transfer.more:
+            self._arriving_id = transfer.delivery_id
+            self._skips = True
 
     def end(self, graceful: bool) -> None:
         """End the publishing side: what has not arrived completely is dropped, and all credit given back."""

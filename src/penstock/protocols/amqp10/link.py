@@ -10,6 +10,7 @@ from penstock.errors import BrokerError, ErrantLink
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LINK_STATES, LinkState
+from penstock.protocols.amqp10.suspended_links import LinkKey
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.spec import DETACH
@@ -28,6 +29,12 @@ SECOND: Final = 1
 """Values of rcv-settle-mode (section 2.8.3)."""
 
 
+def link_key(session: AmqpSession, attach: Composite) -> LinkKey:
+    """Return what names a link in the broker."""
+    connection, role = session.connection, attach.flag("role")
+    return (session.vhost.name, connection.user, session.engine.container, role, attach.text("name"))
+
+
 class Link:
     """A link endpoint of a session. Our handle is the peer's, unless its handle-max does not permit that."""
 
@@ -42,6 +49,8 @@ class Link:
         """The `LinkState`, as a number: each transfer reads it."""
         self.flow_due: bool = False
         """True if a flow of the link is to be written at the end of the turn."""
+        self.key: LinkKey = link_key(session, attach)
+        """Key of the link in the broker."""
         self.nodes: list[LinkNode] = []
         """Dynamic nodes and subscriptions that must hear of its end."""
 
@@ -65,19 +74,26 @@ class Link:
         """Release what the link holds: the peer has detached it, or its session ends (`closed` is true)."""
         raise NotImplementedError
 
-    def detach(self, error: BrokerError) -> None:
-        """Detach the link because of an error, and ignore what comes on it until the peer's detach."""
+    def suspend(self) -> None:
+        """Suspend the link if its terminus outlives its detach: its session or connection ends."""
+
+    def detach(self, error: BrokerError, closed: bool = True) -> None:
+        """Detach the link because of an error, and ignore what comes on it until the peer's detach.
+
+        It may be suspended if it is not closed.
+        """
         if self.state == LINK_ATTACHED:
             self.session.connection.services.log(
                 f"[{self.session.name}] link '{self.link_name}' detached: {error.condition}: {error}"
             )
-            self.on_detach(True)
+            self.on_detach(closed)
             self.end_nodes(False)
             self.move(LinkState.DETACH_SENT)
             self.session.send(composite(DETACH, handle=int(self.handle), closed=True, error=error_composite(error)))
 
     def end_nodes(self, closed: bool) -> None:
         """Notify dynamic nodes and subscriptions that the link has ended; `closed`: for good."""
+        self.session.engine.suspended.forget(self.key, self)
         nodes = self.nodes
         self.nodes = []
         for node in nodes:

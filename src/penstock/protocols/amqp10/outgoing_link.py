@@ -14,6 +14,8 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import NotImplementedHere
 from penstock.flow.credit import LinkCredit
 from penstock.protocols.amqp10.link import SETTLED, Link
+from penstock.protocols.amqp10.resumption import Resumption
+from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
@@ -37,8 +39,11 @@ class OutgoingLink(Link):
         self.consumer.credit = self.credit
         self.default_outcome = default_outcome
         """Outcome of deliveries that are settled without one, or left unsettled by the end of the link."""
-        self.next_tag: i64 = 0
-        """Delivery-tag of the next delivery: a number of eight octets."""
+        self.tag_base: i64 = 0
+        """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
+        self.expiry = Expiry(attach.inner("source"))
+        self.resumption: Resumption | None = None
+        """Deliveries from a suspended link; None if there are none."""
         self.draining: bool = False
         """True if the peer waits for the credit to be used up or given up."""
 
@@ -50,6 +55,8 @@ class OutgoingLink(Link):
         if flow.link_credit != ABSENT:
             seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
             session.grant_credit(self.consumer, seen, flow.link_credit)
+            if self.resumption is not None:
+                self.resumption.send()
         self.draining = flow.drain
         if flow.drain or flow.echo:
             self.request_flow()
@@ -76,6 +83,10 @@ class OutgoingLink(Link):
         session.writer.forget(self)
         broker = session.broker
         broker.cancel(session, self.consumer.tag)
+        if not closed:
+            self.suspend()
+        if self.resumption is not None:
+            settle_batches(broker, self.resumption.take(), self.default_outcome)
         settler = session.settler
         if settler.retired:  # Deliveries that a transaction has settled wait for its end.
             for first, last in session.unsettled.numbers_of(self.consumer):
@@ -83,3 +94,34 @@ class OutgoingLink(Link):
                     settle_in_slices(broker, session, begin, end, self.default_outcome)
         else:
             settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
+
+    def resume(self, attach: Composite) -> dict[str, object]:
+        """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
+        suspended = self.session.engine.suspended.take(self.key)
+        unsettled = attach.mapping("unsettled")
+        if not isinstance(suspended, SuspendedReceiver) or suspended.queue is not self.consumer.queue or not unsettled:
+            if suspended is not None:
+                suspended.release()
+            return {}
+        resumption = Resumption(self)
+        resumption.begin(suspended, unsettled)
+        self.resumption = resumption
+        entries, incomplete = resumption.unsettled()
+        return {"unsettled": entries, "incomplete_unsettled": incomplete}
+
+    @override
+    def suspend(self) -> None:
+        session = self.session
+        if not self.expiry.suspends() or self.consumer.queue.deleted or session.settler.retired:
+            return
+        batches = session.unsettled.detach_of(self.consumer)
+        resumption = self.resumption
+        for batch in batches:
+            batch.first = batch.first + self.tag_base if resumption is None else resumption.tag_of(batch.first)
+        if resumption is not None:
+            batches = resumption.take() + batches
+        if batches:
+            suspended = session.engine.suspended
+            next_tag = session.unsettled.next_number + self.tag_base
+            kept = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, next_tag)
+            suspended.suspend(kept, session, session.connection_number)

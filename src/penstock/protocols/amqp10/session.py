@@ -322,7 +322,9 @@ class AmqpSession(Session):
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle deliveries. Raises BrokerError for what closes the connection."""
         try:
-            if disposition.receiver:
+            if not disposition.receiver:
+                self._on_sender_settled(disposition)
+            else:
                 self.settler.on_disposition(disposition)
         except BrokerError as error:
             self.on_error(error, DISPOSITION)
@@ -332,6 +334,13 @@ class AmqpSession(Session):
         link = self.links.receiver_of(consumer)
         if link is not None:
             link.detach(ResourceDeleted(f"queue '{consumer.queue.name}' was deleted, or its consumer cancelled"))
+
+    def _on_sender_settled(self, disposition: Disposition) -> None:
+        """Forget deliveries whose sender has settled second."""
+        if disposition.settled:
+            for link in self.links.by_handle.values():
+                if isinstance(link, IncomingLink) and link.unsent is not None:
+                    link.unsent.on_settled(disposition.first, disposition.last)
 
     # End
 

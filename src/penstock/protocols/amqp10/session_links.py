@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
 from penstock.errors import NotAllowed
 from penstock.protocols.amqp10.link import Link
-from penstock.protocols.amqp10.link_state import LinkState
+from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LinkState
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.session import AmqpSession
 
 HANDLE_MAX: Final = 1023
 """Largest handle: a session has at most 1,024 links."""
@@ -61,3 +64,12 @@ class SessionLinks:
         """Remove a link that is being detached from those of consumers."""
         if self._receivers.get(link.consumer.tag) is link:
             del self._receivers[link.consumer.tag]
+
+    def suspend(self, session: AmqpSession) -> None:
+        """Suspend the links whose terminus outlives the session, which ends."""
+        suspended = session.engine.suspended
+        for link in self.by_handle.values():
+            if link.state == LINK_ATTACHED:
+                link.suspend()
+            suspended.forget(link.key, link)
+        suspended.on_session_ended(session, session.connection_number)

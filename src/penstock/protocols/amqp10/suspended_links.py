@@ -1,0 +1,244 @@
+"""Suspended links: what is unsettled on a link that was detached without being closed, until it is resumed.
+
+Theory of operation. A link has a key: virtual host, user, container, direction and name. Another attach with the key of
+an attached link steals that link (section 2.6.1). A link whose terminus outlives its detach is suspended by it, or by
+the end of its session or connection (section 2.6.13). It is kept until its terminus expires (section 3.5.6): the
+timeout begins with the event that the expiry policy names.
+
+A receiver's unacknowledged messages stay with it, and go to no other consumer. When it expires they return to their
+queue. For a sender there are the outcomes that were not sent. A message in its queue is accepted, even if its outcome
+was withheld, or waits for fsync: nothing is kept across a restart. A held message is dropped as if it had never come.
+
+Bounds: `PER_CONTAINER`, `LINKS_MAX` and `OUTCOMES_MAX`; at a bound the link that has been suspended for longest
+expires. No link is suspended for longer than `LONGEST_S`, or the acknowledgement timeout of its queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.broker import Broker
+from penstock.core.consume.bulk_requeue import settle_batches
+from penstock.core.consume.consumer import Batch
+from penstock.core.consume.outcome import Outcome
+from penstock.core.queue.queue import Queue
+from penstock.errors import Fenced
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.wire.amqp10.composite import Composite
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.link import Link
+
+LinkKey = tuple[str, str, str, bool, str]
+"""Virtual host, user, container, whether the peer is the receiver, and the name of the link."""
+
+PER_CONTAINER: Final = 1000
+LINKS_MAX: Final = 10_000
+"""Most suspended links of a container, and of the broker."""
+OUTCOMES_MAX: Final = 100_000
+"""Most outcomes of all suspended senders; about 150 octets each."""
+LONGEST_S: Final = 1800.0
+"""Seconds after which any suspended link expires: RabbitMQ's acknowledgement timeout."""
+POLICY_DETACH: Final = "link-detach"
+POLICY_SESSION: Final = "session-end"
+POLICY_CONNECTION: Final = "connection-close"
+POLICY_NEVER: Final = "never"
+"""Expiry policies (section 3.5.6)."""
+SHARED: Final = "shared"
+"""Capability of a shared subscription: its messages are for all of its links, so it keeps none for one."""
+
+
+class Expiry:
+    """Expiry policy and timeout of a terminus."""
+
+    def __init__(self, terminus: Composite | None) -> None:
+        self.policy: str = POLICY_DETACH
+        self.timeout_s: float = 0.0
+        if terminus is not None:
+            self.policy = terminus.text("expiry_policy")
+            self.timeout_s = float(terminus.number("timeout", 0))
+            if SHARED in terminus.texts("capabilities"):
+                self.policy, self.timeout_s = POLICY_DETACH, 0.0
+
+    def suspends(self) -> bool:
+        """Tell whether links are suspended. A session's end without a timeout, the default, ends them at once."""
+        return self.timeout_s > 0 or self.policy == POLICY_NEVER or self.policy == POLICY_CONNECTION
+
+
+class _Timer(TimerHandler):
+    """Timer of one suspended link."""
+
+    def __init__(self, link: SuspendedLink) -> None:
+        super().__init__()
+        self._link = link
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        self._link.owner.expire(self._link)
+        return NEVER
+
+
+class SuspendedLink:
+    """A suspended link: of a receiver with its unsettled messages, or of a sender with the outcomes of its own."""
+
+    def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry) -> None:
+        self.owner = owner
+        self.timer = _Timer(self)
+        self.key = key
+        self.expiry = expiry
+        self.connection_number: int = 0
+        self.session: object = None
+        """Session that it was attached on; None when that has ended."""
+        self.weight: i64 = 0
+        """Outcomes that count towards `OUTCOMES_MAX`."""
+
+    def release(self) -> None:
+        """Give up what it has: it has expired, or its peer knows nothing of it."""
+        raise NotImplementedError
+
+    def longest_s(self) -> float:
+        """Return the most seconds that it may be suspended."""
+        return LONGEST_S
+
+
+class SuspendedReceiver(SuspendedLink):
+    """Suspended link of a receiver. The number of a batch is the delivery-tag of its first message."""
+
+    def __init__(
+        self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, queue: Queue, batches: list[Batch], next_tag: i64
+    ) -> None:
+        super().__init__(owner, key, expiry)
+        self.queue = queue
+        self.batches = batches
+        self.next_tag: i64 = next_tag
+        """Delivery-tag of the next message; it is new to the link."""
+
+    @override
+    def release(self) -> None:
+        batches = self.batches
+        self.batches = []
+        settle_batches(self.owner.broker, batches, Outcome.RELEASED)
+
+    @override
+    def longest_s(self) -> float:
+        return min(LONGEST_S, self.queue.settings.consumer_timeout_s)
+
+
+class SuspendedSender(SuspendedLink):
+    """Suspended link of a sender: the outcomes that it does not know yet, by delivery-tag."""
+
+    def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, outcomes: dict[bytes, bytes]) -> None:
+        super().__init__(owner, key, expiry)
+        self.outcomes = outcomes
+        """Encoded delivery states."""
+        self.weight = len(outcomes)
+
+    @override
+    def release(self) -> None:
+        self.outcomes = {}
+
+
+class SuspendedLinks:
+    """Attached links by key, and the suspended ones, of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker: Final = broker
+        self._attached: dict[LinkKey, Link] = {}
+        self._suspended: dict[LinkKey, SuspendedLink] = {}
+        """The one that was suspended first comes first."""
+        self._of_container: dict[tuple[str, str, str], dict[SuspendedLink, None]] = {}
+        self._of_connection: dict[int, dict[SuspendedLink, None]] = {}
+        """Those whose timeout has not begun, by the number of the connection that they were attached on."""
+        self.outcomes: i64 = 0
+        """Outcomes of all suspended senders."""
+
+    # Attached
+
+    def steal(self, key: LinkKey) -> None:
+        """Detach the attached link with this key: another takes its name."""
+        link = self._attached.get(key)
+        if link is not None and link.session.is_open():
+            link.detach(Fenced(f"link '{key[4]}' of container '{key[2]}' was attached again"), False)
+
+    def add(self, key: LinkKey, link: Link) -> None:
+        """Add an attached link."""
+        self._attached[key] = link
+
+    def forget(self, key: LinkKey, link: Link) -> None:
+        """Remove a link that is not attached any more."""
+        if self._attached.get(key) is link:
+            del self._attached[key]
+
+    # Suspended
+
+    def suspend(self, link: SuspendedLink, session: object, connection_number: int) -> None:
+        """Keep a link, after its detach."""
+        before = self.take(link.key)
+        if before is not None:
+            before.release()
+        container = self._of_container.setdefault(link.key[:3], {})
+        if len(container) >= PER_CONTAINER:
+            self.expire(next(iter(container)))
+        while len(self._suspended) >= LINKS_MAX or (self._suspended and self.outcomes + link.weight > OUTCOMES_MAX):
+            self.expire(next(iter(self._suspended.values())))
+        self._suspended[link.key] = link
+        self._of_container.setdefault(link.key[:3], {})[link] = None
+        self.outcomes += link.weight
+        policy = link.expiry.policy
+        self.broker.timers.add(link.timer, self.broker.now + link.longest_s())
+        if policy == POLICY_DETACH:
+            self._begin_timeout(link)
+        elif policy != POLICY_NEVER:
+            link.session = session
+            link.connection_number = connection_number
+            self._of_connection.setdefault(connection_number, {})[link] = None
+
+    def take(self, key: LinkKey) -> SuspendedLink | None:
+        """Remove and return the suspended link with this key; None if there is none."""
+        link = self._suspended.pop(key, None)
+        if link is None:
+            return None
+        self.outcomes -= link.weight
+        self.broker.timers.drop(link.timer)
+        container = self._of_container[key[:3]]
+        del container[link]
+        if not container:
+            del self._of_container[key[:3]]
+        self._forget_connection(link)
+        return link
+
+    def expire(self, link: SuspendedLink) -> None:
+        """Give up a suspended link."""
+        if self._suspended.get(link.key) is link:
+            self.take(link.key)
+            link.release()
+
+    def on_session_ended(self, session: object, connection_number: int) -> None:
+        """Begin the timeouts of links that last until the end of their session."""
+        for link in list(self._of_connection.get(connection_number, {})):
+            if link.session is session and link.expiry.policy == POLICY_SESSION:
+                self._begin_timeout(link)
+
+    def on_connection_ended(self, connection_number: int) -> None:
+        """Begin the timeouts of links that last until the end of their connection."""
+        for link in list(self._of_connection.get(connection_number, {})):
+            self._begin_timeout(link)
+
+    def count(self) -> int:
+        """Return the number of suspended links."""
+        return len(self._suspended)
+
+    def _begin_timeout(self, link: SuspendedLink) -> None:
+        self._forget_connection(link)
+        self.broker.timers.add(link.timer, self.broker.now + link.expiry.timeout_s)
+
+    def _forget_connection(self, link: SuspendedLink) -> None:
+        link.session = None
+        links = self._of_connection.get(link.connection_number)
+        if links is not None and link in links:
+            del links[link]
+            if not links:
+                del self._of_connection[link.connection_number]

@@ -1,0 +1,176 @@
+"""Suspended links: what is kept, for how long, within which bounds, and links that are stolen."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp10 import suspended_links
+from penstock.protocols.amqp10.engine import Amqp10Engine
+from penstock.protocols.amqp10.suspended_links import SuspendedLinks
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite
+from tests.support.amqp10_dialogue import (
+    Amqp10Dialogue,
+    accepted,
+    condition,
+    data_section,
+    names,
+    performative,
+    transfers,
+)
+
+
+def source(**fields: object) -> object:
+    return composite(spec.SOURCE, address="/queues/q", **fields)
+
+
+def receiver(count: int = 3, driver: BrokerDriver | None = None, **terminus: object) -> Amqp10Dialogue:
+    """A peer with this many unsettled deliveries from queue q on handle 10."""
+    client = Amqp10Dialogue(driver)
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    client.say(*(client.transfer(data_section(b"%d" % n), settled=True) for n in range(count)))
+    assert len(transfers(client.attach_receiver(None, 10, credit=count, source=source(**terminus)))) == count
+    return client
+
+
+def owner(client: Amqp10Dialogue) -> SuspendedLinks:
+    engine = client.connection.engine
+    assert isinstance(engine, Amqp10Engine)
+    return engine.suspended
+
+
+def available(client: Amqp10Dialogue) -> int:
+    return int(client.driver.broker.vhosts["/"].queues["q"].available())
+
+
+def detach(client: Amqp10Dialogue, closed: bool = False) -> None:
+    assert names(client.say(performative(spec.DETACH, handle=10, closed=closed))) == ["detach"]
+
+
+@pytest.mark.parametrize(
+    "terminus", [{}, {"expiry_policy": "link-detach"}, {"timeout": 60, "capabilities": ["shared"]}]
+)
+def test_link_without_a_timeout_is_not_suspended(terminus: dict[str, object]) -> None:
+    client = receiver(**terminus)
+    detach(client)
+    assert (available(client), owner(client).count()) == (3, 0)
+
+
+def test_closed_link_is_not_suspended() -> None:
+    client = receiver(expiry_policy="never")
+    detach(client, True)
+    assert (available(client), owner(client).count()) == (3, 0)
+
+
+def test_unsettled_messages_stay_with_the_link_until_its_timeout() -> None:
+    client = receiver(expiry_policy="link-detach", timeout=60)
+    client.driver.begin(100.0)
+    detach(client)
+    client.attach_receiver("q", 11, credit=10)
+    assert available(client) == 0
+    client.listen(159.0)
+    assert (client.depth("q"), owner(client).count()) == (3, 1)
+    assert len(transfers(client.listen(161.0))) == 3
+    assert owner(client).count() == 0
+
+
+def test_timeout_begins_with_the_end_of_the_session() -> None:
+    client = receiver(expiry_policy="session-end", timeout=60)
+    client.driver.begin(100.0)
+    detach(client)
+    client.listen(500.0)
+    assert owner(client).count() == 1
+    client.say(performative(spec.END))
+    client.listen(559.0)
+    assert owner(client).count() == 1
+    client.listen(561.0)
+    assert (owner(client).count(), available(client)) == (0, 3)
+
+
+@pytest.mark.parametrize("how", ["end", "close", "loss"])
+def test_attached_link_is_suspended_by_the_end_of_its_session_or_connection(how: str) -> None:
+    client = receiver(expiry_policy="connection-close", timeout=10)
+    client.driver.begin(100.0)
+    suspended = owner(client)
+    if how == "loss":
+        client.driver.disconnect(client.connection)
+        client.driver.begin(100.0)
+    else:
+        client.say(performative(spec.END if how == "end" else spec.CLOSE))
+    assert (suspended.count(), available(client), client.depth("q")) == (1, 0, 3)
+    other = Amqp10Dialogue(client.driver)
+    other.listen(111.0)
+    assert suspended.count() == (1 if how == "end" else 0)
+
+
+def test_link_that_never_expires_is_released_after_the_acknowledgement_timeout() -> None:
+    client = receiver(expiry_policy="never")
+    client.driver.begin(100.0)
+    detach(client)
+    client.driver.disconnect(client.connection)
+    other = Amqp10Dialogue(client.driver)
+    other.listen(1_899.0)
+    assert owner(other).count() == 1
+    other.listen(1_901.0)
+    assert (owner(other).count(), available(other)) == (0, 3)
+
+
+def test_link_that_was_suspended_first_gives_way_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = receiver(expiry_policy="never")
+    detach(client)
+    for number in range(suspended_links.PER_CONTAINER):
+        suspended = owner(client)
+        key = ("/", "guest", "test", True, f"other{number}")
+        expiry = suspended_links.Expiry(composite(spec.SOURCE, expiry_policy="never"))
+        kept = suspended_links.SuspendedSender(suspended, key, expiry, {b"t": b""})
+        suspended.suspend(kept, None, 0)
+    assert owner(client).count() == suspended_links.PER_CONTAINER
+    assert available(client) == 3
+
+
+def test_outcomes_of_suspended_senders_are_bounded() -> None:
+    client = receiver()
+    suspended = owner(client)
+    expiry = suspended_links.Expiry(composite(spec.SOURCE, expiry_policy="never"))
+    for number in range(60):
+        key = ("/", "guest", f"c{number}", False, "s")
+        outcomes = {b"%d" % n: b"" for n in range(2048)}
+        suspended.suspend(suspended_links.SuspendedSender(suspended, key, expiry, outcomes), None, 0)
+    assert suspended.outcomes <= suspended_links.OUTCOMES_MAX
+    assert suspended.count() == suspended_links.OUTCOMES_MAX // 2048
+
+
+def test_link_of_the_same_container_and_name_steals() -> None:
+    client = receiver()
+    heard = client.attach_receiver("q", 20, name="r10", credit=5)
+    assert names(heard)[:2] == ["detach", "attach"]
+    assert condition(heard[0]) == "amqp:link:stolen"
+    assert len(transfers(heard)) == 3
+    assert client.say(performative(spec.DETACH, handle=10, closed=True)) == []
+
+
+def test_another_connection_of_the_container_steals_and_another_container_or_user_does_not() -> None:
+    client = receiver()
+    stranger = Amqp10Dialogue(client.driver, container_id="another")
+    stranger.attach_receiver("q", 1, name="r10")
+    assert client.listen() == []
+    thief = Amqp10Dialogue(client.driver)
+    thief.attach_receiver("q", 1, name="r10")
+    (stolen,) = client.listen()
+    assert condition(stolen) == "amqp:link:stolen"
+    assert thief.attach_sender("q", 2, name="r10")[0].name == "attach", "a sender may have the name of a receiver"
+    assert thief.listen() == []
+
+
+def test_stolen_link_is_resumed_where_it_outlives_its_detach() -> None:
+    client = receiver(expiry_policy="never")
+    thief = Amqp10Dialogue(client.driver)
+    tags = {(n).to_bytes(8, "big"): None for n in range(1, 3)}
+    heard = thief.attach_receiver(None, 1, name="r10", source=source(expiry_policy="never"), unsettled=tags)
+    assert set(heard[0].performative.mapping("unsettled")) == set(tags)
+    resumed = transfers(thief.flow(1, 10))
+    assert [each.field("resume") for each in resumed] == [True, True, False]
+    thief.settle(0, 2, accepted())
+    assert client.depth("q") == 0

@@ -1,0 +1,92 @@
+"""Senders' links that are suspended: outcomes that were decided, and what the sender must send again."""
+
+from __future__ import annotations
+
+from penstock.protocols.amqp10.unsent_outcomes import TAGS_MAX, UnsentOutcomes
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.disposition import ACCEPTED_STATE
+from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
+
+LASTING = composite(spec.TARGET, address="/queues/q", expiry_policy="never")
+
+
+def sender(**arguments: object) -> Amqp10Dialogue:
+    client = Amqp10Dialogue()
+    client.declare("q", **arguments)
+    client.attach_sender(None, target=LASTING)
+    return client
+
+
+def body() -> bytes:
+    return data_section(b"x")
+
+
+def test_withheld_outcome_is_known_after_the_link_is_resumed() -> None:
+    client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
+    client.driver.begin(100.0)
+    heard = client.say(client.transfer(body()), client.transfer(body()), client.transfer(body()))
+    assert [each.field("first") for each in heard if each.name == "disposition"] == [0]
+    client.driver.disconnect(client.connection)
+    again = Amqp10Dialogue(client.driver)
+    unsettled = {n.to_bytes(4, "big"): None for n in (1, 2, 7)}
+    attached = again.attach_sender(None, target=LASTING, unsettled=unsettled)[0]
+    known = attached.performative.mapping("unsettled")
+    assert set(known) == {(1).to_bytes(4, "big"), (2).to_bytes(4, "big")}
+    tag = {"delivery_tag": (2).to_bytes(4, "big")}
+    (told,) = again.say(again.transfer(body(), resume=True, **tag))
+    assert (told.name, told.field("settled"), told.performative.inner("state")) == ("disposition", True, accepted())
+    assert again.say(again.transfer(body(), resume=True, **tag)) == [], "one that is not known is ignored"
+    assert client.depth("q") == 3
+
+
+def test_held_message_is_as_if_it_had_never_come() -> None:
+    client = sender(capacity_messages=1)
+    client.say(client.transfer(body()), client.transfer(body()))
+    client.say(performative(spec.DETACH, handle=0))
+    unsettled = {n.to_bytes(4, "big"): None for n in (0, 1)}
+    attached = client.attach_sender(None, target=LASTING, unsettled=unsettled)[0]
+    assert (1).to_bytes(4, "big") not in attached.performative.mapping("unsettled")
+    assert client.depth("q") == 1
+
+
+def test_outcome_that_the_sender_has_not_settled_is_remembered() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
+    client.say(client.transfer(body()), client.transfer(body()))
+    client.say(performative(spec.DISPOSITION, role=False, first=0, settled=True, state=accepted()))
+    client.say(performative(spec.DETACH, handle=0))
+    unsettled = {n.to_bytes(4, "big"): None for n in (0, 1)}
+    attached = client.attach_sender(None, target=LASTING, rcv_settle_mode=1, unsettled=unsettled)[0]
+    assert list(attached.performative.mapping("unsettled")) == [(1).to_bytes(4, "big")]
+    settled = client.transfer(b"", resume=True, settled=True, delivery_tag=(1).to_bytes(4, "big"))
+    assert client.say(settled) == []
+
+
+def test_resumed_delivery_of_several_frames_is_read_over() -> None:
+    client = sender()
+    first = client.transfer(body(), resume=True, more=True)
+    assert client.say(first, performative(spec.TRANSFER, 0, body(), handle=0)) == []
+    assert names(client.say(client.transfer(body()))) == ["disposition"]
+    assert client.depth("q") == 1
+
+
+def test_sender_without_a_map_begins_anew() -> None:
+    client = sender()
+    client.say(client.transfer(body()))
+    client.say(performative(spec.DETACH, handle=0))
+    attached = client.attach_sender(None, target=LASTING)[0]
+    assert attached.field("unsettled") is None
+
+
+def test_tags_are_bounded_and_the_oldest_is_forgotten() -> None:
+    client = sender()
+    link = next(iter(client.session().links.by_handle.values()))
+    unsent = UnsentOutcomes()
+    for number in range(TAGS_MAX + 10):
+        unsent.add(number, b"%d" % number)
+    found = unsent.outcomes(link.producer)  # type: ignore[attr-defined]
+    assert len(found) == TAGS_MAX
+    assert (b"9" in found, found[b"10"]) == (False, ACCEPTED_STATE)
+    assert condition(client.say(client.transfer(b"\x00"))[0]) == "amqp:decode-error"
