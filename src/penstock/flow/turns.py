@@ -176,9 +176,10 @@ class Turns:
         following = waiter.next_gate()
         waiter.ticket = 0
         if following is None:
-            if others > 1 and waiter.will_return_soon():
-                waiter.back_by = now + RETURN_GRACE_S
-                heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
+            if waiter.will_return_soon():
+                waiter.back_by = now + RETURN_GRACE_S  # The last one at the gate keeps its position too.
+                if others > 1:
+                    heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
         else:
             waiter.ticket = waiter.finish
             self._number(waiter)

@@ -66,18 +66,19 @@ class Reservation(RoomHolder):
         self.gates = gates
         self.refresh(now)
 
-    def grant(self, wanted: i64, now: float, in_turn: bool = False) -> i64:
+    def grant(self, wanted: i64, now: float, in_turn: bool = False, parts: i64 = SHARE) -> i64:
         """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room.
 
-        `in_turn`: the sender has waited for this, so others that wait at a gate do not stop it.
+        `in_turn`: the sender has waited for this, so others that wait at a gate do not stop it. The grant is one of so
+        many `parts` of the free room, rounded up.
         """
         if wanted > GRANT_MAX:
             wanted = GRANT_MAX
         if wanted <= 0 or not self._is_open(in_turn):
             return 0
         self.refresh(now)
-        free = self._room_for(wanted * SHARE, now)
-        share = free // SHARE + (1 if free % SHARE else 0)
+        free = self._room_for(wanted * parts, now)
+        share = (free - 1) // parts + 1 if free > 0 else 0
         granted = wanted if wanted < share else share
         self._change(granted, now)
         return granted

@@ -26,7 +26,7 @@ from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import OWN_GATES_PREPAID, RATES_PREPAID
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
-from penstock.core.publish.reservation import Reservation
+from penstock.core.publish.reservation import SHARE, Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.errors import BrokerError
@@ -41,6 +41,8 @@ QUEUES_MAX: Final = 16
 """Most queues of a road in which room is reserved; beyond, a link's credit has hold room."""
 NO_QUEUES: Final[list[Queue]] = []
 NO_GATES: Final[list[Gate]] = []
+PARTS_MAX: Final = 16
+"""Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
 RETRY_AFTER_S: Final = 1.0
 """Seconds after which a sender may try again, where the gate does not know when it opens."""
 
@@ -271,7 +273,10 @@ class SenderCredit(Waiter):
         wanted = self._wanted(charge)
         for gate in self._own_gates():
             wanted = wanted if gate.owner is None else gate.owner.grantable(wanted, charge, now)
-        granted = self.hold.grant(wanted) if self._goes_anywhere else self.reservation.grant(wanted, now, True)
+        if self._goes_anywhere:
+            granted = self.hold.grant(wanted)
+        else:
+            granted = self.reservation.grant(wanted, now, True, self._parts())
         if granted > 0:
             if self.counts.granted == 0 and not self._goes_anywhere:
                 self.hold.count_first(granted * charge)
@@ -369,6 +374,16 @@ class SenderCredit(Waiter):
         if self.idle.is_idle:
             return 1
         return wanted if self.counts.granted > 0 else self.hold.first_grant(wanted, charge)
+
+    def _parts(self) -> i64:
+        """Return into how many grants the free room is divided: the more wait, the smaller each is."""
+        parts: i64 = SHARE
+        for queue in self.reservation.queues:
+            for gate in queue.gates:
+                waiting: i64 = gate.in_line()
+                if waiting > parts:
+                    parts = waiting
+        return parts if parts < PARTS_MAX else PARTS_MAX
 
     def _grant_trial(self, now: float) -> bool:
         """Grant a single message from the hold room: its sender let its last credit lie idle, and others wait for room.

@@ -1,0 +1,31 @@
+"""Who gets how much where links with credit share a bounded queue with each other, and with publishers without."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.credit_sim import CreditSim
+
+
+@pytest.mark.parametrize(("capacity", "links"), [(829, 8), (51, 8), (720, 64)])
+def test_equal_links_get_equal_shares_and_the_consumer_never_runs_dry(capacity: int, links: int) -> None:
+    sim = CreditSim(capacity, links, 0, 1000)
+    sim.run(2000)
+    sim.forget()
+    dry = sim.dry
+    sim.run(8000)
+    shares, _ = sim.shares()
+    assert max(shares) <= (1.03 if links < 64 else 1.2) * min(shares), "64 links get 125 messages each"
+    assert sim.dry == dry
+
+
+@pytest.mark.parametrize(("capacity", "window"), [(829, 1000), (829, 10), (51, 10), (51, 1000)])
+def test_links_and_publishers_without_credit_get_equal_shares(capacity: int, window: int) -> None:
+    sim = CreditSim(capacity, 4, 4, window)
+    sim.run(2000)
+    sim.forget()
+    dry = sim.dry
+    sim.run(8000)
+    links, publishers = sim.shares()
+    assert max(*links, *publishers) <= 1.02 * min(*links, *publishers)
+    assert sim.dry == dry
