@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.management.views import consumer_view, fill_percent, gate_view, queue_view
-from tests.support.broker_fixture import House
+from penstock.core.publish.credit_window import CreditWindow
+from penstock.management.gate_descriptions import because
+from penstock.management.views import consumer_view, fill_percent, gate_view, producer_view, queue_view
+from tests.support.broker_fixture import MIB, House
+from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
 
 
 def test_view_of_a_queue_has_its_depth_its_thresholds_and_its_gate() -> None:
@@ -51,3 +54,30 @@ def test_view_of_a_consumer_says_why_it_gets_nothing() -> None:
     house.broker.schedule_delivery(house.vhost.queue("a"))
     assert house.broker.next_batch() is not None
     assert "unacknowledged" in str(consumer_view(consumer, 101.0))
+
+
+def test_view_of_a_link_has_its_credit_and_what_became_of_it() -> None:
+    house = House()
+    house.queue("a", capacity_messages=100)
+    link = Link(house, "a", window=CreditWindow(1000, MIB, OCTETS))
+    run_until_quiet(house)
+    link.send(5)
+    link.credit.give_back(2)
+    credit = producer_view(link.producer, 101.0)["credit"]
+    assert isinstance(credit, dict)
+    assert (credit["granted"], credit["used"], credit["drained"], credit["credit"]) == (25, 5, 2, 18)
+    assert credit["reserved"] == {"messages": 18, "bytes": 18 * CHARGE}
+    assert credit["window"] == {"messages": 1000, "bytes": MIB}
+    assert "credit" not in producer_view(house.producer("p"), 101.0)
+
+
+def test_reason_of_a_link_without_credit_is_the_missing_room_or_its_turn() -> None:
+    house = House()
+    house.queue("a", capacity_messages=4, stop_messages=4, resume_messages=4)
+    for _ in range(4):
+        house.publish_now("a", 100)
+    links = [Link(house, "a") for _ in range(3)]
+    run_until_quiet(house)
+    gate = house.vhost.queues["a"].gate
+    assert "no room for the next message; it waits for credit" in because(links[0].producer, gate, 101.0)
+    assert "it waits for credit, 2 before it" in because(links[2].producer, gate, 101.0)

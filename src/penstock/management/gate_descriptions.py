@@ -11,8 +11,10 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.gate import Gate, GateTransition, Waiter
 from penstock.flow.measure import amount
 
 
@@ -240,13 +242,27 @@ def text_of(gate: Gate) -> GateText:
 def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
     """Return why a producer is blocked, in one sentence: a closed gate, no room, or its turn."""
     words = text_of(gate)
+    if isinstance(producer, Producer) and producer.credit is not None and producer.credit.gate is gate and gate.open:
+        return _for_credit(producer.credit, gate, now)
     if not gate.open or producer.gate is not gate or not producer.outbox:
         return words.reason(gate, now)
     if producer.obstacle() is gate:
         return f"{words.reason(gate, now)}, which is charged {amount(producer.outbox[0].charge)}"
+    return f"{words.name(gate)}: the gate is open; it waits for its turn, {_before(producer, gate):,} before it"
+
+
+def _for_credit(credit: SenderCredit, gate: Gate, now: float) -> str:
+    """Return why a sender gets no credit at an open gate: no room, or its turn."""
+    words, ahead = text_of(gate), _before(credit, gate)
+    if ahead == 0:
+        return f"{words.reason(gate, now)}; it waits for credit"
+    return f"{words.name(gate)}: the gate is open; it waits for credit, {ahead:,} before it"
+
+
+def _before(waiter: Waiter, gate: Gate) -> int:
+    """Return how many are before one of those that wait at a gate."""
     line = [*gate.waiters, *gate.requests]
-    ahead = sum(1 for ticket, serial, _ in line if (ticket, serial) < (producer.ticket, producer.serial))
-    return f"{words.name(gate)}: the gate is open; it waits for its turn, {ahead:,} before it"
+    return sum(1 for ticket, serial, _ in line if (ticket, serial) < (waiter.ticket, waiter.serial))
 
 
 def closed_for(gate: Gate, now: float) -> str:

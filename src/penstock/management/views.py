@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import waits_behind
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
 from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import WITHHELD
@@ -142,9 +145,11 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
         for gate, block in producer.stories()
         if block.since is not None
     ]
+    credit = producer.credit
     return {
         "producer": producer.name,
         "confirms": producer.confirming,
+        **({} if credit is None else {"credit": credit_view(credit)}),
         "held": {"messages": messages, "bytes": size},
         "withheld": withheld_by(producer),
         "waits_at": None if waits_at is None else {"kind": waits_at.kind, "name": waits_at.name},
@@ -152,6 +157,29 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
         "times_blocked": sum(block.times for _, block in producer.stories()),
         "blocked_s": sum(block.blocked_s(now) for _, block in producer.stories()),
     }
+
+
+def credit_view(credit: SenderCredit) -> dict[str, object]:
+    """Return the credit of a sender: what it may send, where that has its room, and the messages since it began."""
+    counts, reserved, held = credit.counts, credit.reservation, credit.hold
+    return {
+        "credit": int(credit.credit),
+        "available": int(credit.available),
+        "window": {"messages": int(credit.window.messages), "bytes": _or_none(credit.window.bytes)},
+        "reserved": {"messages": int(reserved.messages), "bytes": int(reserved.messages * reserved.charge)},
+        "hold_room": {"messages": int(held.messages), "bytes": int(held.messages * held.charge)},
+        "draining": credit.idle.is_draining,
+        "granted": int(counts.granted),
+        "used": int(counts.granted - counts.drained - credit.credit),
+        "drained": int(counts.drained),
+        "moved": int(counts.moved),
+        "idle": int(counts.idle),
+        "retry_after_ms": round(credit.retry_after_s() * 1000),
+    }
+
+
+def _or_none(number: i64) -> int | None:
+    return None if number == UNLIMITED else int(number)
 
 
 def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.effects import Blocked, Unblocked
+from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.settings import changes
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House
@@ -400,6 +402,29 @@ def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: Hous
     first.credit.close()
     run_until_quiet(house)
     assert second.left == 1
+
+
+# Transactions
+
+
+def test_message_of_a_transaction_leaves_its_room_and_no_gate_of_its_producer_counts_it_again(house: House) -> None:
+    how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
+    changes.set_settings(house.broker, "producer", "alice", how)
+    house.queue("a")
+    link = Link(house, "a")
+    run_turn(house)
+    assert link.left == 10
+    coordinator = Coordinator(house.producer("c", origin=ConnectionGates("bob", "2")))
+    unit = coordinator.begin()
+    assert link.route is not None
+    for _ in range(10):
+        assert link.credit.spend(CHARGE)
+        unit.add_publish(link.producer, link.route, b"x", CHARGE)
+    assert not link.credit.spend(CHARGE)
+    run_turn(house)
+    assert reserved(house, "a") == (0, 0)
+    unit.commit()
+    assert house.depth("a") == 10, "at once, although the rate has no tokens"
 
 
 # The end

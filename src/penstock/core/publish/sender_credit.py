@@ -136,8 +136,14 @@ class SenderCredit(Waiter):
         self.credit = left
         if charge > self._largest:
             self._largest = charge
+        if self.hold.messages > 0:
+            self.settle(self.broker.now)  # A transaction counts it in the same hold budget.
         self.schedule_review()
         return True
+
+    def prepaid_for(self, route: Route) -> int:
+        """Return the gates that counted a message on this route when its credit was granted; see `HeldPublish`."""
+        return RATES_PREPAID if route.target is self._target else OWN_GATES_PREPAID
 
     def publish_beyond(self, route: Route, content: bytes, charge: i64) -> bool:
         """Publish a message that came without credit, as a protocol without credit does; the link is then to be closed.
@@ -154,8 +160,7 @@ class SenderCredit(Waiter):
         producer = self.producer
         self._settle(self._unsettled() - 1, now)
         self._follow(now)
-        on_road = route.target is self._target
-        if on_road and self.reservation.messages > 0 and producer.is_ordinary():
+        if route.target is self._target and self.reservation.messages > 0 and producer.is_ordinary():
             error = producer.listener.publish_error()
             if error is not None:
                 producer.close(error)
@@ -165,7 +170,7 @@ class SenderCredit(Waiter):
                 producer.accept(route, route.queues, content, charge, None, producer.confirming, RATES_PREPAID)
                 return
         self._settle(self._unsettled(), now)
-        producer.publish_prepaid(route, content, charge, RATES_PREPAID if on_road else OWN_GATES_PREPAID)
+        producer.publish_prepaid(route, content, charge, self.prepaid_for(route))
 
     # What the sender says
 

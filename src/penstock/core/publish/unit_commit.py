@@ -140,10 +140,13 @@ class UnitCommit(Held):
         return None
 
     def _road(self, whole: bool) -> list[GateDelta]:
-        """Return the changes at its gates, in the order of a publish's road; `whole`: also at those of producers."""
+        """Return the changes at its gates, in the order of a publish's road; `whole`: also at those of producers.
+
+        Those of a producer with credit counted its publishes when the credit was granted.
+        """
         at_gates: dict[int, GateDelta] = {}
         for sender in self.producer_deltas if whole else []:
-            for gate in sender.producer.own:
+            for gate in sender.producer.own if sender.producer.credit is None else admission.NO_GATES:
                 gate_delta_at(at_gates, gate).bring(sender.messages, sender.bytes)
         for passage in self.route_deltas:
             for gate in passage.route.gates:
@@ -203,7 +206,8 @@ class UnitCommit(Held):
         ignored: list[Gate] = []
         for held in self.publishes:
             queues = [queue for queue in held.queues if not queue.deleted]
-            enqueue_all(broker, held.producer.own, held.route, queues, held.content, held.charge, ignored, True)
+            own = held.producer.own
+            enqueue_all(broker, own, held.route, queues, held.content, held.charge, ignored, True, held.prepaid)
             if not queues:
                 broker.count_unroutable(held.producer, held.route, held.content)
         broker.apply_gate_transitions()

@@ -30,7 +30,7 @@ from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
 from penstock.core.publish.commit_delta import Settlement
-from penstock.core.publish.held import Held, HeldPublish
+from penstock.core.publish.held import NOT_PREPAID, Held, HeldPublish
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.routing.route import Route
@@ -178,7 +178,8 @@ class UnitOfWork:
                 f"publish in a transaction refused: {holding.messages:,} publishes ({holding.bytes:,} bytes) are "
                 f"held for this connection already, the limit is {holding.bound:,} bytes; nothing was applied"
             )
-        self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER))
+        prepaid = NOT_PREPAID if producer.credit is None else producer.credit.prepaid_for(route)
+        self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER, prepaid))
         holding.take(charge, 1)
 
     def settle(self, session: Session, tag: i64, multiple: bool, outcome: Outcome) -> None:
