@@ -23,9 +23,10 @@ static struct {
     bool durable;
     const char *prefix, *sasl;         /* AMQP 1.0 alone, as what follows */
     uint32_t links;
-    bool declared, one_queue, consumes;
+    bool declared, one_queue, consumes, idle;
+    const char *name;
 } option = {"127.0.0.1", "5672", "/", "guest", "guest", "bench", "plain", 1, 100, 100, 256, 100, 1000, 0, 1,
-            20000, 0, 1, 3, 30, {0}, 0, {0}, 0, false, "", "PLAIN", 1, true, false, true};
+            20000, 0, 1, 3, 30, {0}, 0, {0}, 0, false, "", "PLAIN", 1, true, false, true, false, NULL};
 
 /* Times in ns: 64 steps per power of two, so every value is kept to 1.6 %. */
 struct histogram { uint64_t counts[HISTOGRAM], total, largest; };

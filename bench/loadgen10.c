@@ -42,6 +42,7 @@ struct pair {
 static struct pair *pairs;
 static struct link **by_number;
 static struct histogram delivery, confirmation;
+static int64_t depth = -1;             /* messages in the queues at the end, where they are deleted over AMQP 0-9-1 */
 static uint64_t now, begun, consumed_total, published_total, accepted, released, rejected, modified, flows, starved;
 static uint64_t ring;
 static bool measuring, stopping;
@@ -346,7 +347,7 @@ static uint64_t permitted(struct pair *p)
     uint64_t flying = option.one_queue ? (published_total - released - rejected - modified - consumed_total) / option.pairs
                                        : p->published - p->refused - p->consumed;
     uint64_t frames = option.high / (p->publisher.frame_max - TRANSFER_OCTETS - 8) + 1;
-    if (stopping)
+    if (stopping || option.idle)
         return 0;
     for (uint32_t i = 0; i < option.links && room < option.batch; i++) {
         struct link *l = &p->links[i];
@@ -417,6 +418,8 @@ static void declare(const char *queue, bool away)
         put_queue_arguments(b);
     end_method(b, frame);
     await(&c, away ? QUEUE_DELETE_OK : QUEUE_DECLARE_OK, &args, &size);
+    if (away)
+        depth = (depth < 0 ? 0 : depth) + get32(args);
     close_connection(&c);
     free(c.in.data);
     free(c.out.data);
@@ -429,7 +432,10 @@ static void open_pair(struct pair *p, uint32_t number)
     p->publisher.pair = p->consumer.pair = p;
     p->consumer.consumes = true;
     p->random = 0x9E3779B97F4A7C15ull * (number + 1);
-    snprintf(p->queue, sizeof p->queue, "%s.%d.%u", option.queue, (int)getpid(), option.one_queue ? 0 : number);
+    if (option.name)
+        snprintf(p->queue, sizeof p->queue, "%s", option.name);
+    else
+        snprintf(p->queue, sizeof p->queue, "%s.%d.%u", option.queue, (int)getpid(), option.one_queue ? 0 : number);
     snprintf(address, sizeof address, "%s%s", option.prefix, p->queue);
     if (!number || !option.one_queue)
         declare(p->queue, false);
@@ -552,8 +558,9 @@ static void print_result(struct edge a, struct edge b)
     printf(", \"published\": %llu, \"consumed\": %llu, \"accepted\": %llu, \"released\": %llu, \"rejected\": %llu",
            (unsigned long long)published_total, (unsigned long long)consumed_total, (unsigned long long)accepted,
            (unsigned long long)released, (unsigned long long)rejected);
-    printf(", \"modified\": %llu, \"flows\": %llu, \"credit_left\": %llu, \"beyond_credit\": %llu",
-           (unsigned long long)modified, (unsigned long long)flows, (unsigned long long)credit, (unsigned long long)starved);
+    printf(", \"modified\": %llu, \"flows\": %llu, \"credit_left\": %llu, \"beyond_credit\": %llu, \"depth\": %lld",
+           (unsigned long long)modified, (unsigned long long)flows, (unsigned long long)credit, (unsigned long long)starved,
+           (long long)depth);
     print_latency("latency_us", &delivery);
     if (option.window)
         print_latency("confirm_us", &confirmation);
@@ -561,13 +568,15 @@ static void print_result(struct edge a, struct edge b)
 }
 
 static const struct option options[] = {COMMON_OPTIONS, {"links", 1, 0, 'l'}, {"one-queue", 0, 0, 'o'},
-    {"no-consumer", 0, 0, 'N'}, {"no-declare", 0, 0, 'U'}, {"prefix", 1, 0, 'F'}, {"sasl", 1, 0, 'm'}, {0}};
+    {"no-consumer", 0, 0, 'N'}, {"name", 1, 0, 'E'}, {"idle", 0, 0, 'Z'}, {"no-declare", 0, 0, 'U'}, {"prefix", 1, 0, 'F'}, {"sasl", 1, 0, 'm'}, {0}};
 
 static const char usage[] =
     "loadgen10: as loadgen, and\n"
     "  --links N              sender links of each pair, all to its queue (1)\n"
     "  --one-queue            all pairs send to the queue of the first, which alone receives\n"
     "  --no-consumer          nobody receives; measure what is taken in\n"
+    "  --name QUEUE           use this queue, which is there, and leave it\n"
+    "  --idle                 attach links, take their credit and send nothing\n"
     "  --no-declare           the broker makes the queues when links are attached\n"
     "  --prefix TEXT          put before a queue's name as its address\n"
     "  --sasl PLAIN|ANONYMOUS (PLAIN)\n"
@@ -583,6 +592,8 @@ static void set_options(int argc, char **argv)
         case 'o': option.one_queue = true; break;
         case 'N': option.consumes = false; break;
         case 'U': option.declared = false; break;
+        case 'E': option.name = optarg; option.declared = false; option.one_queue = true; break;
+        case 'Z': option.idle = true; option.consumes = false; break;
         case 'F': option.prefix = optarg; break;
         case 'm': option.sasl = optarg; break;
         default:

@@ -17,9 +17,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import loadgen, processes
+from bench import loadgen, peers10, processes
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, start
 from bench.flow import experiments as run
+from bench.flow import links
 from bench.flow.card import EXPERIMENTS, Cell, by_key, met, table
 from bench.flow.experiments import KIB_64, MIB
 from bench.flow.parties import Target
@@ -162,12 +163,17 @@ def arguments() -> argparse.Namespace:
     keys = [experiment.key for experiment in EXPERIMENTS]
     parser.add_argument("--quick", action="store_true", help="shorter runs, fewer cells: about two minutes")
     parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="EXPERIMENT", help=", ".join(keys))
-    parser.add_argument("--brokers", nargs="+", choices=list(STARTERS), default=[COMPILED, RABBITMQ], metavar="BROKER",
-                        help=", ".join(STARTERS))  # fmt: skip
+    parser.add_argument("--protocol", choices=[loadgen.AMQP091, loadgen.AMQP1], default=loadgen.AMQP091,
+                        help="amqp1: what links send, against the places (default %(default)s)")  # fmt: skip
+    parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, *peers10.NAMES}), metavar="BROKER",
+                        help="%(choices)s; by default the compiled form and the peers")  # fmt: skip
     parser.add_argument("--url", help="a broker that runs already (amqp://...), instead of those that are started here")
     parser.add_argument("--penstock", action="store_true", help="the broker at --url is a Penstock")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="one JSON line a cell (default %(default)s)")
-    return parser.parse_args()
+    wanted = parser.parse_args()
+    if wanted.protocol == loadgen.AMQP091:
+        wanted.brokers = wanted.brokers or [COMPILED, RABBITMQ]
+    return wanted
 
 
 def cards(wanted: argparse.Namespace, scratch: Path, stack: ExitStack) -> Iterator[Card]:
@@ -186,6 +192,8 @@ def main() -> int:
     """Run it; 1 if one of our goals is missed or nothing could be run."""
     wanted = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if wanted.protocol == loadgen.AMQP1:
+        return links.main(wanted, say)
     found: list[Cell] = []
     names: list[str] = []
     wanted.output.parent.mkdir(parents=True, exist_ok=True)
