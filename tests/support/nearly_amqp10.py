@@ -36,8 +36,15 @@ PERFORMATIVES: Final = (
     spec.OPEN, spec.BEGIN, *[spec.ATTACH] * 6, *[spec.FLOW] * 6, *[spec.TRANSFER] * 6, *[spec.DISPOSITION] * 6,
     *[spec.DETACH] * 3, spec.END, spec.CLOSE, spec.SASL_INIT, spec.ERROR, spec.SOURCE,
 )  # fmt: skip
+SELECTORS: Final = ("a > 1", "q0 = 'x' OR a.b IS NULL", "JMSPriority BETWEEN 1 AND 5", "a LIKE 'x%'", "(", "1")
+FILTERS: Final = (
+    ("apache.org:selector-filter:string", SELECTORS), ("apache.org:no-local-filter:list", ([],)),
+    ("apache.org:legacy-amqp-topic-binding:string", ("a.*", "#")), ("unknown", ("x",)),
+)  # fmt: skip
+COORDINATOR: Final = "coordinator"
+"""Role of a link to the coordinator of transactions."""
 WINDOW: Final = 1 << 16
-ROLES: Final = ("sender", "sender", "receiver")
+ROLES: Final = (*["sender"] * 8, *["receiver"] * 5, COORDINATOR)
 
 
 class Amqp10Octets:
@@ -121,6 +128,11 @@ class Amqp10Octets:
     def performative(self, channel: int, code: int, payload: bytes = b"", **given: object) -> bytes:
         return frame(channel, encode_value(self.composite(code, **given)) + payload)
 
+    def filter_set(self) -> object:
+        """A filter of a source, described as its name says."""
+        name, choices = self.chance.choice(FILTERS)
+        return {Symbol(name): Described(Symbol(name), self.chance.choice(choices))}
+
     def message(self) -> bytes:
         """A message, whose sections are in their order most of the time."""
         chance = self.chance
@@ -165,6 +177,8 @@ class Conversation:
         self.begun_delivery = -1
         """Handle of a link with a delivery that has more frames; -1 for none."""
         self.unsettled: list[int] = []
+        self.transactions: list[bytes] = []
+        """Identifiers of declared transactions."""
         self.is_open = False
         self.ends = False
 
@@ -232,19 +246,26 @@ class Amqp10Client:
         found = [handle for handle, each in session.links.items() if each == role]
         return self.octets.chance.choice(found) if found and not self.octets.one_in(100) else -1
 
-    def _attach(self, channel: int, session: Conversation) -> bytes:
+    def _attach(self, channel: int, session: Conversation, role: str = "") -> bytes:
         handle = self.octets.chance.randrange(6)
         if handle in session.links and not self.octets.one_in(100):
             return self._flow(channel, session)
-        role = self.octets.chance.choice(ROLES)
+        role = role or self.octets.chance.choice(ROLES)
         chance = self.octets.chance
         session.links[handle] = role
         session.modes[handle] = mode = chance.choice((0, 0, 1, 2))
         address = self.source.address() if not self.octets.one_in(12) else None
         given: dict[str, object] = {"source": self.source.composite(spec.SOURCE), "target": None}
-        terminus = {"sender": "target", "receiver": "source"}[role]
         dynamic = self.octets.one_in(20) or None
-        given[terminus] = self.source.composite(getattr(spec, terminus.upper()), address=address, dynamic=dynamic)
+        if role == COORDINATOR:
+            given["target"] = self.source.composite(spec.COORDINATOR)
+        elif role == "sender":
+            given["target"] = self.source.composite(spec.TARGET, address=None if dynamic else address, dynamic=dynamic)
+        else:
+            found = self.source.filter_set() if self.octets.one_in(3) else None
+            given["source"] = self.source.composite(
+                spec.SOURCE, address=None if dynamic else address, dynamic=dynamic, filter=found
+            )
         return self.source.performative(
             channel, spec.ATTACH, name=f"{role[0]}{handle}", handle=Typed(values.UINT, handle), role=role == "receiver",
             snd_settle_mode=Typed(values.UBYTE, mode),
@@ -252,15 +273,17 @@ class Amqp10Client:
         )  # fmt: skip
 
     def _transfer(self, channel: int, session: Conversation) -> bytes:
-        handle = session.begun_delivery if session.begun_delivery in session.links else self._handle(session, "sender")
+        begun = session.begun_delivery
+        role = COORDINATOR if self.octets.one_in(8) else "sender"
+        handle = begun if begun in session.links else self._handle(session, role)
         if handle < 0:
-            return self._attach(channel, session)
+            return self._attach(channel, session, role)
         first = session.begun_delivery != handle
         more = self.octets.one_in(8)
         session.begun_delivery = handle if more else -1
-        given: dict[str, object] = {"delivery_id": None, "delivery_tag": None}
+        given: dict[str, object] = {"delivery_id": None, "delivery_tag": None, "state": None}
         if first:
-            given = {
+            given |= {
                 "delivery_id": Typed(values.UINT, session.next_id & 0xFFFFFFFF),
                 "delivery_tag": b"%d" % session.next_id,
             }
@@ -268,6 +291,11 @@ class Amqp10Client:
         mode = session.modes.get(handle, 2)
         settled = mode == 1 if mode < 2 and not self.octets.one_in(100) else self.octets.one_in(2)
         content = self.source.message()
+        if session.links[handle] == COORDINATOR and not self.octets.one_in(20):
+            content = self._request(session)
+            settled = False
+        elif session.transactions and self.octets.one_in(2):
+            given["state"] = self._in_transaction(session)
         if more:
             content = content[: len(content) // 2]
         return self.source.performative(
@@ -275,13 +303,37 @@ class Amqp10Client:
             settled=settled, rcv_settle_mode=None, more=more or None, aborted=self.octets.one_in(40) or None, **given,
         )  # fmt: skip
 
+    def _request(self, session: Conversation) -> bytes:
+        """A message to the coordinator: a transaction begins or ends."""
+        if session.transactions and self.octets.one_in(2):
+            found = self.source.composite(spec.DISCHARGE, txn_id=self._transaction(session), fail=self.octets.one_in(2))
+        else:
+            found = self.source.composite(spec.DECLARE, global_id=None)
+        return self.source.section(spec.AMQP_VALUE, found)
+
+    def _transaction(self, session: Conversation) -> bytes:
+        found = session.transactions
+        return self.octets.chance.choice(found) if found and not self.octets.one_in(30) else b"none"
+
+    def _in_transaction(self, session: Conversation) -> object:
+        """A delivery state with a transaction."""
+        outcome = self.source.composite(self.octets.chance.choice((spec.ACCEPTED, spec.RELEASED, spec.MODIFIED)))
+        return self.source.composite(
+            spec.TRANSACTIONAL_STATE,
+            txn_id=self._transaction(session),
+            outcome=outcome if self.octets.one_in(2) else None,
+        )
+
     def _flow(self, channel: int, session: Conversation) -> bytes:
         given: dict[str, object] = {"handle": None, "next_incoming_id": None, "delivery_count": None}
         role = self.octets.chance.choice(ROLES)
         handle = self._handle(session, role)
         if handle >= 0:
             given["handle"] = Typed(values.UINT, handle)
-            if role == "sender":
+            if role == "receiver":
+                given["link_credit"] = Typed(values.UINT, self.octets.chance.choice((0, 1, 5, 100, 2**32 - 1)))
+                given["drain"] = self.octets.one_in(5) or None
+            else:
                 given["delivery_count"] = Typed(values.UINT, self.octets.chance.choice((0, 0, 5, 2**32 - 1)))
         return self.source.performative(
             channel, spec.FLOW, incoming_window=Typed(values.UINT, WINDOW), outgoing_window=Typed(values.UINT, WINDOW),
@@ -293,9 +345,10 @@ class Amqp10Client:
             return self._flow(channel, session)
         first = session.unsettled.pop(self.octets.chance.randrange(len(session.unsettled)))
         last = first + self.octets.chance.choice((0, 0, 0, 1, 5))
+        given = {"state": self._in_transaction(session)} if session.transactions and self.octets.one_in(2) else {}
         return self.source.performative(
             channel, spec.DISPOSITION, role=not self.octets.one_in(20), first=Typed(values.UINT, first),
-            last=Typed(values.UINT, last & 0xFFFFFFFF),
+            last=Typed(values.UINT, last & 0xFFFFFFFF), **given,
         )  # fmt: skip
 
     def _detach(self, channel: int, session: Conversation) -> bytes:
@@ -350,6 +403,10 @@ class Amqp10Client:
             self.sessions[channel] = Conversation()
         elif heard.code == spec.TRANSFER and heard.fields["delivery_id"] is not None and not heard.flag("settled"):
             session.unsettled = [*session.unsettled[-50:], heard.number("delivery_id")]
+        elif heard.code == spec.DISPOSITION:
+            state = heard.inner("state")
+            if state is not None and state.code == spec.DECLARED:
+                session.transactions = [*session.transactions[-5:], state.octets("txn_id")]
         elif heard.code == spec.DETACH:
             handle = heard.number("handle")
             if session.links.pop(handle, ""):
