@@ -430,6 +430,8 @@ class LinkPublisher(ProducerListener):
     def __init__(self, link: IncomingLink) -> None:
         super().__init__(link.session.connection_number)
         self._link = link
+        self._enforced: int = 0
+        """Number of gates that block the link and were logged; rate gates are left out."""
 
     @override
     def on_confirms(self) -> None:
@@ -444,13 +446,21 @@ class LinkPublisher(ProducerListener):
 
     @override
     def on_blocked(self, gate: Gate) -> bool:
+        """Count a gate for its connection. The first gate of a link is logged, and the release of its last."""
         self._link.session.connection.count_block(gate, 1)
-        return not gate.frequent
+        if gate.frequent:
+            return False
+        self._enforced += 1
+        return self._enforced == 1
 
     @override
     def on_unblocked(self, gate: Gate) -> bool:
+        """See `on_blocked`."""
         self._link.session.connection.count_block(gate, -1)
-        return not gate.frequent
+        if gate.frequent:
+            return False
+        self._enforced -= 1
+        return self._enforced == 0
 
     @override
     def on_departed(self) -> None:
