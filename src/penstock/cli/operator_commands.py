@@ -28,21 +28,28 @@ CONNECTIONS_LISTED = 100
 @click.argument("queue", required=False)
 @click.option("--connection", metavar="N|NAME", help="Explain a connection, by its number or name in the log.")
 @click.option("--channel", metavar="CON/CH", help="Explain a channel, such as 2/1.")
+@click.option("--link", metavar="NAME", help="Explain a link of AMQP 1.0, such as why its sender has no credit.")
 @click.option("--user", metavar="NAME", help="Explain all connections of a user.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer, for programs.")
 @URL
 def why(
-    queue: str | None, connection: str | None, channel: str | None, user: str | None, as_json: bool, url: str
+    queue: str | None,
+    connection: str | None,
+    channel: str | None,
+    link: str | None,
+    user: str | None,
+    as_json: bool,
+    url: str,
 ) -> None:
     """Explain why nothing moves: the producers that QUEUE blocks, since when and why, and what the queue waits for.
 
-    With an option, explain a connection, a channel or a user: what blocks its producers, and why its consumers get no
-    messages. Without any: everything that is blocked, longest first, with advice. For example: penstock why
+    With an option, explain a connection, a channel, a link or a user: what blocks its producers, and why its consumers
+    get no messages. Without any: everything that is blocked, longest first, with advice. For example: penstock why
     """
-    if sum(subject is not None for subject in (queue, connection, channel, user)) > 1:
-        raise click.UsageError("give only one of QUEUE, --connection, --channel and --user")
+    if sum(subject is not None for subject in (queue, connection, channel, link, user)) > 1:
+        raise click.UsageError("give only one of QUEUE, --connection, --channel, --link and --user")
     with control_session(url) as control:
-        answer = control.why(queue, connection=connection, channel=channel, user=user)
+        answer = control.why(queue, connection=connection, channel=channel, link=link, user=user)
         if as_json:
             say_json(answer, indent=2)
         else:

@@ -328,9 +328,18 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "exchanges": ("name", "type", "durable", "auto_delete", "internal", "arguments"),
     "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
-    "connections": ("name", "user", "state", "channels", "client"),
-    "channels": ("name", "messages_unacknowledged", "consumer_count", "prefetch_count", "confirm", "held", "withheld"),
-    "consumers": ("queue", "consumer_tag", "channel", "prefetch_count", "ack_required", "waits for"),
+    "connections": ("name", "user", "protocol", "state", "channels", "client"),
+    "channels": (
+        "name",
+        "messages_unacknowledged",
+        "consumer_count",
+        "prefetch_count",
+        "confirm",
+        "held",
+        "withheld",
+        "credit",
+    ),
+    "consumers": ("queue", "consumer_tag", "channel", "prefetch_count", "credit", "ack_required", "waits for"),
     "cursors": ("name", "queues", "unsettled", "polling", "asked last"),
     "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
 }
@@ -343,6 +352,8 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("connections", "client"): lambda item: item["client_properties"].get("product"),
     ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
     ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
+    ("channels", "credit"): lambda item: _credit(item["penstock"].get("links", [])),
+    ("consumers", "credit"): lambda item: item["penstock"]["link_credit"],
     ("cursors", "queues"): lambda item: _positions(item),
     ("cursors", "asked last"): lambda item: None if (ago := item["asked_s_ago"]) is None else f"{ago:.1f} s ago",
     ("consumers", "queue"): lambda item: item["queue"]["name"],
@@ -350,6 +361,12 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("consumers", "waits for"): lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
 }
 """Columns that are computed from other fields."""
+
+
+def _credit(links: list[dict[str, Any]]) -> int | None:
+    """Return the credit of the links of a session that have senders; None for a channel."""
+    granted = [link["credit"]["credit"] for link in links if "credit" in link]
+    return sum(granted) if granted else None
 
 
 def _positions(item: dict[str, Any]) -> str:

@@ -212,14 +212,15 @@ class ControlClient:
         *,
         connection: str | None = None,
         channel: str | None = None,
+        link: str | None = None,
         user: str | None = None,
     ) -> dict[str, Any]:
-        """Explain why nothing moves at a queue, a connection (number or name), a channel ("2/1") or for a user.
+        """Explain why nothing moves at a queue, a connection (number or name), a channel ("2/1"), a link or for a user.
 
         Without any: everything that is blocked, the longest block first. The answer is plain data, with `sentences` for
         people.
         """
-        asked = {"queue": queue, "connection": connection, "channel": channel, "user": user}
+        asked = {"queue": queue, "connection": connection, "channel": channel, "link": link, "user": user}
         return self._object("why", {subject: name for subject, name in asked.items() if name is not None})
 
     def block(self, scope: str, name: str, reason: str = "") -> dict[str, Any]:

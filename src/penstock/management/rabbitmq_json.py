@@ -192,7 +192,7 @@ def consumer_of(consumer: Consumer, node: Node) -> Shape:
         "active": active,
         "activity_status": ("single_active" if active else "waiting") if single else "up",
         "arguments": plain(consumer.arguments),
-        "penstock": {name: view[name] for name in ("unacknowledged", "delivered", "obstacles")},
+        "penstock": {name: view[name] for name in ("unacknowledged", "link_credit", "delivered", "obstacles")},
     }
 
 
@@ -289,7 +289,7 @@ def channel_of(session: Session, node: Node) -> Shape:
         "messages_unacknowledged": session.unsettled.count(),
         "messages_unconfirmed": sum(_unconfirmed(producer) for producer in producers),
         "state": "running",
-        "penstock": {} if not producers else _publishing(producers[0], node.broker.now),
+        "penstock": _publishing_of(producers, node.broker.now),
     }
     if any(stats.values()):
         found["message_stats"] = stats
@@ -300,10 +300,22 @@ def _unconfirmed(producer: Producer) -> int:
     return sum(pending.publishes() for pending in producer.confirms.pending)
 
 
+def _publishing_of(producers: list[Producer], now: float) -> Shape:
+    """Return the publishing side of a session: that of its only producer, or of the first and each of its links."""
+    if not producers:
+        return {}
+    found = _publishing(producers[0], now)
+    if len(producers) > 1 or producers[0].credit is not None:
+        shown = producers[: views.PRODUCERS_SHOWN]
+        found["links"] = [{"name": each.name, **_publishing(each, now)} for each in shown]
+        found["more_links"] = len(producers) - len(shown)
+    return found
+
+
 def _publishing(producer: Producer, now: float) -> Shape:
     view = views.producer_view(producer, now)
     shown = ("held", "withheld", "waits_at", "blocked_by", "times_blocked", "blocked_s")
-    return {name: view[name] for name in shown}
+    return {name: view[name] for name in shown} | ({"credit": view["credit"]} if "credit" in view else {})
 
 
 def channel_in_full(session: Session, node: Node) -> Shape:

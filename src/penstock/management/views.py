@@ -15,6 +15,7 @@ from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import WITHHELD
+from penstock.flow.credit import LinkCredit
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.management.gate_descriptions import text_of
@@ -184,12 +185,14 @@ def _or_none(number: i64) -> int | None:
 
 def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
     """Return a consumer, with the reasons why it gets no messages; an empty list if there are none."""
+    credit = consumer.credit
     return {
         "consumer": consumer.tag,
         "channel": consumer.session.name,
         "queue": consumer.queue.name,
         "unacknowledged": int(consumer.credit.out),
         "prefetch": int(consumer.prefetch) or None,
+        "link_credit": int(credit.left()) if isinstance(credit, LinkCredit) else None,
         "delivered": int(consumer.delivered),
         "obstacles": obstacles(consumer, now),
     }
@@ -225,7 +228,7 @@ def session_view(session: Session, now: float) -> dict[str, object]:
         "consumers": [consumer_view(consumer, now) for consumer in consumers[:CONSUMERS_SHOWN]],
         "more_consumers": max(len(consumers) - CONSUMERS_SHOWN, 0),
     }
-    if len(producers) > 1:
+    if len(producers) > 1 or (producers and producers[0].credit is not None):
         view["links"] = [producer_view(producer, now) for producer in producers[:PRODUCERS_SHOWN]]
         view["more_links"] = max(len(producers) - PRODUCERS_SHOWN, 0)
     return view
@@ -236,6 +239,7 @@ def connection_summary(connection: Connection) -> dict[str, object]:
     return {
         "name": connection.name(),
         "product": str(connection.peer.properties.get("product", "")),
+        "protocol": connection.engine.details().get("protocol"),
         "state": connection.state.word(),
         "blocked": connection.blocks > 0,
         "channels": len(connection.engine.sessions()),

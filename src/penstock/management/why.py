@@ -1,8 +1,8 @@
 """Explanations of `penstock why`: why producers and consumers wait, as sentences and as plain data.
 
-The subject is a queue, a connection, a channel or a user. For producers the answer has the blocking gates, the times,
-and the conditions that the gates wait for. For consumers it has the reasons why they get no messages. The longest waits
-come first; an answer has at most `SAID_MOST` sentences of a kind, and the number of the others.
+The subject is a queue, a connection, a channel, a link or a user. For producers the answer has the blocking gates, the
+times, and the conditions that the gates wait for. For consumers it has the reasons why they get no messages. The
+longest waits come first; an answer has at most `SAID_MOST` sentences of a kind, and the number of the others.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.measure import amount
 from penstock.management import views
 from penstock.management.gate_descriptions import because, key_of, text_of
+from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.refused_publishes import Refusal
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ LARGEST: Final = 3
 """Most queues named as the largest of a sum."""
 
 
-SUBJECTS: Final = ("queue", "connection", "channel", "user")
+SUBJECTS: Final = ("queue", "connection", "channel", "link", "user")
 
 
 def answer(request: ControlRequest, node: Node) -> dict[str, object]:
@@ -61,6 +62,8 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
         return of_connection(_connection(node, name), node)
     if subject == "channel":
         return of_channel(_channel(node, name), node)
+    if subject == "link":
+        return of_link(find_link(node, name), node.broker)
     asker = request.connection
     connections = [each for each in node.connections.values() if each.user == name and each is not asker]
     if not connections:
@@ -86,9 +89,9 @@ def _connection(node: Node, name: str) -> Connection:
 
 
 def _channel(node: Node, name: str) -> Session:
-    """Find a channel by connection and number (2/1 or con:2/ch:1) or by its full name in the log."""
+    """Find a channel by connection and number (2/1 or con:2/ch:1, con:2/ssn:0) or by its full name in the log."""
     of, slash, number = name.rpartition("/")
-    number = number.removeprefix("ch:")
+    number = number.removeprefix("ch:").removeprefix("ssn:")
     if not slash or not number.isdecimal():
         raise PreconditionFailed(f"'{name}' is not a channel; write CONNECTION/CHANNEL, such as 2/1")
     connection = _connection(node, of)
@@ -145,6 +148,27 @@ def of_channel(channel: Session, node: Node) -> dict[str, object]:
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
     return view
+
+
+def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
+    """Return the view of a link: why its sender has no credit, or why its receiver gets no messages."""
+    now = broker.now
+    consumer, producer = link.consumer, link.producer
+    if consumer is not None:
+        return {**views.consumer_view(consumer, now), "link": link.name(), "sentences": [_consumer(consumer, now)]}
+    assert producer is not None
+    sentences: list[str] = []
+    gate: Gate | None = None
+    if producer.credit is not None:
+        sentences.append(credit_sentence(producer, producer.credit, now))
+        gate = producer.credit.blocked_by()
+    blocks = [(each, block) for each, block in producer.stories() if block.since is not None and each is not gate]
+    sentences += [blocked_by(producer, each, block, now) for each, block in blocks]
+    for each in ([] if gate is None else [gate]) + [blocking for blocking, _ in blocks]:
+        sentences += waits_of(each, broker)
+    if not sentences:
+        sentences.append(f"link {producer.name} is not blocked{_history(producer, now)}")
+    return {**views.producer_view(producer, now), "link": link.name(), "sentences": sentences}
 
 
 def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, object]:

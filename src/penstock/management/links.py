@@ -1,0 +1,82 @@
+"""Links of protocols with credit: how they are found by name, and why a sender has no credit, in a sentence.
+
+An incoming link is a producer whose sender has credit (`SenderCredit`); what blocks it, that code decides. An outgoing
+link is a consumer with the credit of its receiver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.publish.producer import Producer, producers_of
+from penstock.core.publish.sender_credit import SenderCredit
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.credit import LinkCredit
+from penstock.flow.measure import amount
+from penstock.management.gate_descriptions import because
+
+if TYPE_CHECKING:
+    from penstock.core.consume.session import Session
+    from penstock.management.node import Node
+
+LINKS_NAMED: Final = 10
+"""Most links in an error."""
+
+
+class FoundLink:
+    """A link with its session: an incoming one has a producer, an outgoing one a consumer."""
+
+    def __init__(self, session: Session, producer: Producer | None, consumer: Consumer | None) -> None:
+        self.session = session
+        self.producer = producer
+        self.consumer = consumer
+
+    def name(self) -> str:
+        """Return its full name, as in the log."""
+        if self.producer is not None:
+            return self.producer.name
+        return self.session.name if self.consumer is None else f"{self.session.name}/{self.consumer.tag}"
+
+
+def find_link(node: Node, name: str) -> FoundLink:
+    """Find a link by its own name, or its full name in the log if several have the same (session and link name).
+
+    Raises NotFound (404), and PreconditionFailed (406) for a name that several links have.
+    """
+    found: list[FoundLink] = []
+    for connection in node.connections.values():
+        for session in connection.engine.sessions():
+            for producer in producers_of(session):
+                if producer.name in (name, f"{session.name}/{name}") and producer.name != session.name:
+                    found.append(FoundLink(session, producer, None))
+            for consumer in session.consumers.values():
+                if isinstance(consumer.credit, LinkCredit) and name in (consumer.tag, f"{session.name}/{consumer.tag}"):
+                    found.append(FoundLink(session, None, consumer))
+    if not found:
+        raise NotFound(f"no link '{name}'; `penstock list channels --json` has the links of all sessions")
+    if len(found) > 1 and len({link.name() for link in found}) > 1:
+        names = ", ".join(link.name() for link in found[:LINKS_NAMED])
+        raise PreconditionFailed(f"{len(found):,} links have the name '{name}'; the first are {names}")
+    return found[0]
+
+
+def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str:
+    """Describe why the sender of an incoming link has no credit, or what it has."""
+    gate = credit.blocked_by()
+    if gate is not None:
+        since = credit.blocked_since()
+        lasting = "" if since is None else f" for {now - since:.1f} s"
+        demand = f"; {amount(credit.available)} messages wait at its sender" if credit.available > 0 else ""
+        return f"link {producer.name} has no credit{lasting} because of {because(producer, gate, now)}{demand}"
+    if credit.credit == 0:
+        return (
+            f"link {producer.name} has no credit; it gets some in its turn"
+            if credit.has_demand()
+            else (f"link {producer.name} has no credit and has asked for none since its sender gave it back")
+        )
+    reserved = amount(credit.reservation.messages)
+    room = f"room for {reserved} of them is reserved in queues"
+    if credit.hold.messages > 0:
+        room += f", for {amount(credit.hold.messages)} in the hold room of its connection"
+    return f"link {producer.name} has credit for {amount(credit.credit)} messages; {room}; its sender may send"
