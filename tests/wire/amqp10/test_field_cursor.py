@@ -126,3 +126,20 @@ def test_composite_finds_the_words_for_an_error() -> None:
     data = encode(spec.DETACH, handle=0)[:-1] + b"\x41"
     assert str(malformed(data, 0, len(data))).startswith("detach: handle: it must be of type uint, not a boolean")
     assert str(malformed(encode(spec.CLOSE), 0, 4)) == "close: malformed"
+
+
+def test_state_that_comes_again_is_not_read_again() -> None:
+    octets = encode(spec.TRANSACTIONAL_STATE, txn_id=b"one")
+    other = encode(spec.TRANSACTIONAL_STATE, txn_id=b"two")
+    cursor = FieldCursor()
+    found = []
+    for each in (octets, octets, other, encode(spec.ACCEPTED), octets):
+        data = encode(spec.FLOW, next_outgoing_id=0, incoming_window=0, outgoing_window=0)[:3] + b"\xc0"
+        data += bytes([len(each) + 1, 1]) + each
+        cursor.open(data, 0, len(data))
+        cursor.enter()
+        cursor.delivery_state()
+        found.append(cursor.state)
+    assert found[0] is found[1]
+    assert found[0] == found[4] == composite(spec.TRANSACTIONAL_STATE, txn_id=b"one")
+    assert (found[2], found[3]) == (composite(spec.TRANSACTIONAL_STATE, txn_id=b"two"), None)

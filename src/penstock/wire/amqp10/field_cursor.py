@@ -44,13 +44,15 @@ def _field_named(code: int, name: str) -> FieldSpec:
     return next(field for field in COMPOSITES[code].fields if field.name == name)
 
 
+STORED_STATE_MAX: Final = 128
+"""Most octets of a delivery state that is not read again when it comes again."""
 _STATE: Final = _field_named(TRANSFER, "state")
 
 
 class FieldCursor:
     """Position in the fields of one composite."""
 
-    __slots__ = ("data", "pos", "end", "left", "start", "stop", "malformed", "state_code", "state")
+    __slots__ = ("data", "pos", "end", "left", "start", "stop", "malformed", "state_code", "state", "_octets", "_state")
 
     def __init__(self) -> None:
         self.data: bytes = b""
@@ -67,6 +69,10 @@ class FieldCursor:
         """Descriptor of the last delivery state: `ABSENT` without one, `NONE` if the specification does not have it."""
         self.state: object = None
         """The last delivery state; None if its descriptor says all."""
+        self._octets: bytes = b""
+        """Octets of the last state of the specification with fields: all messages of a transaction have the same."""
+        self._state: Composite | None = None
+        """And that state."""
 
     def open(self, data: bytes, pos: i64, end: i64) -> i64:
         """Go to the value of the described value at `pos`; return its descriptor.
@@ -239,6 +245,12 @@ class FieldCursor:
                 if self.stop - start == 4 or data[start + 5] == 0:
                     self.state_code = code
                     return
+        octets = data[start : self.stop]
+        last = self._state
+        if last is not None and octets == self._octets:
+            self.state_code = last.code
+            self.state = last
+            return
         try:
             found = read_field(ValueReader(data, int(start), int(self.stop)), _STATE, 3)
         except CodecError:
@@ -250,6 +262,9 @@ class FieldCursor:
             self.state_code = found.code
             if ACCEPTED <= found.code <= MODIFIED and all(value is None for value in found.fields.values()):
                 self.state = None
+            elif len(octets) <= STORED_STATE_MAX:
+                self._octets = octets
+                self._state = found
 
     def is_finished(self) -> bool:
         """Tell whether all fields were read, were well formed, and fill their list."""
