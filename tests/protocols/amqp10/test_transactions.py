@@ -360,6 +360,16 @@ def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
     assert (client.depth("q"), ready(client)) == (2, 2)
 
 
+def test_receiver_that_settles_second_is_told_of_what_is_in_no_transaction() -> None:
+    client = consuming(3)
+    txn_id = client.begin_transaction()
+    client.retire(txn_id, 1, 1)
+    heard = client.settle(0, 2, accepted(), settled=False)
+    assert [(each.field("first"), each.field("settled")) for each in heard] == [(0, True), (2, True)]
+    assert client.depth("q") == 1
+    assert [each.field("first") for each in client.discharge(txn_id) if not each.field("role")] == [1]
+
+
 def test_delivery_is_settled_in_one_transaction_only() -> None:
     client = consuming(2)
     one, other = client.begin_transaction(), client.begin_transaction()

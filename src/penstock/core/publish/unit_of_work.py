@@ -123,7 +123,7 @@ class Coordinator:
         """Take commits out of the outbox and refuse them."""
         if withdrawn:
             outbox = self.producer.outbox
-            remaining: deque[Held] = deque(held for held in outbox if held not in withdrawn)
+            remaining: deque[Held] = deque([held for held in outbox if held not in withdrawn])
             first_changes = withdrawn[0] is outbox[0]
             self.producer.outbox = remaining
             for commit in withdrawn:

@@ -46,16 +46,30 @@ class Settler:
         if code != ACCEPTED and code != REJECTED and code != RELEASED and code != MODIFIED and not disposition.settled:
             return  # No outcome yet: the deliveries stay unsettled.
         if self.retired:
-            for begin, end in self.free_ranges(first, last, disposition.settled):
-                self._settle(begin, end, disposition)
-        else:
-            self._settle(first, last, disposition)
+            self._settle_around(first, last, disposition)
+            return
+        self._settle(first, last, disposition)
         if not disposition.settled:
-            octets = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
-            write_disposition(
-                session.engine.out, session.number, False, disposition.first, disposition.last, True, octets
-            )
-            session.connection.request_flush()
+            self._write_settled(disposition.first, disposition.last, code)
+
+    def _settle_around(self, first: i64, last: i64, disposition: Disposition) -> None:
+        """Settle a range but for the deliveries that a transaction has settled."""
+        session = self._session
+        for begin, end in self.free_ranges(first, last, disposition.settled):
+            told: list[i64] = []
+            if not disposition.settled:
+                for number, _, _ in session.unsettled.deliveries(begin, end):
+                    told.append(session.writer.ids.id_of(number))
+            self._settle(begin, end, disposition)
+            for delivery_id in told:
+                self._write_settled(delivery_id, delivery_id, disposition.state_code)
+
+    def _write_settled(self, first: i64, last: i64, code: i64) -> None:
+        """Tell the receiver that we have settled deliveries as it has asked."""
+        session = self._session
+        octets = ACCEPTED_STATE if code == ACCEPTED else NO_STATE
+        write_disposition(session.engine.out, session.number, False, first, last, True, octets)
+        session.connection.request_flush()
 
     def _settle(self, first: i64, last: i64, disposition: Disposition) -> None:
         session = self._session

@@ -204,6 +204,7 @@ class Transaction(TimerHandler):
         self.discharge_id = delivery_id
         self.link.session.broker.timers.drop(self)
         self._commits = not failed
+        self.link.session.engine.work.done += len(self.unit.publishes) + len(self.unit.settlements)
         if failed:
             self.unit.rollback()
         else:
