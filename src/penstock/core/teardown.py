@@ -84,7 +84,7 @@ class SessionTeardown(Teardown):
         self.session = session
         session.delivering = False
         if not session.unsettled.is_empty():
-            session.returning = BulkRequeue(broker, session.unsettled.hand_over())
+            session.returning = BulkRequeue(broker, session.unsettled.hand_over(), session.end_outcome)
         self._tags: list[str] = []
         self._over: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocols.amqp10.attach import LINKS_MAX
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
@@ -78,6 +79,58 @@ def test_end_puts_unsettled_messages_back() -> None:
     client.say(performative(spec.END))
     queue = client.driver.broker.vhosts["/"].queues["q"]
     assert queue.available() == 4
+
+
+@pytest.mark.parametrize(("code", "failures"), [(spec.END, 0), (spec.CLOSE, 0), (None, 1)])
+def test_end_by_the_peer_releases_and_a_loss_counts_as_a_failure(code: int | None, failures: int) -> None:
+    client = with_deliveries(2)
+    if code is None:
+        client.driver.disconnect(client.connection)
+    else:
+        client.say(performative(code))
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    found = [(message.redelivered, message.failures) for message in queue.ready_queue.messages()]
+    assert found == [(True, failures)] * 2
+
+
+def test_end_gives_deliveries_the_default_outcome_of_their_source() -> None:
+    client = with_deliveries(2)
+    source = composite(spec.SOURCE, address="/queues/q", default_outcome=accepted())
+    client.settle(0, 1, composite(spec.RELEASED))
+    client.say(performative(spec.DETACH, handle=1, closed=True))
+    client.attach_receiver(None, 4, credit=2, source=source)
+    client.say(performative(spec.END))
+    assert client.depth("q") == 0
+
+
+def test_detach_with_very_many_unsettled_deliveries_is_done_in_slices() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    for _ in range(3):
+        client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(1000)))
+    client.attach_receiver("/queues/q", 1, credit=3000)
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    assert int(queue.unacked_messages) == 3000
+    client.connection.receive(performative(spec.DETACH, handle=1, closed=True))
+    assert 0 < int(queue.coming_back) < 3000, "one turn does a part"
+    assert names(client.listen()) == ["detach"]
+    assert (int(queue.coming_back), int(queue.available())) == (0, 3000)
+
+
+def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    engine = client.session().engine
+    engine.link_count += LINKS_MAX - 2
+    assert names(client.attach_receiver("q", 1)) == ["attach"]
+    assert names(client.attach_sender("q", 2))[0] == "attach"
+    attached, detached = client.attach_receiver("q", 3)
+    assert (attached.field("source"), condition(detached)) == (None, "amqp:resource-limit-exceeded")
+    client.say(performative(spec.DETACH, handle=2, closed=True))
+    assert names(client.attach_receiver("q", 4)) == ["attach"]
+    client.say(performative(spec.END))
+    assert engine.link_count == LINKS_MAX - 2
 
 
 def test_messages_of_all_links_are_accepted_as_one_range() -> None:

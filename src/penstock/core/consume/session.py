@@ -10,6 +10,7 @@ from typing_extensions import override
 from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.consume.consumer_lists import ALONE, UNFIT, WaitList
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.rotation import wake
 from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.message import Message
@@ -68,6 +69,8 @@ class Session:
         self.held: i64 = 0
         """Number of its consumers that wait for shared credit, or for the byte window."""
         self.unsettled = UnsettledDeliveries()
+        self.end_outcome: Outcome = Outcome.FAILED
+        """Outcome of the deliveries that its end leaves unsettled: FAILED or RELEASED."""
         self.returning: BulkRequeue | None = None
         """The requeueing of its unsettled deliveries after it closed."""
 

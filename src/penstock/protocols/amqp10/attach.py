@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
-from penstock.errors import BrokerError, InvalidField, NotImplementedHere
+from penstock.errors import BrokerError, InvalidField, NotImplementedHere, ResourceError
 from penstock.protocols.amqp10 import subscriptions
 from penstock.protocols.amqp10.addresses import (
     MANAGEMENT,
@@ -40,6 +40,8 @@ from penstock.wire.amqp10.values import Symbol
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
+LINKS_MAX: Final = 10_000
+"""Most links of a connection, about 3 KiB each."""
 OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 """Outcomes that we support, as receiver and as sender."""
 UNSETTLED_STATE = 2
@@ -54,6 +56,8 @@ def on_attach(session: AmqpSession, attach: Composite) -> None:
     sends = not attach.flag("role")
     handle = session.links.free_handle(attach.number("handle"))
     try:
+        if session.engine.link_count >= LINKS_MAX:
+            raise ResourceError(f"the connection has {LINKS_MAX} links, the most it may have")
         if sends:
             _attach_incoming(session, attach)
         else:

@@ -112,6 +112,8 @@ class Amqp10Engine(ProtocolEngine):
         """Sessions by channel number, ours and the peer's: both are the same."""
         self._flowing: dict[int, AmqpSession] = {}
         """Sessions with flows to write."""
+        self.link_count: int = 0
+        """Number of links of all sessions."""
         self.open_sent: bool = False
         self.close_sent: bool = False
         self.idle: IdleTimer | None = None
@@ -306,7 +308,7 @@ class Amqp10Engine(ProtocolEngine):
     def tear_down(self, session: AmqpSession, state: SessionState) -> None:
         """Tear down a session that the broker (`END_SENT`) or its peer (`END_RECEIVED`) ends."""
         session.write_outcomes()
-        session.links.suspend(session)
+        session.links.end(session, state is SessionState.END_RECEIVED)
         session.move(state)
         session.end(state is SessionState.END_RECEIVED)
         self.broker.endings.begin(SessionTeardown(self.broker, session))
@@ -317,6 +319,7 @@ class Amqp10Engine(ProtocolEngine):
         self._remove(session)
 
     def _remove(self, session: AmqpSession) -> None:
+        self.link_count -= len(session.links.by_handle)
         del self.channels[int(session.number)]
         self.reader.forget_session()
 
@@ -350,7 +353,7 @@ class Amqp10Engine(ProtocolEngine):
     def write_last_outcomes(self) -> None:
         for session in self.channels.values():
             session.write_outcomes()
-            session.links.suspend(session)
+            session.links.end(session, self.connection.state is ConnectionState.CLOSE_RECEIVED)
         self.suspended.on_connection_ended(self.connection.number)
 
     @override

@@ -95,6 +95,12 @@ class OutgoingLink(Link):
         else:
             settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
 
+    def settle_by_default(self) -> None:
+        """Settle what the end of the session leaves unsettled, unless the default is the outcome of that end."""
+        session = self.session
+        if self.default_outcome is not session.end_outcome and self.credit.out > 0 and not session.settler.retired:
+            settle_batches(session.broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
+
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
         suspended = self.session.engine.suspended.take(self.key)

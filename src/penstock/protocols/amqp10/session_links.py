@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.outcome import Outcome
 from penstock.errors import NotAllowed
 from penstock.protocols.amqp10.link import Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED, LinkState
@@ -47,6 +48,7 @@ class SessionLinks:
     def add(self, link: Link) -> None:
         """Add an attached link."""
         self.by_handle[int(link.peer_handle)] = link
+        link.session.engine.link_count += 1
         if isinstance(link, OutgoingLink):
             self._receivers[link.consumer.tag] = link
 
@@ -54,6 +56,7 @@ class SessionLinks:
         """Remove a link that both sides have detached."""
         link.move(LinkState.DETACHED)
         del self.by_handle[int(link.peer_handle)]
+        link.session.engine.link_count -= 1
 
     def receiver_of(self, consumer: Consumer) -> OutgoingLink | None:
         """Return the attached link of a consumer."""
@@ -65,11 +68,19 @@ class SessionLinks:
         if self._receivers.get(link.consumer.tag) is link:
             del self._receivers[link.consumer.tag]
 
-    def suspend(self, session: AmqpSession) -> None:
-        """Suspend the links whose terminus outlives the session, which ends."""
+    def end(self, session: AmqpSession, graceful: bool) -> None:
+        """Suspend the links whose terminus outlives the session, which ends.
+
+        If the peer ends it (`graceful`), unsettled deliveries of the others get the default outcome of their source;
+        else they count as failed.
+        """
         suspended = session.engine.suspended
+        if graceful:
+            session.end_outcome = Outcome.RELEASED
         for link in self.by_handle.values():
             if link.state == LINK_ATTACHED:
                 link.suspend()
+                if graceful and isinstance(link, OutgoingLink):
+                    link.settle_by_default()
             suspended.forget(link.key, link)
         suspended.on_session_ended(session, session.connection_number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -13,6 +13,10 @@ from penstock.protocols.common.engine import CLOSED_ENGINE
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
+
+
+PRODUCER_COST: Final = 5
+"""Units of work to end a producer: a session of AMQP 1.0 has one for each of its links."""
 
 
 def begin_teardown(connection: Connection, graceful: bool) -> None:
@@ -75,8 +79,9 @@ class ConnectionTeardown(Teardown):
             return done
         if self._sessions:
             session, self._teardown = self._sessions.pop()
+            ended: i64 = PRODUCER_COST * len(session.producers())
             connection.engine.end_session(session, self.graceful)
-            return 1
+            return ended + 1
         if connection.exclusive:
             queue = connection.exclusive.popitem()[1]
             if not queue.deleted:
