@@ -42,6 +42,29 @@ def batches(settled: bool) -> list[bytes]:
     ]
 
 
+def sender_attach(handle: int) -> bytes:
+    """Return the attach of a sender to the queue."""
+    source, target = composite(spec.SOURCE), composite(spec.TARGET, address=QUEUE)
+    return performative(
+        spec.ATTACH,
+        name=f"s{handle}",
+        handle=handle,
+        role=False,
+        source=source,
+        target=target,
+        initial_delivery_count=0,
+    )
+
+
+def receiver_attach(handle: int, settled: bool = False) -> bytes:
+    """Return the attach of a receiver from the queue."""
+    source, target = composite(spec.SOURCE, address=QUEUE), composite(spec.TARGET)
+    mode = 1 if settled else 0
+    return performative(
+        spec.ATTACH, name=f"r{handle}", handle=handle, role=True, snd_settle_mode=mode, source=source, target=target
+    )
+
+
 @dataclass
 class Bench10(Bench):
     """A broker with one sender's and one receiver's connection, and a queue."""
@@ -55,12 +78,13 @@ class Bench10(Bench):
 
     def __post_init__(self) -> None:
         """Log both connections in and attach the sender."""
-        self.publisher = self._connect()
-        self.consumer = self._connect()
+        self.publisher = self.connect()
+        self.consumer = self.connect()
         vhost = self.driver.broker.vhosts["/"]
         vhost.declare_queue(QUEUE, {"capacity-bytes": CAPACITY}, False, False, None, None)
 
-    def _connect(self) -> Connection:
+    def connect(self) -> Connection:
+        """Open a connection with a session."""
         connection = self.driver.connect(Peer("127.0.0.1:1", True))
         init = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response("guest", "guest"))
         self.feed(connection, SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL))
@@ -73,18 +97,7 @@ class Bench10(Bench):
         """Attach the sender and use its first credit."""
         self.inputs = batches(self.settled)
         self.answers = [self.answer(first) for first in range(0, PREPARED, BATCH)]
-        self.feed(
-            self.publisher,
-            performative(
-                spec.ATTACH,
-                name="s",
-                handle=0,
-                role=False,
-                source=composite(spec.SOURCE),
-                target=composite(spec.TARGET, address=QUEUE),
-                initial_delivery_count=0,
-            ),
-        )
+        self.feed(self.publisher, sender_attach(0))
         self.feed(self.publisher, b"".join(transfer(number, self.settled) for number in range(PRIMER)))
 
     def publish(self, messages: int) -> None:
@@ -95,18 +108,7 @@ class Bench10(Bench):
 
     def attach_receiver(self) -> None:
         """Attach the receiver, without credit."""
-        self.feed(
-            self.consumer,
-            performative(
-                spec.ATTACH,
-                name="r",
-                handle=0,
-                role=True,
-                snd_settle_mode=1 if self.settled else 0,
-                source=composite(spec.SOURCE, address=QUEUE),
-                target=composite(spec.TARGET),
-            ),
-        )
+        self.feed(self.consumer, receiver_attach(0, self.settled))
 
     def flow(self, seen: int, credit: int) -> bytes:
         """Return a flow of the receiver, after so many deliveries."""
