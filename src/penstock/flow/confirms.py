@@ -73,6 +73,11 @@ class ConfirmRange:
         """The reason of a refusal; None if it is confirmed."""
 
 
+NO_PENDING: Final[deque[PendingConfirm]] = deque(maxlen=0)
+NO_NUMBERS: Final[deque[int]] = deque(maxlen=0)
+"""The empty queues of a producer that has not needed its own: most never do, and an empty deque has 640 octets."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Confirms:
     """The publisher confirms of one producer."""
@@ -82,11 +87,11 @@ class Confirms:
         """The number of the last publish."""
         self.durable_upto: i64 = UNLIMITED
         """The last durable publish: later ones are confirmed only after fsync."""
-        self.pending: deque[PendingConfirm] = deque()
+        self.pending: deque[PendingConfirm] = NO_PENDING
         self.sent_upto: i64 = 0
         """The last number up to which every outcome was taken."""
         self._refused: list[ConfirmRange] = []
-        self._nacked: deque[int] = deque()
+        self._nacked: deque[int] = NO_NUMBERS
 
     def withhold(self, road: list[Gate], deadline: float) -> None:
         """Number a publish that was accepted behind a closed gate, or behind an earlier withheld one."""
@@ -96,14 +101,25 @@ class Confirms:
             if last.takes(road, deadline):
                 last.number = self.published
                 return
-        self.pending.append(PendingConfirm(self.published, WITHHELD, road, deadline))
+        self._append(PendingConfirm(self.published, WITHHELD, road, deadline))
 
     def hold(self, deadline: float) -> PendingConfirm:
         """Number a publish that is held; the caller later calls `accepted` or `refuse`."""
         self.published += 1
         pending = PendingConfirm(self.published, HELD, [], deadline)
-        self.pending.append(pending)
+        self._append(pending)
         return pending
+
+    def _append(self, pending: PendingConfirm) -> None:
+        if self.pending is NO_PENDING:
+            self.pending = deque()
+        self.pending.append(pending)
+
+    def _nack(self, pending: PendingConfirm) -> None:
+        """Record that the number of a refused publish is left out of later ranges."""
+        if self._nacked is NO_NUMBERS:
+            self._nacked = deque()
+        self._nacked.append(int(pending.number))
 
     def accepted(self, pending: PendingConfirm, road: list[Gate]) -> None:
         """Change a held publish to withheld: its message is in the queues that `road` guards."""
@@ -115,7 +131,7 @@ class Confirms:
         pending.state = REFUSED
         self._refused.append(ConfirmRange(pending.number, pending.number, refusal))
         while self.pending and self.pending[0].state == REFUSED:
-            self._nacked.append(int(self.pending.popleft().number))  # It does not delay later publishes.
+            self._nack(self.pending.popleft())  # It does not delay later publishes.
 
     def release(self) -> Gate | None:
         """Release, in order, all confirms that no closed gate delays; returns the gate that delays the next one."""
@@ -128,7 +144,7 @@ class Confirms:
                 if obstacle is not None:
                     return obstacle
             elif first.state == REFUSED:
-                self._nacked.append(int(first.number))
+                self._nack(first)
             self.pending.popleft()
         return None
 

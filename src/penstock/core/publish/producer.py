@@ -14,7 +14,7 @@ policy may have its copy (as in RabbitMQ).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
@@ -57,6 +57,10 @@ class UnflushedConfirm:
         self.group = group
 
 
+NONE_UNFLUSHED: Final[deque[UnflushedConfirm]] = deque(maxlen=0)
+"""That of a producer without persistent messages, as an empty deque has 640 octets."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Producer(WaitingPublisher, DurabilityListener):
     """The publishing side of a session."""
@@ -88,7 +92,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """The open transaction, which collects publishes until the commit; None outside of class tx."""
         self.rate: RateGate | None = None
         """Its own rate limit; None for none."""
-        self.unflushed: deque[UnflushedConfirm] = deque()
+        self.unflushed: deque[UnflushedConfirm] = NONE_UNFLUSHED
         """Journal groups that its confirms wait for, oldest first; each group once."""
         self._awaited: JournalGroup | None = None
         """The newest of those groups, for the fast path."""
@@ -355,6 +359,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         if not self.unflushed:
             self.confirms.durable_upto = number - 1
         self._awaited = journal.open
+        if self.unflushed is NONE_UNFLUSHED:
+            self.unflushed = deque()
         self.unflushed.append(UnflushedConfirm(number, journal.open))
         journal.wait(self)
 

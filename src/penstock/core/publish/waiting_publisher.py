@@ -7,7 +7,7 @@ client's channel (Producer), or a queue with dead letters (DeadLetterPublisher).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
@@ -23,6 +23,9 @@ from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
 
 if TYPE_CHECKING:
     from penstock.core.publish.context import PublishContext
+
+NOTHING_HELD: Final[deque[Held]] = deque(maxlen=0)
+"""The outbox of a publisher that has not held anything: most never do, and an empty deque has 640 octets."""
 
 
 class _Deadline(TimerHandler):
@@ -62,7 +65,7 @@ class WaitingPublisher(Waiter):
         self._entry: BlockStats | None = None
         self.hold_budget = holding
         """The limit of its outbox, shared with others of its connection."""
-        self.outbox: deque[Held] = deque()
+        self.outbox: deque[Held] = NOTHING_HELD
         self.own: list[Gate] = []
         """The gates on the road of all its messages: of its user, its connection and itself."""
         self.closing: BrokerError | None = None
@@ -72,6 +75,8 @@ class WaitingPublisher(Waiter):
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         """Append an entry to the outbox; `obstacle` is its gate, if no entry is before it."""
         gate = self.gate if self.outbox else obstacle
+        if self.outbox is NOTHING_HELD:
+            self.outbox = deque()
         self.outbox.append(held)
         self.broker.timers.add(self._deadline, held.deadline)
         if gate is not None:

@@ -37,7 +37,6 @@ from penstock.wire.amqp10.disposition import ACCEPTED_STATE
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, REJECTED
 from penstock.wire.amqp10.transfer import Transfer
@@ -73,7 +72,7 @@ class CoordinatorLink(Link):
         self._lanes: list[Lane] = []
         self._idle: list[Lane] = []
         """Lanes without a transaction."""
-        self._sections = Sections()
+        self._sections = session.engine.reader.sections
         self._pieces: bytes = b""
         """Payload so far of the delivery that arrives in several frames."""
         self._arriving_id: i64 = ABSENT

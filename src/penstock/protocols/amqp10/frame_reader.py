@@ -21,6 +21,7 @@ from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.frames import INCOMPLETE, frame_body, frame_channel, frame_end, frame_kind
 from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
+from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import DISPOSITION, FLOW, FRAME_AMQP, FRAME_SASL, TRANSFER
 from penstock.wire.amqp10.transfer import Transfer
 
@@ -47,6 +48,8 @@ class FrameReader:
         self._transfer = Transfer()
         self._flow = Flow()
         self._disposition = Disposition()
+        self.sections = Sections()
+        """Sections of the message that a link of the connection acts on."""
 
     def frames(self, engine: Amqp10Engine, data: bytes, pos: i64) -> i64:
         """Handle every complete frame. Return the position of the first one that is left.

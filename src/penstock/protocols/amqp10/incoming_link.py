@@ -35,7 +35,6 @@ from penstock.wire.amqp10.disposition import (
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
 from penstock.wire.amqp10.transfer import Transfer
@@ -84,7 +83,7 @@ class IncomingLink(Link):
         route = target.fixed_route()
         queues, gates = ([], []) if route is None else (route.queues, route.gates)
         self.reservation = Reservation(queues, MESSAGE_BYTES + OVERHEAD, gates)
-        self._sections = Sections()
+        self._sections = session.engine.reader.sections
         self._pieces: list[bytes] = []
         """Payloads of the delivery that arrives in several frames."""
         self._pieces_octets: i64 = 0
