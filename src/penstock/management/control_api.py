@@ -1,8 +1,8 @@
 """Control API: operations requested by ordinary publishes to the exchange `penstock.control`.
 
 The routing key names the operation and the body is a JSON object. The reply goes to the queue in `reply_to` with the
-same `correlation_id`. One port, one login and one TLS setup serve everything, from any AMQP client. A failed operation
-is answered with an error and its code; it closes no channel.
+same `correlation_id`, or else the request's `message_id`. One port, one login and one TLS setup serve everything, from
+any AMQP client. A failed operation is answered with an error and its code; it closes no channel.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class ControlApi:
             self.broker.work.done += REQUEST_WORK + size // OCTETS_A_UNIT
             _check_size(operation, size)
             body = message_format.payload(content)
-            request = ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
+            request = ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}")
             if operation == IMPORT:
                 request.unread = body
             else:
@@ -150,7 +150,7 @@ class ControlApi:
             if answer is not None:
                 self._answer(request, answer)
         except BrokerError as error:
-            self._fail(ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
+            self._fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
         """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
@@ -414,6 +414,11 @@ class ControlApi:
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)
+
+
+def _correlation(properties: Properties) -> str | None:
+    """Return the correlation id of an answer: the request's, or else its message id, as clients of AMQP 1.0 expect."""
+    return properties.message_id if properties.correlation_id is None else properties.correlation_id
 
 
 def _check_size(operation: str, size: i64) -> None:
