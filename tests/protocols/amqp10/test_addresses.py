@@ -223,6 +223,7 @@ def test_address_names_the_first_node_that_exists(
         ("/queues/none", [], "address '/queues/none': no queue 'none' in vhost '/'"),
         ("x", ["queue"], "address 'x': no queue 'x' in vhost '/'"),
         ("q", ["topic"], "address 'q': no exchange 'q' in vhost '/'"),
+        ("/management", [], "address '/management' names neither a queue nor an exchange"),
         ("n/k", [], "address 'n/k': no exchange 'n/k', no queue 'n/k', no exchange 'n' in vhost '/'"),
     ],
 )

@@ -281,6 +281,8 @@ def source_node(address: Address, vhost: VirtualHost) -> Node:
 
 
 def _not_found(address: Address, vhost: VirtualHost) -> NotFound:
+    if not address.nodes:
+        return NotFound(f"address {_shown(address.text)} names neither a queue nor an exchange")
     missing = [f"no queue '{node.queue}'" if node.queue else f"no exchange '{node.exchange}'" for node in address.nodes]
     return NotFound(f"address {_shown(address.text)}: {', '.join(missing)} in vhost '{vhost.name}'")
 
