@@ -7,6 +7,7 @@ import pytest
 from penstock.core.effects import Blocked, Unblocked
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.settings import changes
 from penstock.setting_names import read_settings
@@ -238,6 +239,33 @@ def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
     assert int(link.credit.hold.messages) + reserved(house, "b")[0] == 25
     house.vhost.delete_exchange("x", False)
     assert link.left == 25
+
+
+def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overruns_no_queue(house: House) -> None:
+    house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
+    house.queue("a", capacity_messages=20, stop_messages=20, resume_messages=20)
+    house.vhost.bind("x", house.vhost.queues["a"], None, "", {})
+    link = Link(house, "", "x")
+    run_turn(house)
+    assert (link.left, reserved(house, "a")[0]) == (5, 5)
+    for number in range(QUEUES_MAX):
+        house.queue(f"q{number}", capacity_messages=1000)
+        house.vhost.bind("x", house.vhost.queues[f"q{number}"], None, "", {})
+    run_until_quiet(house)
+    for _ in range(20):
+        house.publish_now("a", CHARGE)
+    link.credit.schedule_review()
+    run_until_quiet(house)
+    assert (reserved(house, "a")[0], int(link.credit.hold.messages)) == (0, 5)
+    assert link.send(5) == 5
+    run_until_quiet(house)
+    assert (house.depth("a"), len(link.producer.outbox)) == (20, 5)
+    for _ in range(5):
+        house.take("a")
+    run_until_quiet(house)
+    link.take_outcomes()
+    assert (link.confirmed, link.refused, len(link.producer.outbox)) == (5, 0, 0)
+    assert link.left > 0
 
 
 def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(house: House) -> None:

@@ -61,7 +61,12 @@ class Reservation(RoomHolder):
         """The depth of an address in which its room is reserved."""
 
     def follow(self, queues: list[Queue], gates: list[Gate], now: float) -> None:
-        """Move to another road, after its route was resolved anew; what has no room there is revoked."""
+        """Move to another road, after its route was resolved anew; what has no room there is revoked.
+
+        That is all of it if the road has no queues.
+        """
+        if not queues and self.messages > 0:
+            self._revoke(self.messages, now)
         self.queues = queues
         self.gates = gates
         self.refresh(now)

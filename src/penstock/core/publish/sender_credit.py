@@ -454,8 +454,12 @@ class SenderCredit(Waiter):
     def _follow(self, now: float) -> None:
         """Move the reserved room if the topology has changed; where there is no room for it, to the hold room."""
         route = self.route
-        if route is None:
-            return
+        if route is not None:
+            self._follow_route(route, now)
+        if self.reservation.revoked > 0:
+            self.reservation.revoked -= self.hold.take(self.reservation.revoked, self.window.charge)
+
+    def _follow_route(self, route: Route, now: float) -> None:
         if route.epoch != self.vhost.epoch:
             try:
                 self.vhost.refresh_route(route)
@@ -469,8 +473,6 @@ class SenderCredit(Waiter):
             self.reservation.follow(queues, target.gates, now)
         else:
             self.reservation.refresh(now)
-        if self.reservation.revoked > 0:
-            self.reservation.revoked -= self.hold.take(self.reservation.revoked, self.window.charge)
 
     # Settlement
 
