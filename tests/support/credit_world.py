@@ -6,6 +6,7 @@ from penstock.core.gates.address_depth import depth_of
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import BrokerError
@@ -31,7 +32,7 @@ class CreditWorld:
         house = self.house
         self.capacity = capacity
         house.broker.gates.set_vhost_limit(house.vhost, _in_bytes(40))
-        house.broker.gates.set_memory_capacity(_in_bytes(400), 0)
+        house.broker.gates.set_memory_capacity(_in_bytes(4000), 0)
         changes.set_settings(
             house.broker, "address", "x", read_settings("address", "x", {"capacity-messages": 10, "stop-messages": 8})
         )
@@ -136,6 +137,24 @@ class CreditWorld:
 
     def turn(self) -> None:
         run_turn(self.house)
+
+    def step(self) -> None:
+        """A turn in which one waiter at most passes; others may be left for the next one."""
+        run_turn(self.house, 1)
+
+    def widen(self) -> None:
+        """Bind so many queues to the exchange that no room is reserved on that road, or unbind them."""
+        house = self.house
+        if "w0" not in house.vhost.queues:
+            for number in range(QUEUES_MAX):
+                house.queue(f"w{number}", capacity_messages=100)
+        source = house.vhost.exchanges["x"]
+        for number in range(QUEUES_MAX):
+            queue = house.vhost.queues[f"w{number}"]
+            if source.find(queue, None, "", {}) is None:
+                house.vhost.bind("x", queue, None, "", {})
+            else:
+                house.vhost.unbind("x", queue, None, "", {})
 
     # What must hold
 

@@ -20,12 +20,14 @@ COMMON = [
     st.tuples(st.just("publish"), st.integers(0, 2), QUEUE, SIZE),
     st.tuples(st.just("take"), QUEUE, FEW),
     st.tuples(st.just("turn")),
+    st.tuples(st.just("step")),
     st.tuples(st.just("flow"), LINK, st.sampled_from([0, 3, 100])),
 ]
 RARE = [
     st.tuples(st.just("answer_drain"), LINK),
     st.tuples(st.just("give_back"), LINK, FEW),
     st.tuples(st.just("detach"), LINK),
+    st.tuples(st.just("widen")),
     st.tuples(st.just("delete"), QUEUE),
     st.tuples(st.just("declare"), QUEUE),
     st.tuples(st.just("change_capacity"), QUEUE, st.integers(0, 10)),

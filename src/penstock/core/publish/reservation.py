@@ -132,7 +132,6 @@ class Reservation(RoomHolder):
         If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published as one without credit. A
         message that is larger than `charge` needs free room for the rest.
         """
-        self.refresh(now)
         if self.messages == 0:
             if self.revoked > 0:
                 self.revoked -= 1

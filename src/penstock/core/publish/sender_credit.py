@@ -159,7 +159,8 @@ class SenderCredit(Waiter):
         now = self.broker.now
         producer = self.producer
         self._settle(self._unsettled() - 1, now)
-        self._follow(now)
+        if self.route is not None and (self.route.epoch != self.vhost.epoch or self.route.target is not self._target):
+            self._follow(now)
         if route.target is self._target and self.reservation.messages > 0 and producer.is_ordinary():
             error = producer.listener.publish_error()
             if error is not None:

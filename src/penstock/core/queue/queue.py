@@ -546,7 +546,8 @@ class Queue(GateOwner):
         membership = self.membership
         if membership.pools:
             membership.review(now)
-        self.recheck_on_settle = self.deleted or not self.gate.open or self.gate.has_line()
+        has_line = self.gate.has_line()
+        self.recheck_on_settle = self.deleted or not self.gate.open or has_line
         paging = False
         if self.pager is not None:
             paging = self.pager.messages > 0
@@ -556,7 +557,7 @@ class Queue(GateOwner):
         self.fast_path_max_bytes = NO_FAST_PATH
         self.withheld_max_messages = NO_FAST_PATH
         self.withheld_max_bytes = NO_FAST_PATH
-        if not (self.operator_gated or self.deleted or self.gate.has_line() or paging):
+        if not (self.operator_gated or self.deleted or has_line or paging):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
             messages = capacity.messages - self.reserved.messages
             size = capacity.bytes - self.reserved.bytes
