@@ -57,6 +57,9 @@ class Amqp10Dialogue:
         self.connection = self.driver.connect(Peer("127.0.0.1:1", True))
         self._splitter = FrameSplitter(LARGEST_FRAME)
         self._next_id = 0
+        self._sending: set[tuple[int, int]] = set()
+        self.grants: dict[tuple[int, int], Heard] = {}
+        """The last flow of each link that we send on, by channel and handle, besides those after its attach."""
         data = self.raw(login())
         assert data.startswith(SASL_HEADER)
         self._splitter.feed(data[8:])
@@ -83,12 +86,23 @@ class Amqp10Dialogue:
         return self.connection.take_output()
 
     def say(self, *frames: bytes) -> list[Heard]:
-        """Send frames in one piece and return what comes back."""
-        return self._cut(self.raw(b"".join(frames)))
+        """Send frames in one piece and return what comes back, without grants of credit."""
+        return self._without_grants(self._cut(self.raw(b"".join(frames))))
 
     def listen(self, now: float | None = None) -> list[Heard]:
-        """Let the broker make its turns, at a time if one is given, and return what comes."""
-        return self._cut(self.listen_raw(now))
+        """Let the broker make its turns, at a time if one is given, and return what comes, without grants of credit."""
+        return self._without_grants(self._cut(self.listen_raw(now)))
+
+    def _without_grants(self, heard: list[Heard]) -> list[Heard]:
+        """Remember the flows of links that we send on, which come whenever the broker has room."""
+        others = []
+        for each in heard:
+            handle = each.performative.number("handle") if each.name == "flow" else -1
+            if (each.channel, handle) in self._sending and each.field("properties") is None:
+                self.grants[each.channel, handle] = each
+            else:
+                others.append(each)
+        return others
 
     def _cut(self, data: bytes) -> list[Heard]:
         heard = []
@@ -109,7 +123,9 @@ class Amqp10Dialogue:
             "initial_delivery_count": 0,
             **fields,
         }
-        return self.say(performative(spec.ATTACH, channel, handle=handle, role=False, **fields))
+        heard = self._cut(self.raw(performative(spec.ATTACH, channel, handle=handle, role=False, **fields)))
+        self._sending.add((channel, handle))
+        return heard
 
     def attach_receiver(
         self, address: str | None, handle: int = 1, credit: int = 0, channel: int = 0, **fields: object

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.message import OVERHEAD
+from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, data_section, names, performative
 
 
 def sender(**arguments: object) -> Amqp10Dialogue:
@@ -182,3 +183,61 @@ def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> Non
     client = sender()
     (detached,) = client.say(client.transfer(body, rcv_settle_mode=1))
     assert condition(detached) == "amqp:invalid-field"
+
+
+def credit_of(client: Amqp10Dialogue, handle: int = 0) -> int:
+    link = client.session(0).links.by_handle[handle]
+    assert isinstance(link, IncomingLink)
+    return int(link.credit.credit)
+
+
+def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=100)
+    heard: list[Heard] = []
+    for handle in range(8):
+        heard += client.attach_sender("/queues/q", handle)
+    sent, going = 0, True
+    while going:
+        going = False
+        for handle in range(8):
+            credit = credit_of(client, handle)
+            if credit:
+                going = True
+                sent += credit
+                heard += client.say(*(client.transfer(data_section(b"x"), handle) for _ in range(credit)))
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    assert sent == queue.messages <= 100
+    assert all(condition(each) is None for each in heard if each.name == "disposition")
+    assert queue.reserved.messages == 0
+
+
+def test_sender_that_drains_gives_its_room_back() -> None:
+    client = sender(capacity_messages=100)
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    reserved = int(queue.reserved.messages)
+    assert reserved == credit_of(client) > 0
+    client.flow(0, 0, delivery_count=reserved)
+    assert client.grants.get((0, 0)) is None or credit_of(client) == queue.reserved.messages
+
+
+def test_messages_beyond_the_credit_are_held_within_the_bound_and_then_the_link_is_detached() -> None:
+    client = sender(capacity_messages=10)
+    body = data_section(bytes(100_000))
+    heard: list[Heard] = []
+    for _ in range(200):
+        heard += client.say(client.transfer(body))
+        if any(each.name == "detach" for each in heard):
+            break
+    detached = next(each for each in heard if each.name == "detach")
+    assert condition(detached) == "amqp:link:transfer-limit-exceeded"
+    assert client.depth("q") <= 10
+    assert client.connection.pausing.budget.bytes <= client.connection.limits.hold_bytes + 101_000
+
+
+def test_end_of_the_session_leaves_no_room_reserved() -> None:
+    client = sender(capacity_messages=100)
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    assert queue.reserved.messages > 0
+    client.say(performative(spec.END))
+    assert queue.reserved.messages == 0

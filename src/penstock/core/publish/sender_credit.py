@@ -173,6 +173,19 @@ class SenderCredit(Waiter):
         self._settle(self._unsettled(), now)
         producer.publish_prepaid(route, content, charge, self.prepaid_for(route))
 
+    def leave_road(self) -> None:
+        """Reserve no room on its road from now on: its messages come in transactions, and a commit may need that room.
+
+        Its credit has hold room then.
+        """
+        now = self.broker.now
+        self.settle(now)
+        self.route = None
+        self._target = UNRESOLVED
+        self._goes_anywhere = True
+        self.reservation.follow(NO_QUEUES, NO_GATES, now)
+        self.schedule_review()
+
     # What the sender says
 
     def on_flow(self, available: i64) -> None:

@@ -28,6 +28,7 @@ from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, Se
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import MIXED, UNSETTLED, link_key
+from penstock.protocols.amqp10.link_credit import window_properties
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
@@ -130,9 +131,9 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             _with_address(terminus, text),
             max_message_size=int(link.max_message_size),
             **link.resume(attach),
+            properties=window_properties(link.credit),
         )
     )
-    link.grant()
 
 
 def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:

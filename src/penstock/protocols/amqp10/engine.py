@@ -363,6 +363,10 @@ class Amqp10Engine(ProtocolEngine):
         self.idle = None
         self.sasl = None
 
+    @override
+    def has_sender_credit(self) -> bool:
+        return True
+
     # For people
 
     @override

@@ -11,14 +11,22 @@ from penstock.core.message import OVERHEAD
 from penstock.core.publish.admission import describe_target
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
-from penstock.core.publish.reservation import Reservation
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError, ContentTooLarge, InvalidField, NotAllowed, NotFound
+from penstock.errors import (
+    BrokerError,
+    ContentTooLarge,
+    InvalidField,
+    NotAllowed,
+    NotFound,
+    TransferLimitExceeded,
+)
 from penstock.flow.gate import Gate
+from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
+from penstock.protocols.amqp10.link_credit import blocked_properties, sender_credit
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
@@ -42,11 +50,8 @@ from penstock.wire.amqp10.transfer import Transfer
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
-WINDOW: Final = 1000
-"""Credit in messages of a link."""
-FIRST_GRANT: Final = 64
-MESSAGE_BYTES: Final = 1024
-"""Octets that a message of credit is taken for."""
+REPORTED_AGAIN_S: Final = 1.0
+"""Seconds between two flows that tell a sender what blocks it."""
 
 
 class IncomingLink(Link):
@@ -78,11 +83,9 @@ class IncomingLink(Link):
         )
         self.producer.confirming = True
         self.ids = DeliveryIds()
-        self.credit: i64 = 0
-        """Messages that the peer may still send."""
-        route = target.fixed_route()
-        queues, gates = ([], []) if route is None else (route.queues, route.gates)
-        self.reservation = Reservation(queues, MESSAGE_BYTES + OVERHEAD, gates)
+        self.credit = sender_credit(self, attach)
+        self._reported_at: float = -NEVER
+        """Time of the last flow that told what blocks the sender: monotonic seconds."""
         self._sections = session.engine.reader.sections
         self._pieces: list[bytes] = []
         """Payloads of the delivery that arrives in several frames."""
@@ -90,8 +93,6 @@ class IncomingLink(Link):
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""
         self._arriving_settled: bool = False
-        self.leaves_room: bool = False
-        """True if its messages come in transactions: then no room is reserved for its credit."""
         self.posting: Posting | None = None
         """Transaction of the delivery that arrives; None outside of transactions."""
         self._skips: bool = False
@@ -101,36 +102,53 @@ class IncomingLink(Link):
 
     # Credit
 
-    def grant(self) -> None:
-        """Grant credit, if less than half of the window is left."""
-        if self.credit >= WINDOW // 2:
-            return
-        now = self.session.broker.now
-        route = self.target.fixed_route()
-        if route is not None:
-            self.reservation.follow(route.queues, route.gates, now)
-        granted = WINDOW - self.credit
-        if not self.leaves_room:
-            granted = self.reservation.grant(granted, now)
-        if granted > 0:
-            self.credit += granted
-            self.request_flow()
-
     @override
     def on_flow(self, flow: Flow) -> None:
+        credit = self.credit
         if flow.delivery_count != ABSENT:
             drained = serial_distance(self.delivery_count, flow.delivery_count)
-            if drained > 0:  # The sender has given credit up.
+            if drained > 0:  # The sender has given credit up, or counts an aborted delivery.
                 self.delivery_count = flow.delivery_count
-                self.credit -= drained if drained < self.credit else self.credit
-                self.reservation.settle(drained, self.session.broker.now)
+                credit.give_back(drained)
+        if flow.available != ABSENT:
+            credit.on_flow(flow.available)
         if flow.echo:
             self.request_flow()
 
     @override
     def write_flow(self, properties: dict[object, object] | None = None) -> None:
         session = self.session
-        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+        credit = self.credit.credit
+        if self._arriving_id != ABSENT and credit > 0:
+            credit -= 1  # The delivery that arrives is counted already.
+        if properties is None:
+            session.windows.write(
+                session.engine.out,
+                session.number,
+                self.handle,
+                self.delivery_count,
+                credit,
+                ABSENT,
+                self.credit.idle.is_draining,
+            )
+            return
+        session.send(
+            session.windows.flow(
+                handle=int(self.handle),
+                delivery_count=int(self.delivery_count),
+                link_credit=int(credit),
+                properties=properties,
+            )
+        )
+
+    def report_blocked(self) -> None:
+        """Tell the sender which gate blocks it, at most once a second."""
+        gate = self.credit.blocked_by()
+        now = self.session.broker.now
+        if gate is None or now < self._reported_at + REPORTED_AGAIN_S:
+            return
+        self._reported_at = now
+        self.write_flow(blocked_properties(self.credit, gate))
 
     # Transfers
 
@@ -189,8 +207,6 @@ class IncomingLink(Link):
                 raise InvalidField("a transfer with rcv-settle-mode second on a link whose mode is first")
             self._second = transfer.rcv_settle_mode == SECOND
         self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
-        if self.credit > 0:
-            self.credit -= 1
 
     def _on_piece(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Take a frame of a delivery that has several, or is aborted."""
@@ -202,8 +218,12 @@ class IncomingLink(Link):
             raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
         if transfer.settled == 1:
             self._arriving_settled = True
-        if transfer.aborted or self._skips:
-            if transfer.aborted or not transfer.more:
+        if transfer.aborted:
+            self.delivery_count = (self.delivery_count - 1) & 0xFFFFFFFF  # As if it had never come.
+            self._drop_pieces()
+            return
+        if self._skips:
+            if not transfer.more:
                 self._drop_pieces()
             return
         payload = data[transfer.payload : end]
@@ -268,38 +288,39 @@ class IncomingLink(Link):
             self.ids.add(producer.confirms.published + 1, delivery_id, self._second)
             if self.unsent is not None:
                 self.unsent.add(producer.confirms.published + 1, self._tag)
-        now = self.session.broker.now
-        if self.reservation.use(charge, now):
-            producer.accept(route, route.queues, content, charge, None, not settled)
-        elif route.stored_queue is not None:
-            producer.publish_stored(route, content, charge)
-        else:
-            producer.publish(route, content, charge)
-        if self.credit < WINDOW // 2:
-            self.grant()
+        if not self.credit.publish(route, content, charge):
+            self._publish_beyond_credit(route, content, charge)
+
+    def _publish_beyond_credit(self, route: Route, content: bytes, charge: i64) -> None:
+        """Hold a message that came without credit, as far as the connection may hold. Raises TransferLimitExceeded."""
+        if not self.credit.publish_beyond(route, content, charge):
+            budget = self.producer.hold_budget
+            raise TransferLimitExceeded(
+                f"a message without credit on link '{self.link_name}': the connection holds {int(budget.bytes):,} "
+                f"bytes of at most {int(budget.bound):,}"
+            )
 
     def _post(self, posting: Posting, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
         """Store a message until the commit of its transaction.
 
         It leaves its reservation, and so does the link's other credit: the commit may need that room.
         """
-        if not self.leaves_room:
-            self.leaves_room = True
-            self.reservation.give_back(self.session.broker.now)
+        if self.credit.route is not None:
+            self.credit.leave_road()
+        self.credit.spend(len(content) + OVERHEAD)
         try:
             posting.publish(self, route, content, len(content) + OVERHEAD)
         except BrokerError as error:
             if settled and posting.transaction is None:
                 raise  # Nobody would learn it.
-            self._refuse(delivery_id, settled, error)
+            self._reject(delivery_id, settled, error)
         else:
             if posting.transaction is not None and not settled:
                 posting.transaction.add_provisional(self.session, delivery_id, not self._second)
-        if self.credit < WINDOW // 2:
-            self.grant()
 
     def _control_request(self, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
         """Pass a message to the control exchange on to the control API."""
+        self.credit.spend(len(content) + OVERHEAD)
         session = self.session
         connection = session.connection
         declared = session.broker.durable_changes.durable_declarations
@@ -310,10 +331,11 @@ class IncomingLink(Link):
 
     def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes) -> None:
         self.session.broker.count_unroutable(self.producer, route, content)
+        self.credit.spend(len(content) + OVERHEAD)
         if not settled:
             if self.target.unroutable is Unroutable.REJECTED:
                 where = describe_target(route)
-                self._refuse(delivery_id, settled, NotFound(f"{where} leads to no queue"))
+                self._reject(delivery_id, settled, NotFound(f"{where} leads to no queue"))
                 return
             state = ACCEPTED_STATE if self.target.unroutable is Unroutable.ACCEPTED else RELEASED_STATE
             self._write(delivery_id, delivery_id, not self._second, state)
@@ -340,7 +362,12 @@ class IncomingLink(Link):
         self.ids.forget(self.producer.confirms.sent_upto)
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
-        """Reject a delivery that was not published; one that was sent settled is dropped."""
+        """Reject a delivery that cannot be published. It has used its credit."""
+        self.credit.spend(OVERHEAD)
+        self._reject(delivery_id, settled, error)
+
+    def _reject(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
+        """Reject a delivery; one that was sent settled is dropped."""
         if self.posting is not None:
             self.posting.on_refused(error)
         if not settled:
@@ -394,6 +421,7 @@ class IncomingLink(Link):
     def _on_resumed(self, transfer: Transfer, data: bytes) -> None:
         """Answer a resumed delivery with its outcome; one that is unknown here is ignored (section 2.7.5)."""
         self._begin(transfer, data)
+        self.credit.spend(OVERHEAD)
         state = None if self.unsent is None else self.unsent.resumed.pop(self._tag, None)
         if state is not None and transfer.settled != 1:
             self._write(transfer.delivery_id, transfer.delivery_id, True, state)
@@ -404,7 +432,7 @@ class IncomingLink(Link):
     def end(self, graceful: bool) -> None:
         """End the publishing side: what has not arrived completely is dropped, and all credit given back."""
         self._drop_pieces()
-        self.reservation.give_back(self.session.broker.now)
+        self.credit.close()
         if graceful:
             self.producer.close_gracefully()
         else:
@@ -440,6 +468,11 @@ class LinkPublisher(ProducerListener):
             self._link.producer.confirms.take()
 
     @override
+    def on_credit(self) -> None:
+        if self._link.state == LINK_ATTACHED and self._link.session.is_open():
+            self._link.request_flow()
+
+    @override
     def on_closed(self, error: BrokerError) -> None:
         self._link.detach(error)
 
@@ -447,6 +480,8 @@ class LinkPublisher(ProducerListener):
     def on_blocked(self, gate: Gate) -> bool:
         """Count a gate for its connection. The first gate of a link is logged, and the release of its last."""
         self._link.session.connection.count_block(gate, 1)
+        if self._link.state == LINK_ATTACHED and self._link.session.is_open():
+            self._link.report_blocked()
         if gate.frequent:
             return False
         self._enforced += 1

@@ -36,6 +36,7 @@ def on_open(engine: Amqp10Engine, open: Composite) -> None:
     _keep_properties(engine, open.mapping("properties"))
     engine.max_frame_size = engine.limits.frame_max
     connection.open(_vhost(engine, open.text("hostname")))
+    connection.review_hold_bound()
     write_open(engine)
     engine.idle = IdleTimer(engine, open.number("idle_time_out", 0) / 1000)
     engine.idle.begin()

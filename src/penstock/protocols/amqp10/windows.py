@@ -8,10 +8,11 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.errors import WindowViolation
-from penstock.wire.amqp10.composite import Composite
+from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow, write_flow
 from penstock.wire.amqp10.serial import serial_add, serial_distance
+from penstock.wire.amqp10.spec import FLOW
 
 INCOMING_WINDOW: Final = 4096
 """Transfer frames that a peer may send before our next flow. Room is a matter of link credit: nothing is left unread,
@@ -91,4 +92,16 @@ class SessionWindows:
             link_credit,
             available,
             drain,
+        )
+
+    def flow(self, **link: object) -> Composite:
+        """Return a flow of a link that `write` cannot write, since it has properties; it renews the window."""
+        self.incoming_window = INCOMING_WINDOW
+        return composite(
+            FLOW,
+            next_incoming_id=int(self.next_incoming_id),
+            incoming_window=INCOMING_WINDOW,
+            next_outgoing_id=int(self.next_outgoing_id),
+            outgoing_window=OUTGOING_WINDOW,
+            **link,
         )

@@ -120,7 +120,9 @@ class Connection(Worker):
     # Sessions and pausing
 
     def publishes_only(self) -> bool:
-        """Tell whether it has no consumers, no unacknowledged deliveries and no transaction."""
+        """Tell whether it has no consumers, no unacknowledged deliveries, no transaction and no sender credit."""
+        if self.engine.has_sender_credit():
+            return False
         for session in self.engine.sessions():
             if session.consumers or not session.unsettled.is_empty() or session.in_transaction():
                 return False

@@ -100,6 +100,10 @@ class ProtocolEngine:
         """Return the properties of the connection that only its protocol has, by RabbitMQ's names (HTTP API)."""
         return {}
 
+    def has_sender_credit(self) -> bool:
+        """Tell whether senders of the protocol obey credit: then the connection is read at all times."""
+        return False
+
     def needs_small_receive_buffer(self) -> bool:
         """Tell whether the client's socket fails when it is not read for a second."""
         return False

@@ -1,7 +1,8 @@
 """Pausing of reads: the hold budget of a connection, beyond which it is not read, or its publishes are refused.
 
 A connection that only publishes is paused when its hold budget is used up, and read in small pulses, so that heartbeats
-and closes arrive. A connection that consumes or has transactions is never paused: its next publish is refused instead.
+and closes arrive. A connection that consumes or has transactions is never paused, nor one of a protocol whose senders
+have credit: its next publish is refused instead.
 """
 
 from __future__ import annotations

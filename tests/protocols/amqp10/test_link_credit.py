@@ -1,0 +1,36 @@
+"""Credit of incoming links: properties that set it, and those that say why it has ended."""
+
+from __future__ import annotations
+
+from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.wire.amqp10.values import Symbol, Typed
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
+
+
+def credit_of(client: Amqp10Dialogue) -> int:
+    link = client.session(0).links.by_handle[0]
+    assert isinstance(link, IncomingLink)
+    return int(link.credit.credit)
+
+
+def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    attached, flow = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): 10})
+    assert attached.performative.mapping("properties")[Symbol("credit-window-messages")] == Typed("uint", 10)
+    assert flow.field("link_credit") == 10
+    _, detached = client.attach_sender("/queues/q", 1, properties={Symbol("credit-window-messages"): "many"})
+    assert condition(detached) == "amqp:precondition-failed"
+
+
+def test_sender_learns_which_gate_blocks_it() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=10)
+    heard = client.attach_sender("/queues/q")
+    while credit := credit_of(client):
+        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit)))
+    (told,) = [each for each in heard if each.name == "flow" and each.field("properties") is not None]
+    properties = told.performative.mapping("properties")
+    assert properties[Symbol("penstock:blocked-by")] == "queue 'q'"
+    assert Symbol("penstock:retry-after") in properties
+    assert told.field("link_credit") == 0
