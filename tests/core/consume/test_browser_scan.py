@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.core.consume.browser_scan import BrowserScan
 from penstock.core.consume.consumer import Consumer
@@ -13,6 +15,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.cursor import Cursor
 from penstock.errors import AccessRefused, ResourceLocked
 from penstock.flow.credit import LinkCredit
+from tests.profiles import examples
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse
 from tests.support.selecting_bench import SelectingBench, content
@@ -284,3 +287,93 @@ def test_missing_pages_end_the_way_of_a_browser() -> None:
     house.grant(1000)
     assert house.browse() == names(1, 2, 3, 4)
     assert not house.broker.has_dirty()
+
+
+def test_end_of_its_session_ends_a_browser() -> None:
+    bench = SelectingBench()
+    bench.put("red")
+    bench.attach("b", browses=True)
+    bench.deliver()
+    bench.broker.end_session(bench.sessions["b"])
+    bench.broker.run(0)
+    assert (bench.queue.rotation, bench.sessions["b"].consumers) == (None, {})
+    assert bench.ready() == [1]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(1, 9)),
+        st.tuples(st.just("get"), st.integers(1, 5)),
+        st.tuples(st.just("browse"), st.integers(0, 12)),
+        st.tuples(st.just("write"), st.just(0)),
+        st.tuples(st.just("load"), st.just(0)),
+        st.tuples(st.just("settle"), st.just(0)),
+        st.tuples(st.just("purge"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=examples(800))
+@given(STEPS)
+def test_browser_sees_each_message_once_in_order_and_all_that_stay(steps: list[tuple[str, int]]) -> None:
+    house = BrowsedHouse()
+    published = 0
+    gone: set[bytes] = set()
+
+    def deliver() -> None:
+        while (batch := house.broker.next_batch()) is not None:
+            house.got.extend(each.content for each in batch.messages if each is not None)
+
+    for kind, number in steps:
+        if kind == "put":
+            for _ in range(number):
+                published += 1
+                house.publish("q", b"%03d" % published)
+        elif kind == "get":
+            for _ in range(number):
+                taken = house.get("q")
+                if taken is not None:
+                    gone.add(taken.content)
+        elif kind == "browse":
+            house.grant(number)
+            deliver()
+        elif kind == "write":
+            house.write()
+        elif kind == "load":
+            house.ask()
+            if house.reads:
+                house.load()
+            deliver()
+        elif kind == "settle":
+            house.settle()
+        else:
+            house.queues["q"].purge(house.now)
+            gone |= {b"%03d" % each for each in range(1, published + 1)}
+        house.check()
+    house.settle()
+    house.grant(1000)
+    house.browse()
+    house.settle()
+    house.browse()
+    assert house.got == sorted(set(house.got)), "each once, in order"
+    assert set(house.got) | gone >= {b"%03d" % each for each in range(1, published + 1)}
+    left = house.drain("q")
+    assert set(left) <= set(house.got)
+    house.check()
+
+
+def test_browser_does_not_see_again_what_comes_into_memory_behind_it() -> None:
+    house = BrowsedHouse()
+    for number in range(1, 31):
+        house.publish("q", b"%03d" % number)
+    house.settle()
+    house.grant(1000)
+    assert house.browse() == names(*range(1, 31))
+    for _ in range(12):
+        assert house.get("q") is not None
+        house.settle()
+    assert house.pages("q").next > 13
+    house.publish("q", b"031")
+    house.settle()
+    assert house.browse() == names(*range(1, 32))

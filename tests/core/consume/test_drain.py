@@ -168,6 +168,23 @@ def test_another_single_active_consumer_is_not_waited_for() -> None:
     assert drained(bench) == [("b", 5)]
 
 
+def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for() -> None:
+    bench = SelectingBench()
+    bench.attach("b", priority=1, credit=1)
+    bench.put("red")
+    bench.deliver()
+    bench.put("green")
+    consumer = bench.attach("a", RED, credit=3)
+    bench.deliver()
+    bench.attach("c", priority=2, credit=2)
+    bench.release("b")
+    bench.deliver()
+    assert (bench.got["c"], bench.got["a"]) == ([1, 2], [])
+    request_drain(consumer)
+    bench.deliver()
+    assert drained(bench) == [("a", 3)]
+
+
 def test_cancelled_consumer_is_not_told() -> None:
     bench = SelectingBench()
     consumer = bench.attach("a", credit=5)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.content.selector.selector import parse_selector
 from penstock.core.broker import SCANS_OF_A_QUEUE
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_lists import ALONE, READY, UNMATCHED
+from penstock.core.consume.drain import request_drain
 from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.selector_scan import SLICE, SelectorScan
 from penstock.core.consume.session import Session
+from penstock.core.effects import Drained
 from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import MISSED_MAX, IndexedReadyQueue
 from penstock.errors import ResourceError
 from tests.profiles import examples
+from tests.support.paging_broker import house_with, numbered, publish
 from tests.support.selecting_bench import SelectingBench, content, number_of
 
 RED = "color = 'red'"
@@ -367,65 +371,91 @@ STEPS = st.lists(
 SELECTORS = {"a": RED, "b": "color = 'red' OR color = 'blue'", "c": BLUE, "d": None}
 
 
-@settings(max_examples=examples(1500))
-@given(STEPS, st.booleans())
-def test_no_message_is_lost_doubled_or_given_to_a_consumer_that_does_not_want_it(
-    steps: list[tuple[object, ...]], priorities: bool
-) -> None:
-    """After any steps: what matches is with a consumer that wants it, or nobody who wants it has credit."""
-    bench = SelectingBench(**({"x-max-priority": 2} if priorities else {}))
-    colors: dict[int, str] = {}
-    gone: set[int] = set()
-    consumers = {tag: bench.attach(tag, selector, credit=3) for tag, selector in SELECTORS.items()}
-    held: dict[str, dict[int, int]] = {tag: {} for tag in SELECTORS}
+class Steps:
+    """A bench whose steps are written down: where each message is."""
 
-    def deliver(most: int) -> None:
-        before = len(bench.batches)
-        bench.deliver(most)
-        for batch in bench.batches[before:]:
+    def __init__(self, priorities: bool) -> None:
+        self.bench = SelectingBench(**({"x-max-priority": 2} if priorities else {}))
+        self.colors: dict[int, str] = {}
+        self.gone: set[int] = set()
+        self.consumers = {tag: self.bench.attach(tag, selector, credit=3) for tag, selector in SELECTORS.items()}
+        self.held: dict[str, dict[int, int]] = {tag: {} for tag in SELECTORS}
+
+    def subscribed(self) -> list[Consumer]:
+        return [each for each in self.consumers.values() if each.tag in each.session.consumers]
+
+    def deliver(self, most: int = 1_000_000) -> None:
+        before = len(self.bench.batches)
+        self.bench.deliver(most)
+        for batch in self.bench.batches[before:]:
             for offset, message in enumerate(batch.messages):
                 assert message is not None
-                held[batch.consumer.tag][int(batch.first) + offset] = number_of(message)
+                self.held[batch.consumer.tag][int(batch.first) + offset] = number_of(message)
 
-    for step in steps:
-        kind, *more = step
+    def settle(self, tag: str, first: int, last: int, outcome: Outcome) -> None:
+        self.deliver()  # So that no batch is settled before it is written down.
+        for queue in self.bench.sessions[tag].unsettled.settle(first, last, outcome, 1.0):
+            self.bench.broker.schedule_delivery(queue)
+        for number in range(first, last + 1):
+            found = self.held[tag].pop(number, None)
+            if found is not None and outcome is Outcome.ACCEPTED:
+                self.gone.add(found)
+
+    def step(self, kind: str, one: str = "", two: int = 0, three: int = 0) -> None:
+        bench = self.bench
         if kind == "put":
-            bench.put(str(more[0]), priority=int(str(more[1])))
-            colors[bench.published] = str(more[0])
+            bench.put(one, priority=two)
+            self.colors[bench.published] = one
         elif kind == "deliver":
-            deliver(int(str(more[0])))
-        elif kind == "grant":
-            consumer = consumers[str(more[0])]
-            if consumer.tag in consumer.session.consumers:
-                bench.grant(consumer, int(str(more[1])))
-        elif kind in ("release", "accept"):
-            tag, first, count = str(more[0]), int(str(more[1])), int(str(more[2]))
-            deliver(1_000_000)  # So that no batch is settled before it is written down.
-            outcome = Outcome.RELEASED if kind == "release" else Outcome.ACCEPTED
-            touched = bench.sessions[tag].unsettled.settle(first, first + count, outcome, 1.0)
-            for queue in touched:
-                bench.broker.schedule_delivery(queue)
-            for number in range(first, first + count + 1):
-                found = held[tag].pop(number, None)
-                if found is not None and kind == "accept":
-                    gone.add(found)
+            self.deliver(int(one))
+        elif kind == "grant" and self.consumers[one] in self.subscribed():
+            bench.grant(self.consumers[one], two)
+        elif kind == "release":
+            self.settle(one, two, two + three, Outcome.RELEASED)
+        elif kind == "accept":
+            self.settle(one, two, two + three, Outcome.ACCEPTED)
         elif kind == "detach":
-            bench.broker.cancel(bench.sessions[str(more[0])], str(more[0]))
-        else:
-            gone |= set(bench.ready())
+            bench.broker.cancel(bench.sessions[one], one)
+        elif kind == "purge":
+            self.gone |= set(bench.ready())
             bench.queue.purge(1.0)
-    deliver(1_000_000)
-    with_consumers = [number for numbers in held.values() for number in numbers.values()]
-    everywhere = sorted([*gone, *with_consumers, *bench.ready()])
-    assert everywhere == sorted(colors), "each message is in one place"
-    wants = {"a": {"red"}, "b": {"red", "blue"}, "c": {"blue"}, "d": {"red", "blue", "green"}}
-    for tag, numbers in held.items():
-        assert {colors[number] for number in numbers.values()} <= wants[tag]
-    for tag, consumer in consumers.items():
-        if tag in consumer.session.consumers and consumer.credit.left() > 0:
-            assert not {colors[number] for number in bench.ready()} & wants[tag], f"{tag} waits for nothing"
-    assert not bench.broker.has_dirty()
-    assert bench.queue.unacked_messages == len(with_consumers)
+
+    def check(self) -> None:
+        bench = self.bench
+        with_consumers = [number for numbers in self.held.values() for number in numbers.values()]
+        everywhere = sorted([*self.gone, *with_consumers, *bench.ready()])
+        assert everywhere == sorted(self.colors), "each message is in one place"
+        wants = {"a": {"red"}, "b": {"red", "blue"}, "c": {"blue"}, "d": {"red", "blue", "green"}}
+        for tag, numbers in self.held.items():
+            assert {self.colors[number] for number in numbers.values()} <= wants[tag]
+        for consumer in self.subscribed():
+            if consumer.credit.left() > 0:
+                assert not {self.colors[number] for number in bench.ready()} & wants[consumer.tag]
+        assert not bench.broker.has_dirty()
+        assert bench.queue.unacked_messages == len(with_consumers)
+
+    def drain(self) -> list[str]:
+        """Drain all consumers; return which ones are told so."""
+        for consumer in self.subscribed():
+            request_drain(consumer)
+        self.deliver()
+        self.bench.broker.review_drains()
+        return [effect.consumer.tag for effect in self.bench.broker.effects() if isinstance(effect, Drained)]
+
+
+@settings(max_examples=examples(1500))
+@given(STEPS, st.booleans())
+@example([("put", "red", 0), ("release", "a", 1, 0)], False)
+def test_no_message_is_lost_doubled_or_given_to_a_consumer_that_does_not_want_it(
+    steps: list[tuple[Any, ...]], priorities: bool
+) -> None:
+    """After any steps: what matches is with a consumer that wants it, or nobody who wants it has credit."""
+    bench = Steps(priorities)
+    for step in steps:
+        bench.step(*step)
+    bench.deliver()
+    bench.check()
+    assert sorted(bench.drain()) == sorted(each.tag for each in bench.subscribed()), "each is answered, once"
 
 
 def test_random_order_of_releases_ends_in_order() -> None:
@@ -443,3 +473,21 @@ def test_random_order_of_releases_ends_in_order() -> None:
     bench.attach("b")
     bench.deliver()
     assert bench.got["b"] == list(range(1, 1201))
+
+
+def test_scan_gets_what_was_paged_as_it_comes_into_memory() -> None:
+    house = house_with()
+    publish(house, 1, 40)
+    house.settle()
+    assert house.pages("q").messages > 0
+    consumer = Consumer("a", house.session, house.queues["q"], True, False, 0)
+    consumer.scan = SelectorScan(consumer, MessageFilter(house.broker.formats), house.broker.work)
+    house.broker.consume(house.session, consumer)
+    found: list[bytes] = []
+    for _ in range(60):
+        while (batch := house.broker.next_batch()) is not None:
+            found.extend(each.content for each in batch.messages if each is not None)
+        house.settle()
+    assert found == numbered(1, 40)
+    house.check()
+    assert house.queues["q"].messages == 0

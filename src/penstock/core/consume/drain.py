@@ -58,9 +58,11 @@ def is_drained(consumer: Consumer) -> bool:
         return True
     if queue.scheduled or queue.returning:
         return False
-    if consumer.scan is not None:
-        if consumer.state == UNMATCHED or not consumer.scan.has_more():
-            return not consumer.scan.is_reading()
+    scan = consumer.scan
+    if scan is not None:
+        # Of an empty queue a selector may have missed messages that others have meanwhile.
+        if consumer.state == UNMATCHED or not scan.has_more() or (not scan.copies and queue.available() == 0):
+            return not scan.is_reading()
     elif queue.available() == 0:
         return queue.pager is None or queue.pager.messages == 0
     return consumer.state != LISTED and consumer.state != READY
