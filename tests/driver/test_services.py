@@ -32,7 +32,7 @@ def test_services_answer_for_logins_without_a_password() -> None:
     services = Dialogue(make_driver()).connection.services
     assert services.access_refusal("guest", True) == ""
     assert services.access_refusal("guest", False) != ""
-    assert services.scram_keys("guest") is services.scram_keys("guest")
+    assert services.scram_keys("guest") == services.scram_keys("guest")
     nonces = {services.make_nonce() for _ in range(100)}
     assert len(nonces) == 100
     assert all(nonce.isascii() and nonce.isprintable() and "," not in nonce for nonce in nonces)
