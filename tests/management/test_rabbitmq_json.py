@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from penstock.management.rabbitmq_json import binding_of, depths, plain, properties_key
+from penstock.management.rabbitmq_json import (
+    binding_of,
+    channel_in_full,
+    connection_of,
+    depths,
+    plain,
+    properties_key,
+)
+from tests.support.amqp10_dialogue import Amqp10Dialogue
 from tests.support.broker_fixture import House
+from tests.support.driven_connection import Dialogue
 
 
 def test_rabbitmq_json_has_values_of_tables_as_json() -> None:
@@ -44,3 +54,22 @@ def test_rabbitmq_json_sums_ready_and_unacknowledged_messages() -> None:
             house.publish_now(name, 100)
     house.session.get(house.vhost.queue("a"), False, 100.0)
     assert sorted(depths(house.vhost.queues.values())) == [1, 3, 4]
+
+
+def test_rabbitmq_json_of_a_session_has_its_protocol_and_its_links() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q", 0, name="in")
+    client.attach_receiver("/queues/q", 1, credit=5, name="out")
+    assert connection_of(client.connection, client.driver)["protocol"] == "AMQP 1.0"
+    (session,) = client.connection.engine.sessions()
+    found: Any = channel_in_full(session, client.driver)
+    assert [link["name"] for link in found["penstock"]["links"]] == [f"{session.name}/in"]
+    assert found["consumer_details"][0]["penstock"]["link_credit"] == 5
+
+
+def test_rabbitmq_json_of_a_channel_has_no_links() -> None:
+    client = Dialogue(Amqp10Dialogue().driver)
+    (channel,) = client.connection.engine.sessions()
+    found: Any = channel_in_full(channel, client.driver)
+    assert "links" not in found["penstock"]

@@ -39,6 +39,12 @@ class FoundLink:
         return self.session.name if self.consumer is None else f"{self.session.name}/{self.consumer.tag}"
 
 
+def links_of(session: Session) -> list[Producer]:
+    """Return the producers of a session's links; none for a channel, which publishes by itself."""
+    producers = producers_of(session)
+    return [] if len(producers) == 1 and producers[0].name == session.name else producers
+
+
 def find_link(node: Node, name: str) -> FoundLink:
     """Find a link by its own name, or its full name in the log if several have the same (session and link name).
 
@@ -47,8 +53,8 @@ def find_link(node: Node, name: str) -> FoundLink:
     found: list[FoundLink] = []
     for connection in node.connections.values():
         for session in connection.engine.sessions():
-            for producer in producers_of(session):
-                if producer.name in (name, f"{session.name}/{name}") and producer.name != session.name:
+            for producer in links_of(session):
+                if producer.name in (name, f"{session.name}/{name}"):
                     found.append(FoundLink(session, producer, None))
             for consumer in session.consumers.values():
                 if isinstance(consumer.credit, LinkCredit) and name in (consumer.tag, f"{session.name}/{consumer.tag}"):

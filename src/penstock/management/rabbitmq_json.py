@@ -24,6 +24,7 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.vhost import VirtualHost
 from penstock.management import views
+from penstock.management.links import links_of
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 
@@ -289,7 +290,7 @@ def channel_of(session: Session, node: Node) -> Shape:
         "messages_unacknowledged": session.unsettled.count(),
         "messages_unconfirmed": sum(_unconfirmed(producer) for producer in producers),
         "state": "running",
-        "penstock": _publishing_of(producers, node.broker.now),
+        "penstock": _publishing_of(session, producers, node.broker.now),
     }
     if any(stats.values()):
         found["message_stats"] = stats
@@ -300,15 +301,16 @@ def _unconfirmed(producer: Producer) -> int:
     return sum(pending.publishes() for pending in producer.confirms.pending)
 
 
-def _publishing_of(producers: list[Producer], now: float) -> Shape:
-    """Return the publishing side of a session: that of its only producer, or of the first and each of its links."""
+def _publishing_of(session: Session, producers: list[Producer], now: float) -> Shape:
+    """Return the publishing side of a channel, or of the first link of a session, and then each of its links."""
     if not producers:
         return {}
     found = _publishing(producers[0], now)
-    if len(producers) > 1 or producers[0].credit is not None:
-        shown = producers[: views.PRODUCERS_SHOWN]
+    links = links_of(session)
+    if links:
+        shown = links[: views.PRODUCERS_SHOWN]
         found["links"] = [{"name": each.name, **_publishing(each, now)} for each in shown]
-        found["more_links"] = len(producers) - len(shown)
+        found["more_links"] = len(links) - len(shown)
     return found
 
 

@@ -19,6 +19,7 @@ from penstock.flow.credit import LinkCredit
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.management.gate_descriptions import text_of
+from penstock.management.links import links_of
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -228,9 +229,10 @@ def session_view(session: Session, now: float) -> dict[str, object]:
         "consumers": [consumer_view(consumer, now) for consumer in consumers[:CONSUMERS_SHOWN]],
         "more_consumers": max(len(consumers) - CONSUMERS_SHOWN, 0),
     }
-    if len(producers) > 1 or (producers and producers[0].credit is not None):
-        view["links"] = [producer_view(producer, now) for producer in producers[:PRODUCERS_SHOWN]]
-        view["more_links"] = max(len(producers) - PRODUCERS_SHOWN, 0)
+    links = links_of(session)
+    if links:
+        view["links"] = [producer_view(producer, now) for producer in links[:PRODUCERS_SHOWN]]
+        view["more_links"] = max(len(links) - PRODUCERS_SHOWN, 0)
     return view
 
 
