@@ -151,15 +151,20 @@ def test_without_confirms_publishes_are_held_too_and_none_is_lost(
 
 
 def test_without_confirms_the_channel_is_closed_with_506_at_the_deadline_and_what_was_accepted_is_there(
-    channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
+    broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
-    channel.queue_declare(name, exclusive=True, arguments=GATED | {"hold-deadline": 1})
+    channel.queue_declare(name, exclusive=True, arguments=GATED)
     publishing, beside = publisher.channel(), publisher.channel()
-    for number in range(20):
-        publishing.basic_publish("", name, str(number).encode())
     closed: list[ChannelClosedByBroker] = []
     publishing._impl.add_on_close_callback(lambda _, reason: closed.append(reason))
-    eventually(lambda: publisher.process_data_events(0) or closed, "the end of the channel")
+    with Connection(broker.url) as asking, ControlClient(asking) as control:
+        control.set("queue", name, {"hold-deadline": 0})
+        for number in range(20):
+            publishing.basic_publish("", name, str(number).encode())
+        publishing.basic_qos(0)  # Behind the last of them.
+        control.set("queue", name, {"hold-deadline": 1})  # For what waits already, too.
+        eventually(lambda: publisher.process_data_events(0) or closed, "the end of the channel")
+        control.unset("queue", name)
     assert closed[0].reply_code == 506
     assert f"with routing key '{name}' refused after its hold deadline" in closed[0].reply_text
     assert f"queue '{name}' holds 5 messages" in closed[0].reply_text
