@@ -11,7 +11,6 @@ from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
 from penstock.wire.amqp10.format_codes import BINARY8, FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
 from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_boolean, put_uint
 from penstock.wire.amqp10.spec import TAG_MAX, TRANSFER
-from penstock.wire.amqp10.value_walk import u32
 from penstock.wire.amqp10.value_writer import unfit
 
 TRANSFER_OVERHEAD: Final = 48
@@ -107,21 +106,24 @@ class Transfer:
             at = pos + 8
         else:
             return False
-        code = data[at]
+        fields = read_i64_be(data, at)  # The delivery-id, and the code and size of the tag.
+        code = (fields >> 56) & 0xFF
         if code == UINT:
-            self.delivery_id = u32(data, at + 1)
+            self.delivery_id = (fields >> 24) & 0xFFFFFFFF
             at += 5
+            fields = fields >> 8
         elif code == SMALL_UINT:
-            small: i64 = data[at + 1]
-            self.delivery_id = small
+            self.delivery_id = (fields >> 48) & 0xFF
             at += 2
+            fields = fields >> 32
         elif code == UINT0:
             self.delivery_id = 0
             at += 1
+            fields = fields >> 40
         else:
             return False
-        size: i64 = data[at + 1]
-        if data[at] != BINARY8 or size > TAG_MAX or at + 2 + size > stop:
+        size = fields & 0xFF
+        if (fields >> 8) & 0xFF != BINARY8 or size > TAG_MAX or at + 2 + size > stop:
             return False
         self.tag_start = at + 2
         self.tag_stop = at + 2 + size
