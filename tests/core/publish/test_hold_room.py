@@ -33,10 +33,11 @@ def test_one_message_has_room_in_an_unused_budget_however_large() -> None:
     assert int(share.grant(10)) == 0
 
 
-def test_room_is_taken_for_as_many_messages_as_fit() -> None:
+def test_room_is_taken_for_as_many_messages_as_fit_and_a_quarter_is_left_for_grants() -> None:
     share = HoldShare(make_room())
-    assert int(share.take(25, 100)) == 10
+    assert int(share.take(25, 100)) == 7
     assert int(share.take(25, 100)) == 0
+    assert int(share.grant(25)) == 1
 
 
 def test_larger_charge_is_reserved_only_if_there_is_room() -> None:

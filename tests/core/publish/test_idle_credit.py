@@ -86,11 +86,12 @@ def test_sender_that_does_not_answer_keeps_its_credit_and_its_room_moves_to_the_
 
 
 def test_small_hold_room_takes_what_it_has_room_for(house: House) -> None:
-    links, producer = make_full(house, HoldBudget(7 * CHARGE))
+    budget = HoldBudget(8 * CHARGE)
+    links, producer = make_full(house, budget)
     pass_time(house, 3.5)
     assert not producer.outbox
-    assert sum(int(link.credit.hold.messages) for link in links) == 7
-    assert reserved(house) == 20 - 7
+    assert sum(int(link.credit.hold.messages) for link in links) == 6, "a quarter is left for links without a road"
+    assert reserved(house) == 20 - 6
 
 
 def test_sender_that_sends_again_is_not_idle(house: House) -> None:
@@ -132,3 +133,17 @@ def test_end_of_a_link_that_is_asked_to_drain_leaves_no_timer(house: House) -> N
     run_until_quiet(house)
     assert (reserved(house), len(producer.outbox)) == (0, 0)
     assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
+
+
+def test_idle_links_without_a_road_are_asked_to_drain_where_another_of_their_connection_waits(house: House) -> None:
+    house.queue("a")
+    budget = HoldBudget(4 * CHARGE)
+    links = [Link(house, None, window=CreditWindow(1, MIB, OCTETS), budget=budget) for _ in range(5)]
+    run_until_quiet(house)
+    assert [link.left for link in links] == [1, 1, 1, 1, 0]
+    pass_time(house, 1.2)
+    assert all(link.credit.idle.is_draining for link in links[:4])
+    links[0].credit.give_back(1)
+    run_until_quiet(house)
+    assert links[4].left == 1
+    assert links[4].send(1, key="a") == 1

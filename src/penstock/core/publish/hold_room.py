@@ -15,9 +15,12 @@ from typing_extensions import override
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.reservation import GRANT_MAX, SHARE
 from penstock.flow.gate import Gate, GateOwner
+from penstock.flow.reserved_room import RECALL_S
+from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.context import PublishContext
+    from penstock.core.publish.sender_credit import SenderCredit
 
 HOLD_ROOM_BYTES: Final = 1_048_576
 """Most bytes (charges) of a connection's hold budget that are reserved for credit."""
@@ -35,14 +38,32 @@ class HoldRoom(GateOwner):
         self.gate.owner = self
         self.first_bytes: i64 = 0
         """Bytes of first grants of links that have not sent anything yet: what they reserve could move here."""
+        self.links: dict[int, SenderCredit] = {}
+        """The links that may have room here, by identity."""
+        self._recalled_at: float = -NEVER
+        """Time of the last recall: monotonic seconds."""
         budget.room = self
 
     def free(self) -> i64:
         """Return the bytes that are neither held nor reserved; 0 if there are none."""
-        budget = self.budget
-        bound = self.bound if self.bound < budget.bound else budget.bound
-        left = bound - budget.bytes - budget.reserved
+        left = self._most() - self.budget.bytes - self.budget.reserved
         return left if left > 0 else 0
+
+    def free_to_move(self) -> i64:
+        """Return the bytes for credit that had its room elsewhere: a part is left for links without a road."""
+        left = self.free() - self._most() // SHARE
+        return left if left > 0 else 0
+
+    def _most(self) -> i64:
+        """Return the bytes that held publishes and reserved room may have together now."""
+        return self.bound if self.bound < self.budget.bound else self.budget.bound
+
+    @override
+    def recall(self, now: float) -> None:
+        if now >= self._recalled_at + RECALL_S:
+            self._recalled_at = now
+            for credit in self.links.values():
+                credit.idle.watch(now)
 
     def is_unused(self) -> bool:
         """Return whether nothing is held or reserved: one message always has room then, however large."""
@@ -72,7 +93,7 @@ class HoldRoom(GateOwner):
         budget = self.budget
         return (
             f"{int(budget.bytes):,} bytes are held and {int(budget.reserved):,} are reserved for credit, "
-            f"of {int(self.bound):,} "
+            f"of {int(self._most()):,} "
             "that the connection may have held"
         )
 
@@ -98,7 +119,7 @@ class HoldShare:
     def first_grant(self, wanted: i64, charge: i64) -> i64:
         """Return how many messages a first grant may have: so many that all first grants together fit here, or one."""
         room = self.room
-        share = (room.free() - room.first_bytes) // charge // SHARE
+        share = (room.free_to_move() - room.first_bytes) // charge // SHARE
         if share < 1:
             return 1
         return wanted if wanted < share else share
@@ -122,9 +143,9 @@ class HoldShare:
         return granted
 
     def take(self, messages: i64, charge: i64) -> i64:
-        """Reserve room for up to so many messages that were granted before; returns for how many there is room."""
+        """Reserve room for up to so many messages that had it elsewhere; returns for how many there is room."""
         self.recharge(charge)
-        free = self._free()
+        free = self.room.free_to_move() // self.charge
         taken = messages if messages < free else free
         self._change(taken)
         return taken

@@ -56,7 +56,9 @@ class IdleCredit(TimerHandler):
     def others_wait(self) -> bool:
         """Return whether anybody else waits at a gate of an amount in which the link has room."""
         credit = self.credit
-        reservation = credit.reservation
+        reservation, hold = credit.reservation, credit.hold
+        if hold.messages > 0 and hold.room.gate.in_line() > (1 if hold.room.gate is credit.gate else 0):
+            return True
         for queue in reservation.queues:
             for gate in queue.gates:
                 if gate.in_line() > (1 if gate is credit.gate else 0):
@@ -70,7 +72,7 @@ class IdleCredit(TimerHandler):
     def on_deadline(self, now: float) -> float:
         credit = self.credit
         credit.settle(now)
-        if credit.is_closed or credit.reservation.messages == 0:
+        if credit.is_closed or credit.credit == 0:
             return NEVER
         idle_at = credit.used_at + self.idle_s
         if now < idle_at:
@@ -83,6 +85,8 @@ class IdleCredit(TimerHandler):
         if now < self._asked_at + DRAIN_S:
             return self._asked_at + DRAIN_S
         self._move_to_hold_room(now)
+        if credit.reservation.messages == 0:
+            return NEVER
         return now + DRAIN_S  # What did not fit there moves when there is room.
 
     def _ask_drain(self, now: float) -> None:

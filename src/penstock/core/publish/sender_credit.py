@@ -87,6 +87,7 @@ class SenderCredit(Waiter):
         self.reservation = Reservation(NO_QUEUES, window.charge, NO_GATES)
         self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
+        self.hold.room.links[id(self)] = self
         self.used_at: float = producer.broker.now
         """Time of the last grant or message, as far as settled: monotonic seconds."""
         self.is_listed: bool = False
@@ -332,6 +333,7 @@ class SenderCredit(Waiter):
         self.reservation.give_back(now)
         self.hold.release(self.hold.messages)
         self.hold.count_first(0)
+        self.hold.room.links.pop(id(self), None)
         self.broker.timers.drop(self.idle)
 
     # For people
@@ -388,10 +390,10 @@ class SenderCredit(Waiter):
     def _wanted(self, charge: i64) -> i64:
         """Return the most that its turn may grant."""
         wanted = self.window.wanted(self.credit) if self.has_demand() else 0
+        if wanted > 0 and self.idle.is_idle:
+            return 1
         if self._goes_anywhere or wanted == 0:
             return wanted
-        if self.idle.is_idle:
-            return 1
         return wanted if self.counts.granted > 0 else self.hold.first_grant(wanted, charge)
 
     def _parts(self) -> i64:
