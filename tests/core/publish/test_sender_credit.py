@@ -10,6 +10,7 @@ from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.settings import changes
+from penstock.flow.level import Level, Thresholds
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
@@ -309,6 +310,30 @@ def test_policy_that_never_holds_gets_the_window_without_a_reservation(house: Ho
     run_until_quiet(house)
     link.take_outcomes()
     assert (house.depth("a"), link.confirmed, link.left) == (5, 64, 1000)
+
+
+def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_share(house: House) -> None:
+    house.queue("hog")
+    house.queue("empty")
+    total = 400 * 1024
+    full = Thresholds(Level(bytes=total), Level(bytes=total * 8 // 10), Level(bytes=total * 7 // 10))
+    house.broker.gates.set_memory_capacity(full, 40 * 1024)
+    memory = house.broker.gates.memory
+    assert memory is not None
+    while memory.gate.open:
+        house.publish_now("hog", 10_000)
+    link, other = Link(house, "empty"), Link(house, "hog")
+    run_until_quiet(house)
+    share = int(memory.gate.guaranteed_bytes) // CHARGE
+    assert other.left == 0
+    assert 0 < link.left <= share
+    for _ in range(100):
+        link.send(1000)
+        run_until_quiet(house)
+    link.take_outcomes()
+    assert house.depth("empty") == share
+    assert (link.refused, link.left, len(link.producer.outbox)) == (0, 0, 0)
+    assert reserved(house, "empty") == (0, 0)
 
 
 # What people see

@@ -242,7 +242,7 @@ class SenderCredit(Waiter):
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
-        if self.idle.is_idle and self.credit == 0 and self._grant_trial(now):
+        if self.credit == 0 and self._grant_from_hold_room(now):
             return
         obstacle = self._stopping_gate(now, False)
         if obstacle is None and self.broker.turns.pending:
@@ -406,24 +406,29 @@ class SenderCredit(Waiter):
                     parts = waiting
         return parts if parts < PARTS_MAX else PARTS_MAX
 
-    def _grant_trial(self, now: float) -> bool:
-        """Grant a single message from the hold room: its sender let its last credit lie idle, and others wait for room.
+    def _grant_from_hold_room(self, now: float) -> bool:
+        """Grant from the hold room where credit would have no room in a queue, but a message may go in.
 
-        Returns False, and grants nothing, if a gate is closed or the hold room has none.
+        That is a single message, if its sender let its last credit lie idle; and as many as the guaranteed share of an
+        empty queue takes, while a shared limit is closed. Returns False, and grants nothing, in all other cases.
         """
         charge = self.window.charge
-        room = self.hold.room
-        if self._goes_anywhere or room.gate.in_line() or not room.has_room(1, charge, now):
+        if self._goes_anywhere or self.hold.room.gate.in_line():
             return False
         for gate in self._own_gates():
             if not gate.open or gate.in_line() or not gate.admits(charge, 1, now):
                 return False
+        most: i64 = 1 if self.idle.is_idle else 0
         for queue in self.reservation.queues:
             for gate in NO_GATES if queue.deleted else gates_of(queue):
                 if not gate.open:
-                    return False
+                    share = (gate.guaranteed_bytes - queue.bytes) // charge
+                    if share <= 0:
+                        return False
+                    most = share if most == 0 or share < most else most
+        wanted = self.window.wanted(self.credit)
         self.hold.recharge(charge)
-        granted = self.hold.grant(1)
+        granted = self.hold.grant(wanted if wanted < most else most)
         if granted > 0:
             self._add_credit(granted, charge, now)
         return granted > 0
