@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere, ResourceError
@@ -28,10 +27,11 @@ from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, Se
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.link import MIXED, UNSETTLED, link_key
-from penstock.protocols.amqp10.link_credit import window_properties
+from penstock.protocols.amqp10.link_credit import link_properties, window_properties
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.source_filters import SourceFilters
 from penstock.protocols.amqp10.subscriptions import NEVER
 from penstock.protocols.amqp10.target import target_of
 from penstock.wire.amqp10.composite import Composite, composite
@@ -111,7 +111,9 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         _attach_management(session, attach, terminus)
         return
     create_missing_queue(session.vhost, address, session.connection)
-    target = target_of(session.vhost, session.connection.user, session.engine.format, address)
+    target = target_of(
+        session.vhost, session.connection.user, session.engine.format, address, session.connection.number
+    )
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))
     link = IncomingLink(session, attach, target)
@@ -158,13 +160,16 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     suspended = session.engine.suspended
     if terminus is None or terminus.text("address") != MANAGEMENT:
         suspended.steal(link_key(session, attach))
-    node, queue, text = _source(session, attach, terminus)
+    filters = SourceFilters(composite(SOURCE) if terminus is None else terminus)
+    node, queue, text = _source(session, attach, terminus, filters)
     if terminus is None:
         terminus = composite(SOURCE, durable=UNSETTLED_STATE, expiry_policy=NEVER, capabilities=[TOPIC_CAPABILITY])
     session.connection.services.deliver_first(queue)
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
     try:
-        session.broker.consume(session, link.consumer, ConsumerSettings(queue.settings, {}))
+        settings = link.apply_properties(link_properties(attach))
+        filters.apply(session, link.consumer, isinstance(node, subscriptions.Subscription))
+        session.broker.consume(session, link.consumer, settings)
     except BrokerError:
         if node is not None:
             node.on_link_ended(False)
@@ -174,7 +179,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
         link.nodes.append(node)
     if len(session.consumers) == 1:
         session.connection.review_hold_bound()
-    granted = _granted(_with_address(terminus, text))
+    granted = _granted(_with_address(terminus, text), filters)
     properties: dict[object, object] | None = PAIRED
     fields: dict[str, object] = {}
     if not queue.name.startswith(RESPONSES):
@@ -184,7 +189,9 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     session.send(_answer(attach, link.handle, granted, attach.inner("target"), properties=properties, **fields))
 
 
-def _source(session: AmqpSession, attach: Composite, terminus: Composite | None) -> tuple[LinkNode | None, Queue, str]:
+def _source(
+    session: AmqpSession, attach: Composite, terminus: Composite | None, filters: SourceFilters
+) -> tuple[LinkNode | None, Queue, str]:
     """Return what a source is to hear of its link's end, its queue and its address. Raises BrokerError."""
     name = attach.text("name")
     if terminus is None:
@@ -196,7 +203,7 @@ def _source(session: AmqpSession, attach: Composite, terminus: Composite | None)
             return CreatedNode(session.engine.nodes, created), created.queue, created.address
         assert created.exchange is not None
         node = Node("", created.exchange.name, "", True)
-        topic = subscriptions.subscribe(session, terminus, name, node)
+        topic = subscriptions.subscribe(session, terminus, name, node, filters)
         topic.created = CreatedNode(session.engine.nodes, created)
         return topic, topic.queue, created.address
     text = terminus.text("address")
@@ -207,7 +214,7 @@ def _source(session: AmqpSession, attach: Composite, terminus: Composite | None)
     node = source_node(address, session.vhost)
     if node.queue:
         return None, session.vhost.queue(node.queue, session.connection), text
-    subscription = subscriptions.subscribe(session, terminus, name, node)
+    subscription = subscriptions.subscribe(session, terminus, name, node, filters)
     return subscription, subscription.queue, text
 
 
@@ -222,9 +229,10 @@ def _with_address(terminus: Composite, address: str) -> Composite:
     return Composite(terminus.spec, {**terminus.fields, "address": address or None})
 
 
-def _granted(terminus: Composite) -> Composite:
+def _granted(terminus: Composite, filters: SourceFilters) -> Composite:
     fields = dict(terminus.fields)
     fields["outcomes"] = OUTCOMES
+    fields["filter"] = filters.granted or None
     return composite(SOURCE, **fields)
 
 

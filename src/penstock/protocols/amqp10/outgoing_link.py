@@ -9,6 +9,8 @@ from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import NotImplementedHere
@@ -16,6 +18,7 @@ from penstock.flow.credit import LinkCredit
 from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.protocols.amqp10.resumption import Resumption
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
+from penstock.setting_names import read_consume_arguments, read_priority
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
 
+PRIORITY: Final = "rabbitmq:priority"
+"""Link property: the priority of the consumer (RabbitMQ 4)."""
+EXCLUSIVE: Final = "exclusive"
+"""Link property: true for the only consumer of its queue."""
 TXN_ID: Final = Symbol("txn-id")
 """Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
 
@@ -44,8 +51,20 @@ class OutgoingLink(Link):
         self.expiry = Expiry(attach.inner("source"))
         self.resumption: Resumption | None = None
         """Deliveries from a suspended link; None if there are none."""
-        self.draining: bool = False
-        """True if the peer waits for the credit to be used up or given up."""
+
+    def apply_properties(self, properties: dict[str, object]) -> ConsumerSettings:
+        """Apply the settings in the link's properties: window and rates, priority and exclusive use.
+
+        Raises PreconditionFailed for an invalid value.
+        """
+        consumer = self.consumer
+        settings = ConsumerSettings(consumer.queue.settings, read_consume_arguments(self.link_name, properties))
+        self.credit.window_bytes = settings.window_bytes
+        priority = properties.get(PRIORITY)
+        if priority is not None:
+            consumer.priority = read_priority(self.link_name, {"x-priority": priority})
+        consumer.exclusive = properties.get(EXCLUSIVE) is True
+        return settings
 
     @override
     def on_flow(self, flow: Flow) -> None:
@@ -57,23 +76,28 @@ class OutgoingLink(Link):
             session.grant_credit(self.consumer, seen, flow.link_credit)
             if self.resumption is not None:
                 self.resumption.send()
-        self.draining = flow.drain
-        if flow.drain or flow.echo:
-            self.request_flow()
+        if flow.drain:
+            request_drain(self.consumer)
+        else:
+            cancel_drain(self.consumer)
+            if flow.echo:
+                self.request_flow()
+
+    def on_drained(self) -> None:
+        """Tell the peer that nothing more can be delivered: its credit is used up or given up."""
+        self.write_flow()
+        self.session.connection.request_flush()
 
     @override
     def write_flow(self, properties: dict[object, object] | None = None) -> None:
         session = self.session
-        if self.draining:
-            self.draining = False
-            self.credit.drain()
         session.windows.write(
             session.engine.out,
             session.number,
             self.handle,
             self.credit.delivery_count,
             self.credit.left(),
-            self.consumer.queue.available(),
+            self.consumer.available(),
         )
 
     @override

@@ -330,6 +330,12 @@ class AmqpSession(Session):
             self.on_error(error, DISPOSITION)
 
     @override
+    def on_drained(self, consumer: Consumer, credit: i64) -> None:
+        link = self.links.receiver_of(consumer)
+        if link is not None and link.state == LINK_ATTACHED and self.is_open():
+            link.on_drained()
+
+    @override
     def on_cancelled(self, consumer: Consumer) -> None:
         link = self.links.receiver_of(consumer)
         if link is not None:

@@ -19,12 +19,13 @@ from typing_extensions import override
 
 from penstock.content.names import is_name
 from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import SELECTOR
 from penstock.core.routing.exchange import Exchange
 from penstock.errors import InvalidField, NotFound
 from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.link_node import LinkNode
+from penstock.protocols.amqp10.source_filters import SourceFilters
 from penstock.wire.amqp10.composite import Composite
-from penstock.wire.amqp10.values import Described, Symbol
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -35,9 +36,6 @@ GLOBAL: Final = "global"
 """Capabilities of a source (AMQP JMS mapping 1.0, section 5.2)."""
 NEVER: Final = "never"
 """Expiry policy of a terminus that stays (section 3.5.6)."""
-TOPIC_BINDING: Final = ("apache.org:legacy-amqp-topic-binding:string", 0x0000468C00000001)
-DIRECT_BINDING: Final = ("apache.org:legacy-amqp-direct-binding:string", 0x0000468C00000000)
-"""Filters that name the routing key of a subscription (Apache's registered filters)."""
 
 
 class Subscription(LinkNode):
@@ -64,13 +62,16 @@ def is_lasting(terminus: Composite) -> bool:
     return terminus.text("expiry_policy") == NEVER or terminus.number("durable", 0) > 0
 
 
-def subscribe(session: AmqpSession, terminus: Composite, link_name: str, node: Node) -> Subscription:
+def subscribe(
+    session: AmqpSession, terminus: Composite, link_name: str, node: Node, filters: SourceFilters
+) -> Subscription:
     """Return the subscription of a receiver on an exchange; it is created at need. Raises BrokerError."""
     vhost = session.vhost
     exchange = vhost.exchange(node.exchange)
     capabilities = terminus.texts("capabilities")
     lasting, shared = is_lasting(terminus), SHARED in capabilities
-    key = _binding_key(exchange, node, terminus)
+    key = _binding_key(exchange, node, filters)
+    arguments: dict[str, object] = {SELECTOR: filters.selector} if filters.selector else {}
     connection = session.connection
     if not lasting and not shared:
         name = connection.services.make_name(PREFIX)
@@ -79,10 +80,10 @@ def subscribe(session: AmqpSession, terminus: Composite, link_name: str, node: N
     else:
         name = subscription_name(session, link_name, lasting, GLOBAL in capabilities)
         before = vhost.queues.get(name)
-        if before is not None and not before.consumers and not _is_bound(exchange, before, key):
+        if before is not None and not before.consumers and exchange.find(before, None, key, arguments) is None:
             session.broker.delete_queue(before)  # Another topic is another subscription (JMS 2.0, section 8.3.3).
         queue = vhost.declare_queue(name, {}, lasting, False, None, connection)
-    vhost.bind(exchange.name, queue, None, key, {})
+    vhost.bind(exchange.name, queue, None, key, arguments)
     return Subscription(session, queue, lasting)
 
 
@@ -106,23 +107,10 @@ def subscription_name(session: AmqpSession, link_name: str, lasting: bool, is_gl
     return name
 
 
-def _is_bound(exchange: Exchange, queue: Queue, key: str) -> bool:
-    return exchange.find(queue, None, key, {}) is not None
-
-
-def _binding_key(exchange: Exchange, node: Node, terminus: Composite) -> str:
+def _binding_key(exchange: Exchange, node: Node, filters: SourceFilters) -> str:
     """Return the routing key of a subscription: of the address, of a filter, or all messages of a topic exchange."""
     if not node.by_subject:
         return node.key
-    for value in terminus.mapping("filter").values():
-        if isinstance(value, Described) and isinstance(value.value, str):
-            name = _descriptor(value.descriptor)
-            if name in TOPIC_BINDING or name in DIRECT_BINDING:
-                return value.value
+    if filters.binding_key is not None:
+        return filters.binding_key
     return "#" if exchange.kind == "topic" else ""
-
-
-def _descriptor(descriptor: object) -> object:
-    if isinstance(descriptor, Symbol):
-        return descriptor.text
-    return getattr(descriptor, "value", descriptor)

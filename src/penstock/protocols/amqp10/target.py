@@ -43,11 +43,15 @@ DEFAULT_PRIORITY: Final = 4
 class Target:
     """Target of one link. Subclasses tell the exchange and routing key of a message."""
 
-    def __init__(self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format) -> None:
+    def __init__(
+        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, origin: i64
+    ) -> None:
         self.vhost: VirtualHost = vhost
         self.unroutable: Unroutable = unroutable
         """Outcome of the last message if it reaches no queue."""
         self._user = user.encode()
+        self._origin: i64 = origin
+        """Number of the connection, for no-local; 0 for none."""
         self._format = formats
 
     def fixed_route(self) -> Route | None:
@@ -121,10 +125,10 @@ class FixedTarget(Target):
     """Target with one exchange and routing key."""
 
     def __init__(
-        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node
+        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node, origin: i64
     ) -> None:
-        super().__init__(vhost, user, unroutable, formats)
-        self._route: Route = _new_route(vhost, node, b"")
+        super().__init__(vhost, user, unroutable, formats, origin)
+        self._route: Route = _new_route(vhost, node, b"", origin)
 
     @override
     def fixed_route(self) -> Route | None:
@@ -142,9 +146,9 @@ class SubjectTarget(Target):
     """Target with an exchange: the subject of each message is its routing key."""
 
     def __init__(
-        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node
+        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node, origin: i64
     ) -> None:
-        super().__init__(vhost, user, unroutable, formats)
+        super().__init__(vhost, user, unroutable, formats, origin)
         self._node = node
         self._routes: dict[bytes, Route] = {}
 
@@ -153,7 +157,7 @@ class SubjectTarget(Target):
         subject = _text(data, sections, SUBJECT)
         found = self._routes.get(subject)
         if found is None:
-            found = _new_route(self.vhost, self._node, subject)
+            found = _new_route(self.vhost, self._node, subject, self._origin)
             _remember(self._routes, subject, found)
         return found
 
@@ -161,8 +165,8 @@ class SubjectTarget(Target):
 class AnonymousTarget(Target):
     """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
 
-    def __init__(self, vhost: VirtualHost, user: str, formats: Amqp10Format) -> None:
-        super().__init__(vhost, user, Unroutable.REJECTED, formats)
+    def __init__(self, vhost: VirtualHost, user: str, formats: Amqp10Format, origin: i64) -> None:
+        super().__init__(vhost, user, Unroutable.REJECTED, formats, origin)
         self._addresses = ToAddresses()
         self._routes: dict[bytes, Route] = {}
 
@@ -176,27 +180,29 @@ class AnonymousTarget(Target):
         key = to + b"\0" + subject if node.by_subject else to
         found = self._routes.get(key)
         if found is None or found.envelope.exchange != node.exchange:
-            found = _new_route(self.vhost, node, subject)
+            found = _new_route(self.vhost, node, subject, self._origin)
             _remember(self._routes, key, found)
         return found
 
 
-def target_of(vhost: VirtualHost, user: str, formats: Amqp10Format, address: Address) -> Target:
+def target_of(vhost: VirtualHost, user: str, formats: Amqp10Format, address: Address, origin: i64 = 0) -> Target:
     """Return the target for an address. Raises NotFound for one that names nothing."""
     if address.kind is AddressKind.ANONYMOUS:
-        return AnonymousTarget(vhost, user, formats)
+        return AnonymousTarget(vhost, user, formats, origin)
     node = target_node(address, vhost)
     if node.by_subject:
-        return SubjectTarget(vhost, user, address.unroutable, formats, node)
-    return FixedTarget(vhost, user, address.unroutable, formats, node)
+        return SubjectTarget(vhost, user, address.unroutable, formats, node, origin)
+    return FixedTarget(vhost, user, address.unroutable, formats, node, origin)
 
 
-def _new_route(vhost: VirtualHost, node: Node, subject: bytes) -> Route:
+def _new_route(vhost: VirtualHost, node: Node, subject: bytes, origin: i64) -> Route:
     try:
         key = routing_key(node, subject.decode())
     except UnicodeDecodeError:
         raise InvalidField("the subject, which is the routing key, is not UTF-8") from None
     envelope = vhost.route(node.exchange, key, True).envelope.variant(DEFAULT_PRIORITY, NEVER, False)
+    if origin:
+        envelope = envelope.from_origin(origin)
     route = Route(envelope, True)
     vhost.resolve(route, {})
     return route
