@@ -15,8 +15,8 @@ utils = pytest.importorskip("rabbitmq_amqp_python_client.qpid.proton.utils")
 
 pytestmark = pytest.mark.clients
 
-SETTINGS = '[broker]\nrabbitmq-version = "4.0.0"\n'
-"""The client refuses to work with another product."""
+SETTINGS = '[broker]\nrabbitmq-version = "4.2.0"\n'
+"""The client refuses to work with another product, and direct replies with an earlier version."""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,35 @@ def test_queue_is_declared_shown_purged_and_deleted(connection: Any, management:
     management.delete_queue(name)
     with pytest.raises(client.ValidationCodeException, match="404"):
         management.queue_info(name)
+
+
+def test_quorum_queue_is_declared_and_a_stream_is_not(management: Any, name: str) -> None:
+    management.declare_queue(client.QuorumQueueSpecification(name=name))
+    assert management.queue_info(name).queue_type == client.QueueType.quorum
+    management.delete_queue(name)
+    with pytest.raises(client.ValidationCodeException, match="400"):
+        management.declare_queue(client.StreamSpecification(name=name))
+
+
+def test_exchange_is_bound_to_an_exchange(management: Any, name: str) -> None:
+    for exchange in (f"{name}-a", f"{name}-b"):
+        management.declare_exchange(client.ExchangeSpecification(name=exchange))
+    binding = client.ExchangeToExchangeBindingSpecification(
+        source_exchange=f"{name}-a", destination_exchange=f"{name}-b", binding_key="k"
+    )
+    management.unbind(management.bind(binding))
+    for exchange in (f"{name}-a", f"{name}-b"):
+        management.delete_exchange(exchange)
+
+
+def test_replies_come_without_a_declared_queue(connection: Any) -> None:
+    options = client.ConsumerOptions(settle_strategy=client.ConsumerSettleStrategy.DirectReplyTo)
+    consumer = connection.consumer(consumer_options=options)
+    publisher = connection.publisher(consumer.address)
+    publisher.publish(message(b"reply"))
+    assert consumer._receiver.receive(timeout=60).body == b"reply"
+    publisher.close()
+    consumer.close()
 
 
 def test_queue_that_differs_is_told(management: Any, name: str) -> None:
