@@ -31,6 +31,7 @@ from penstock.protocols.amqp10.malformed import MalformedPerformative
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import AmqpSession
+from penstock.protocols.amqp10.session_links import HANDLE_MAX
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.transactions import Transactions
@@ -240,7 +241,7 @@ class Amqp10Engine(ProtocolEngine):
             raise CommandInvalid("begin with a remote-channel: this broker begins no sessions")
         session = AmqpSession(self, channel, begin)
         self.channels[channel] = session
-        session.write_begin()
+        session.send(session.windows.begin(channel, HANDLE_MAX))
 
     def _on_end(self, session: AmqpSession) -> None:
         if session.state == SessionState.END_SENT:

@@ -35,7 +35,7 @@ from penstock.protocols.amqp10.session_links import HANDLE_MAX, SessionLinks
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SESSION_STATES, SessionState
 from penstock.protocols.amqp10.settler import Settler
 from penstock.protocols.amqp10.transactions import transactions_of, write_provisional
-from penstock.protocols.amqp10.windows import INCOMING_WINDOW, OUTGOING_WINDOW, RENEW_AT, SessionWindows
+from penstock.protocols.amqp10.windows import RENEW_AT, SessionWindows
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp10.composite import Composite, composite
@@ -43,7 +43,7 @@ from penstock.wire.amqp10.disposition import Disposition
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.serial import serial_distance
-from penstock.wire.amqp10.spec import ATTACH, BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER
+from penstock.wire.amqp10.spec import ATTACH, DETACH, DISPOSITION, END, FLOW, TRANSFER
 from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -90,19 +90,6 @@ class AmqpSession(Session):
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the session."""
         return self.state == SESSION_MAPPED and not self.engine.is_torn_down()
-
-    def write_begin(self) -> None:
-        """Answer the peer's begin."""
-        self.send(
-            composite(
-                BEGIN,
-                remote_channel=int(self.number),
-                next_outgoing_id=int(self.windows.next_outgoing_id),
-                incoming_window=INCOMING_WINDOW,
-                outgoing_window=OUTGOING_WINDOW,
-                handle_max=HANDLE_MAX,
-            )
-        )
 
     def send(self, performative: Composite) -> None:
         """Write a performative on the session's channel."""

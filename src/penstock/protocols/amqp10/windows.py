@@ -12,7 +12,7 @@ from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow, write_flow
 from penstock.wire.amqp10.serial import serial_add, serial_distance
-from penstock.wire.amqp10.spec import FLOW
+from penstock.wire.amqp10.spec import BEGIN, FLOW
 
 INCOMING_WINDOW: Final = 4096
 """Transfer frames that a peer may send before our next flow. Room is a matter of link credit: nothing is left unread,
@@ -36,6 +36,17 @@ class SessionWindows:
         """Transfer-id of our next transfer frame."""
         self.remote_incoming_window: i64 = begin.number("incoming_window")
         """Transfer frames that we may still send."""
+
+    def begin(self, remote_channel: int, handle_max: int) -> Composite:
+        """Return the answer to the peer's begin."""
+        return composite(
+            BEGIN,
+            remote_channel=remote_channel,
+            next_outgoing_id=int(self.next_outgoing_id),
+            incoming_window=INCOMING_WINDOW,
+            outgoing_window=OUTGOING_WINDOW,
+            handle_max=handle_max,
+        )
 
     def on_flow(self, flow: Flow) -> None:
         """Take the peer's windows. Raises BrokerError if it has counted frames that were not sent."""
