@@ -25,13 +25,12 @@ def neighbour(broker: BrokerProcess) -> Iterator[Peer]:
     "garbage",
     [
         b"GET / HTTP/1.1\r\n\r\n",
-        b"AMQP\x00\x01\x00\x00",
-        b"AMQP\x03\x01\x00\x00",
+        b"AMQP\x00\x02\x00\x00",
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
         b"X",
         bytes(8),
     ],
-    ids=["http", "amqp-1.0", "sasl-1.0", "tls", "one-octet", "zeros"],
+    ids=["http", "amqp-2.0", "tls", "one-octet", "zeros"],
 )
 def test_what_is_no_protocol_header_is_answered_with_ours_and_closed(
     broker: BrokerProcess, neighbour: Peer, garbage: bytes
