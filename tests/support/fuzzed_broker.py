@@ -108,6 +108,7 @@ class World:
         driver, broker = self.driver, self.driver.broker
         for client in list(self.clients):
             self.leave(client)
+        self._pass_time()  # Suspended links of AMQP 1.0 expire, and give their messages back.
         for vhost in broker.vhosts.values():
             assert not vhost.replies
             for queue in list(vhost.queues.values()):
@@ -120,14 +121,17 @@ class World:
                 if exchange.name and not exchange.name.startswith(("amq.", "penstock.")):
                     vhost.delete_exchange(exchange.name, False)
         for _ in range(3):
-            self.now += 10_000
-            driver.begin(self.now)
-            driver.tick()
-            self.turn()
+            self._pass_time()
         assert not driver.connections
         assert not broker.gates.connections
         assert broker.closed_session_budget.bytes == 0
         assert driver.next_deadline() is None
+
+    def _pass_time(self) -> None:
+        self.now += 10_000
+        self.driver.begin(self.now)
+        self.driver.tick()
+        self.turn()
 
     def check_unused(self, queue: Queue) -> None:
         """Nobody is left who consumes, settles or has credit."""
