@@ -12,6 +12,7 @@
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
     │   ├── TransferLimitExceeded   channel      sent without credit
+    │   ├── PeerFrameTooSmall       connection   what must be said does not fit into a frame of the peer
     │   ├── UnknownTransaction      channel
     │   ├── TransactionRolledBack   channel
     │   ├── TransactionTimeout      channel
@@ -230,6 +231,13 @@ class TransferLimitExceeded(BrokerError):
     closes = "channel"
     ends = "link"
     finer_condition = "amqp:link:transfer-limit-exceeded"
+
+
+class PeerFrameTooSmall(BrokerError):
+    """What must be said does not fit into a frame of the peer."""
+
+    code = 506
+    finer_condition = "amqp:frame-size-too-small"
 
 
 class ConnectionForced(BrokerError):

@@ -35,7 +35,6 @@ CONDITIONS = {
 }
 """The conditions of AMQP 1.0 (specification sections 2.8.15 to 2.8.18, and 4.5.8)."""
 UNUSED = {
-    "amqp:frame-size-too-small": "a peer's frame size is checked when it opens, as a field",
     "amqp:connection:redirect": "a broker has no other one to name",
     "amqp:link:redirect": "the same",
     "amqp:link:detach-forced": "a link ends with its connection, its node or by its name",
@@ -52,7 +51,9 @@ SCOPES = {
         *("stolen", "message-size-exceeded", "transfer-limit-exceeded", "resource-deleted", "not-implemented"),
     },
     "session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle", "not-allowed"},
-    "connection": {"forced", "framing-error", "decode-error", "illegal-state", "internal-error"},
+    "connection": {
+        *("forced", "framing-error", "decode-error", "illegal-state", "internal-error", "frame-size-too-small"),
+    },
 }
 """The smallest scope that each condition ends in AMQP 1.0."""
 

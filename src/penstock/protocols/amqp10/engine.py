@@ -21,10 +21,11 @@ from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
 from penstock.core.teardown import SessionTeardown
-from penstock.errors import BrokerError, CommandInvalid, FrameError
+from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall
 from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
 from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.frame_fitting import fitted
 from penstock.protocols.amqp10.frame_reader import FrameReader
 from penstock.protocols.amqp10.idle_timer import IdleTimer
 from penstock.protocols.amqp10.malformed import MalformedPerformative
@@ -40,7 +41,7 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.protocols.common.services import Services
-from penstock.wire.amqp10.composite import Composite, composite, encode_composite
+from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
 from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
 from penstock.wire.amqp10.spec import BEGIN, CLOSE, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
@@ -229,6 +230,8 @@ class Amqp10Engine(ProtocolEngine):
         """Return the session on a channel. Raises BrokerError if there is none."""
         session = self.channels.get(channel)
         if session is None:
+            if channel > self.channel_max:
+                raise FrameError(f"{what} on channel {channel}; the largest is {self.channel_max}")
             raise CommandInvalid(f"{what} on channel {channel}, which has no session")
         return session
 
@@ -263,8 +266,15 @@ class Amqp10Engine(ProtocolEngine):
     # Output
 
     def send(self, channel: i64, performative: Composite, kind: int = FRAME_AMQP) -> None:
-        """Write a performative frame."""
-        self.out.write(frame(int(channel), encode_composite(performative), kind))
+        """Write a performative frame. Nothing follows a close."""
+        if self.close_sent and performative.code != CLOSE:
+            return
+        octets = fitted(performative, int(self.peer_max_frame_size))
+        if octets is None:
+            size = self.peer_max_frame_size
+            self.close(PeerFrameTooSmall(f"{performative.name} does not fit into the {size} octets of a frame"))
+            return
+        self.out.write(frame(int(channel), octets, kind))
         self.connection.request_flush()
 
     def request_flow(self, session: AmqpSession) -> None:

@@ -1,0 +1,184 @@
+"""Bad input: the smallest thing is closed, nothing is stored for it, and other links and connections go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite, encode_composite
+from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
+from tests.support.amqp10_dialogue import (
+    Amqp10Dialogue,
+    accepted,
+    condition,
+    data_section,
+    names,
+    transfers,
+)
+
+MANDATORY = {
+    "begin without incoming-window": (b"\x00\x53\x11\xc0\x04\x03\x40\x43\x40", "incoming-window"),
+    "attach without a name": (b"\x00\x53\x12\xc0\x04\x03\x40\x43\x42", "name"),
+    "attach without a handle": (b"\x00\x53\x12\xc0\x06\x03\xa1\x01a\x40\x42", "handle"),
+    "transfer without a handle": (b"\x00\x53\x14\xc0\x02\x01\x40", "handle"),
+    "disposition without first": (b"\x00\x53\x15\xc0\x03\x02\x41\x40", "first"),
+    "detach without a handle": (b"\x00\x53\x16\xc0\x02\x01\x40", "handle"),
+    "flow without windows": (b"\x00\x53\x13\xc0\x02\x01\x40", "incoming-window"),
+}
+WRONG = {
+    "performative cut short": b"\x00\x53\x14\xc0\x20\x05\x43",
+    "no described value": b"\x43",
+    "a list that is longer than its frame": b"\x00\x53\x14\xd0\xff\xff\xff\xf0\x00\x00\x00\x05",
+    "an array of 4 GiB": b"\x00\x53\x12\xc0\x0f\x01\xf0\xff\xff\xff\xf0\xff\xff\xff\xf0\x40\x40\x40\x40",
+    "a field of a wrong type": b"\x00\x53\x14\xc0\x04\x01\xa1\x01a",
+    "too many fields": b"\x00\x53\x16\xc0\x05\x04\x43\x42\x40\x40",
+    "nested 100 deep": b"\x00\x53\x13" + b"\xd0\x00\x00\x00\xff\x00\x00\x00\x01" * 100,
+    "octets after it": encode_composite(composite(spec.DETACH, handle=0)) + b"\x40",
+}
+
+
+def sender() -> Amqp10Dialogue:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    return client
+
+
+@pytest.mark.parametrize("what", MANDATORY)
+def test_absent_mandatory_field_closes_the_connection_and_is_named(what: str) -> None:
+    octets, field = MANDATORY[what]
+    (closed,) = sender().say(frame(0, octets))
+    assert (closed.name, condition(closed)) == ("close", "amqp:invalid-field")
+    assert field in str(closed.field("error"))
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_malformed_performative_closes_the_connection(what: str) -> None:
+    client = sender()
+    (closed,) = client.say(frame(0, WRONG[what]))
+    assert (closed.name, condition(closed)) == ("close", "amqp:decode-error")
+    assert client.connection.arriving == 0
+
+
+@pytest.mark.parametrize(("modes", "field"), [(b"\x50\x03", "snd-settle-mode"), (b"\x40\x50\x02", "rcv-settle-mode")])
+def test_field_out_of_its_range_closes_the_connection(modes: bytes, field: str) -> None:
+    fields = b"\xa1\x01a\x43\x41" + modes
+    count = 4 if field == "snd-settle-mode" else 5
+    (closed,) = Amqp10Dialogue().say(frame(0, b"\x00\x53\x12\xc0" + bytes([len(fields) + 1, count]) + fields))
+    assert (closed.name, condition(closed)) == ("close", "amqp:invalid-field")
+    assert field in str(closed.field("error"))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\x00\x00\x00\x07\x02\x00\x00\x00", "amqp:connection:framing-error"),
+        (b"\x00\x00\x00\x08\x01\x00\x00\x00", "amqp:connection:framing-error"),
+        (b"\x00\x02\x00\x01\x02\x00\x00\x00", "amqp:connection:framing-error"),
+        (b"\x00\x00\x00\x08\x02\x02\x00\x00", "amqp:connection:framing-error"),
+        (frame(0, b"", spec.FRAME_SASL), "amqp:connection:framing-error"),
+        (frame(3000, encode_composite(composite(spec.END))), "amqp:connection:framing-error"),
+    ],
+)
+def test_broken_frame_closes_the_connection(data: bytes, expected: str) -> None:
+    client = sender()
+    (closed,) = client.say(data)
+    assert (closed.name, condition(closed)) == ("close", expected)
+    assert client.depth("q") == 0
+
+
+def test_empty_frames_are_traffic_and_no_more() -> None:
+    client = sender()
+    assert client.say(frame(0, b""), frame(77, b"")) == []
+    assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
+
+
+def test_headers_again_are_no_frames() -> None:
+    for header in (AMQP_HEADER, SASL_HEADER):
+        (closed,) = sender().say(header)
+        assert condition(closed) == "amqp:connection:framing-error"
+
+
+def test_tag_of_more_than_32_octets_closes_the_connection() -> None:
+    client = sender()
+    body = b"\x00\x53\x14\xc0\x28\x03\x43\x43\xa0\x21" + bytes(33)
+    (closed,) = client.say(frame(0, body[:4] + bytes([len(body) - 5]) + body[5:]))
+    assert closed.name == "close"
+
+
+def test_more_transfers_than_the_window_end_the_session() -> None:
+    client = sender()
+    session = client.session()
+    session.windows.incoming_window = 2
+    frames = [client.transfer(data_section(b"x"), settled=True) for _ in range(3)]
+    heard = client.say(*frames)
+    assert condition(heard[-1]) == "amqp:session:window-violation"
+    assert names(client.begin(1)) == ["begin"], "the connection goes on"
+
+
+def test_delivery_that_begins_before_the_last_is_complete_ends_the_session() -> None:
+    client = sender()
+    body = data_section(bytes(100))
+    (ended,) = client.say(client.transfer(body[:50], more=True), client.transfer(body))
+    assert (ended.name, condition(ended)) == ("end", "amqp:not-allowed")
+    assert client.connection.arriving == 0
+
+
+def test_window_is_renewed_after_half_of_it() -> None:
+    client = sender()
+    session = client.session()
+    heard = client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(2_049)))
+    flows = [each for each in heard if each.name == "flow"]
+    assert flows[-1].field("incoming_window") == 4096
+    assert (flows[-1].field("next_incoming_id"), int(session.windows.incoming_window)) == (2049, 4096)
+
+
+def test_transfer_ids_begin_again_at_zero() -> None:
+    client = Amqp10Dialogue(session=False)
+    client.begin(0, next_outgoing_id=0xFFFFFFFE)
+    client.declare("q")
+    client.attach_sender("/queues/q", initial_delivery_count=0xFFFFFFFE)
+    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(4)))
+    (flow,) = client.flow(0, 0, next_outgoing_id=2, delivery_count=2, echo=True)
+    assert (flow.field("next_incoming_id"), flow.field("delivery_count")) == (2, 2)
+    assert client.depth("q") == 4
+
+
+def test_delivery_count_of_a_receiver_begins_again_at_zero() -> None:
+    client = sender()
+    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(6)))
+    client.attach_receiver("/queues/q", 1)
+    link = client.session().links.by_handle[1]
+    link.credit.delivery_count = 0xFFFFFFFE  # type: ignore[attr-defined]
+    assert len(transfers(client.flow(1, 4, delivery_count=0xFFFFFFFE))) == 4
+    assert len(transfers(client.flow(1, 3, delivery_count=1))) == 2, "one of three is used already"
+    (flow,) = client.flow(1, 0, delivery_count=4, echo=True)
+    assert flow.field("delivery_count") == 4
+
+
+def test_credit_that_wraps_around_is_no_credit_without_end() -> None:
+    client = sender()
+    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(3)))
+    client.attach_receiver("/queues/q", 1)
+    assert len(transfers(client.flow(1, 0xFFFFFFFF))) == 3
+    assert transfers(client.flow(1, 0, delivery_count=3)) == []
+
+
+def test_many_refused_links_take_no_memory_beyond_their_handles() -> None:
+    client = Amqp10Dialogue()
+    for handle in range(1024):
+        client.attach_sender("/queues/none", handle)
+    assert len(client.session().links.ignored) == 1024
+    (ended,) = client.attach_sender("/queues/none", 5)
+    assert condition(ended) == "amqp:session:handle-in-use"
+
+
+def test_disposition_with_a_range_of_the_whole_number_space_is_harmless() -> None:
+    client = sender()
+    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(3)))
+    client.attach_receiver("/queues/q", 1, credit=3)
+    client.settle(0x80000004, 2, accepted())
+    assert client.depth("q") == 0
+    assert client.settle(2, 0, accepted()) == []
+    (ended,) = client.settle(0, 0x7FFFFFFF, accepted())
+    assert condition(ended) == "amqp:not-allowed"
