@@ -12,7 +12,7 @@
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
     │   ├── TransferLimitExceeded   channel      sent without credit
-    │   ├── PeerFrameTooSmall       connection   what must be said does not fit into a frame of the peer
+    │   ├── PeerFrameTooSmall       connection   a performative that does not fit into a frame of the peer
     │   ├── UnknownTransaction      channel
     │   ├── TransactionRolledBack   channel
     │   ├── TransactionTimeout      channel
@@ -234,7 +234,7 @@ class TransferLimitExceeded(BrokerError):
 
 
 class PeerFrameTooSmall(BrokerError):
-    """What must be said does not fit into a frame of the peer."""
+    """A performative that does not fit into a frame of the peer."""
 
     code = 506
     finer_condition = "amqp:frame-size-too-small"

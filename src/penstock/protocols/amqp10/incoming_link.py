@@ -18,6 +18,7 @@ from penstock.errors import (
     InvalidField,
     NotAllowed,
     NotFound,
+    NotImplementedHere,
     TransferLimitExceeded,
 )
 from penstock.flow.gate import Gate
@@ -95,6 +96,8 @@ class IncomingLink(Link):
         self._arriving_settled: bool = False
         self.posting: Posting | None = None
         """Transaction of the delivery that arrives; None outside of transactions."""
+        self._format: i64 = 0
+        """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
         self._skips: bool = False
         """True if that delivery is a resumed one, whose payload is not needed."""
         self._partial: PartialDelivery | None = None
@@ -200,6 +203,7 @@ class IncomingLink(Link):
         """Check and count a delivery at its first frame."""
         self.session.begin_delivery(transfer)
         self._second = self.second
+        self._format = transfer.message_format
         if self.unsent is not None:
             self._tag = data[transfer.tag_start : transfer.tag_stop]
         if transfer.rcv_settle_mode != ABSENT:
@@ -254,6 +258,10 @@ class IncomingLink(Link):
 
     def _on_message(self, data: bytes, start: i64, end: i64, delivery_id: i64, settled: bool) -> None:
         """Publish a complete message, or give it its outcome."""
+        if self._format > 0:
+            unknown = NotImplementedHere(f"a message with message-format {self._format}; only 0 is known")
+            self._refuse(delivery_id, settled, unknown)
+            return
         sections = self._sections
         try:
             sections.walk(data, start, end)

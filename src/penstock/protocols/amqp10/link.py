@@ -82,7 +82,7 @@ class Link:
 
         It may be suspended if it is not closed.
         """
-        if self.state == LINK_ATTACHED:
+        if self.state == LINK_ATTACHED and self.session.is_open():
             self.session.connection.services.log(
                 f"[{self.session.name}] link '{self.link_name}' detached: {error.condition}: {error}"
             )
