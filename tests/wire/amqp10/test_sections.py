@@ -250,3 +250,15 @@ def test_indexes_of_properties_are_those_of_the_table() -> None:
     assert names.index("reply_to_group_id") == REPLY_TO_GROUP_ID
     assert property_at(b"", ABSENT, 0, 0) == ABSENT
     assert encode_value(Symbol("a"))
+
+
+def test_message_of_one_data_section_leaves_nothing_of_the_message_before() -> None:
+    used = Sections()
+    header = bytes.fromhex("005370 c00201 41") + bytes.fromhex(DATA)
+    for data in (header, bytes.fromhex(DATA), bytes.fromhex("005375 a0054142434445"), header):
+        fresh = Sections()
+        fresh.walk(data, 0, len(data))
+        used.walk(data, 0, len(data))
+        for name in Sections.__slots__:
+            if name != "_cursor":
+                assert getattr(used, name) == getattr(fresh, name), name

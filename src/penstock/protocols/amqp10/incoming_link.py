@@ -277,10 +277,11 @@ class IncomingLink(Link):
         except BrokerError as refused:
             self._refuse(delivery_id, settled, refused)
             return
-        if route.control:
+        reached = route.target
+        if reached.control:
             self._control_request(route, content, delivery_id, settled)
             return
-        if not route.queues:
+        if not reached.queues:
             self._unroutable(delivery_id, settled, route, content)
             return
         if self.posting is None:

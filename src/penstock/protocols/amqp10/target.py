@@ -91,7 +91,7 @@ class Target:
             route = _variant(route, sections)
         if sections.message_annotations != ABSENT and data.find(COPIES, sections.message_annotations) >= 0:
             route = self._with_copies(route, content)
-        if route.by_headers:
+        if route.target.by_headers:
             return self._by_headers(route, content)
         return route
 

@@ -84,10 +84,13 @@ class Sections:
         "footer",
         "end",
         "_cursor",
+        "_is_alone",
     )
 
     def __init__(self) -> None:
         self._cursor = FieldCursor()
+        self._is_alone: bool = False
+        """True if the last message was one data section."""
         self.durable: i64 = ABSENT
         """Fields of the header: booleans as 0 and 1; `ABSENT` if there is none, or no header."""
         self.priority: i64 = ABSENT
@@ -113,6 +116,7 @@ class Sections:
         self.end: i64 = 0
 
     def _clear(self, pos: i64, end: i64) -> None:
+        self._is_alone = False
         self.durable = ABSENT
         self.priority = ABSENT
         self.ttl = ABSENT
@@ -133,13 +137,12 @@ class Sections:
 
     def walk(self, data: bytes, pos: i64, end: i64) -> None:
         """Walk over the sections from `pos` to `end`. Raises CodecError unless they are exactly one message."""
-        self._clear(pos, end)
         if pos >= end:
             raise CodecError("a message without a section")
         if _is_data_alone(data, pos, end):
-            self.body_at = pos
-            self.body_code = DATA
+            self._set_alone(pos, end)
             return
+        self._clear(pos, end)
         cursor = self._cursor
         last: i64 = 0
         while pos < end:
@@ -153,6 +156,19 @@ class Sections:
                 raise _explained(data, pos, end, code)
             last = code
             pos = after
+
+    def _set_alone(self, pos: i64, end: i64) -> None:
+        """Note a message that is one data section. After another such message the other fields stay as they are."""
+        if not self._is_alone:
+            self._clear(pos, end)
+            self._is_alone = True
+            self.body_code = DATA
+        self.header_end = pos
+        self.annotated_at = pos
+        self.annotations_end = pos
+        self.body_at = pos
+        self.body_end = end
+        self.end = end
 
     def walk_beginning(self, data: bytes, pos: i64, end: i64) -> None:
         """Walk over the header and the annotations of a message that was found well formed."""
