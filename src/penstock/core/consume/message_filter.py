@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.message import Message, OriginEnvelope
 from penstock.core.message_format import MessageFormats, UnreadableContent
@@ -18,6 +18,7 @@ LOOK_WORK: Final = 1
 """Units of work to look at a message, besides those of a selector."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageFilter:
     """The filter of one consumer. Its result for a message never changes."""
 
