@@ -123,7 +123,7 @@ def test_selectors_count_as_work_and_are_bounded_for_one_message() -> None:
     bench = SelectingBench()
     vhost = bench.vhost
     text = " AND ".join([f"n <> {number}" for number in range(1000, 1200)])
-    for number in range(30):
+    for number in range(60):
         vhost.bind("amq.fanout", bench.queue, None, str(number), {SELECTOR: f"{text} AND n <> {number + 5000}"})
     route = vhost.route("amq.fanout", "", False)
     before = bench.broker.work.done

@@ -58,9 +58,9 @@ NODES_MAX: Final = 1024
 """Most operands and operators, strings of IN included."""
 PATTERN_MAX: Final = 256
 """Characters of the longest pattern of LIKE."""
-NODES_A_UNIT: Final = 4
+NODES_A_UNIT: Final = 8
 """Nodes that are evaluated with one unit of work."""
-LIKE_WORK: Final = 4
+LIKE_WORK: Final = 2
 """Units of work of a LIKE."""
 
 _COMPARISONS: Final = {
@@ -90,7 +90,7 @@ class Selector:
         """As its client wrote it."""
         self.condition = condition
         self.work: i64 = work
-        """Units of work of one evaluation, besides finding the fields."""
+        """Units of work of one evaluation, besides the one of looking at a message."""
 
     def matches(self, message: SelectableMessage) -> bool:
         """Return whether a message matches: whether the condition is true, not false and not unknown."""
@@ -137,7 +137,7 @@ class _Parser:
         token = self._token()
         if self._at != len(self._tokens) - 1:
             raise refusal(token.position, f"found {shown(token)} after the end of the condition")
-        work = 1 + self._nodes // NODES_A_UNIT + LIKE_WORK * self._likes
+        work = self._nodes // NODES_A_UNIT + LIKE_WORK * self._likes
         return Selector(self._text, found.node, work)
 
     # Tokens

@@ -141,7 +141,7 @@ class RouteLookup:
             self.selects = True
             self.by_headers = True
             if self._message is not None:
-                self._left -= selector.work * VISITS_A_UNIT
+                self._left -= (1 + selector.work) * VISITS_A_UNIT
                 if self._left < 0:
                     self._left = 0
                     raise self._too_much("evaluate too many selectors of bindings on its way to its queues")
