@@ -42,7 +42,7 @@ def test_link_without_credit_names_the_gate_that_keeps_it() -> None:
     sentence = credit_sentence(link.producer, link.credit, house.broker.now)
     assert sentence.startswith("link link of q has no credit")
     assert "because of queue q: " in sentence
-    assert sentence.endswith("; 7 messages wait at its sender")
+    assert sentence.endswith("; 7 messages more at its sender")
 
 
 def test_link_is_found_by_its_name_or_its_full_name() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from penstock.core.consume.consumer import Consumer
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.sender_credit import SenderCredit
@@ -73,7 +75,7 @@ def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str
     if gate is not None:
         since = credit.blocked_since()
         lasting = "" if since is None else f" for {now - since:.1f} s"
-        demand = f"; {amount(credit.available)} messages wait at its sender" if credit.available > 0 else ""
+        demand = f"; {_messages(credit.available)} more at its sender" if credit.available > 0 else ""
         return f"link {producer.name} has no credit{lasting} because of {because(producer, gate, now)}{demand}"
     if credit.credit == 0:
         return (
@@ -85,4 +87,8 @@ def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str
     room = f"room for {reserved} of them is reserved in queues"
     if credit.hold.messages > 0:
         room += f", for {amount(credit.hold.messages)} in the hold room of its connection"
-    return f"link {producer.name} has credit for {amount(credit.credit)} messages; {room}; its sender may send"
+    return f"link {producer.name} has credit for {_messages(credit.credit)}; {room}; its sender may send"
+
+
+def _messages(count: i64) -> str:
+    return "1 message" if count == 1 else f"{amount(count)} messages"

@@ -1,0 +1,63 @@
+"""An operator's view of Qpid Proton's links: lists, and why a sender has no credit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.client import Connection
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+
+utils = pytest.importorskip("proton.utils", reason="Qpid Proton could not be built")
+proton = pytest.importorskip("proton")
+
+pytestmark = pytest.mark.clients
+
+
+def command(broker: BrokerProcess, *words: str) -> str:
+    done = penstock_command(*words, "--url", broker.url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fill(client: Any, link: Any, room: int) -> None:
+    """Send as many messages as there are places, as credit comes."""
+    sent = 0
+
+    def goes_on() -> bool:
+        nonlocal sent
+        while link.credit > 0 and sent < room:
+            link.send(proton.Message(body=b"x", inferred=True))
+            sent += 1
+        return sent == room and link.queued == 0 and client.conn.transport.pending() == 0
+
+    client.wait(goes_on, timeout=PATIENCE)
+
+
+def no_credit(said: str) -> str:
+    return said if "/ssn:0/orders in has no credit" in said else ""
+
+
+def test_blocked_link_is_explained_by_the_gate_that_keeps_its_credit(own_broker: BrokerProcess) -> None:
+    with Connection(own_broker.url) as connection:
+        connection.channel().queue_declare("orders", arguments={"capacity-messages": 4, "stop-messages": 3})
+    client = utils.BlockingConnection(own_broker.url, allowed_mechs="PLAIN")
+    sender = client.create_sender("orders", name="orders in")
+    fill(client, sender.link, 4)
+    said = eventually(lambda: no_credit(command(own_broker, "why", "--link", "orders in")), "the end of the credit")
+    assert "because of queue orders: " in said
+    assert "queue orders has no consumer" in said
+    found = json.loads(command(own_broker, "why", "--link", "orders in", "--json"))
+    assert found["credit"]["credit"] == 0
+    assert found["credit"]["used"] == own_broker.queue("orders")["depth"]["messages"] == 4
+    (shown,) = [json.loads(line) for line in command(own_broker, "list", "channels", "--json").splitlines()][:1]
+    assert [link["name"].rpartition("/")[2] for link in shown["penstock"]["links"]] == ["orders in"]
+    assert "AMQP 1.0" in command(own_broker, "list", "connections")
+    (line,) = own_broker.await_logged("CHN-1005")
+    assert "/ssn:0/orders in] CHN-1005 : Flow Control Enforced (Queue orders)" in line
+    receiver = client.create_receiver("orders", name="orders out", credit=1)
+    receiver.receive(timeout=60)
+    assert "its receiver has granted no credit" in command(own_broker, "why", "--link", "orders out")
+    client.close()
