@@ -35,7 +35,8 @@ class TransactionalPeer(Amqp10Dialogue):
 
     def attach_coordinator(self, handle: int, channel: int = 0, **fields: object) -> list[Heard]:
         target = composite(spec.COORDINATOR, capabilities=["amqp:local-transactions"])
-        return self.attach_sender(None, handle, channel, **{"target": target, **fields})
+        name = f"coordinator {handle} on {channel}"
+        return self.attach_sender(None, handle, channel, **{"name": name, "target": target, **fields})
 
     def ask(self, request: Composite, handle: int = COORDINATOR, channel: int = 0, **fields: object) -> list[Heard]:
         """Send a message to the coordinator and return what comes back, without flows."""

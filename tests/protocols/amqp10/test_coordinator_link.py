@@ -131,6 +131,26 @@ def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch) ->
     client.begin_transaction()
 
 
+def test_coordinator_is_not_suspended_but_ends_with_its_transactions() -> None:
+    client = TransactionalPeer()
+    txn_id = client.begin_transaction()
+    (detach,) = client.say(performative(spec.DETACH, handle=COORDINATOR))
+    assert (detach.name, detach.field("closed")) == ("detach", False)
+    client.attach_coordinator(COORDINATOR)
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
+
+
+def test_coordinator_that_is_attached_again_elsewhere_is_stolen() -> None:
+    client = TransactionalPeer(name="control")
+    txn_id = client.begin_transaction()
+    client.begin(1)
+    heard = client.attach_coordinator(7, 1, name="control")
+    assert [(each.channel, condition(each)) for each in heard if each.name == "detach"] == [(0, "amqp:link:stolen")]
+    client._next_id = 0
+    assert condition(client.discharge(txn_id, handle=7, channel=1)[0]) == "amqp:transaction:unknown-id"
+    client.begin_transaction(7, 1)
+
+
 def test_second_discharge_of_a_transaction_is_of_an_unknown_one() -> None:
     client = TransactionalPeer()
     txn_id = client.begin_transaction()

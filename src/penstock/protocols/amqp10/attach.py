@@ -139,8 +139,11 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
 
 
 def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
+    suspended = session.engine.suspended
+    suspended.steal(link_key(session, attach))
     link = CoordinatorLink(session, attach)
     session.links.add(link)
+    suspended.add(link.key, link)
     session.connection.review_hold_bound()
     source = attach.inner("source")
     session.send(_answer(attach, link.handle, source, link.terminus(), max_message_size=MESSAGE_OCTETS_MAX))
