@@ -40,6 +40,11 @@ FIELDS: Final[dict[str, str]] = {
     "blocked": "BIGINT",
     "waiting": "BIGINT",
     "consumers": "BIGINT",
+    "granted": "BIGINT",
+    "used": "BIGINT",
+    "drained": "BIGINT",
+    "moved": "BIGINT",
+    "idle": "BIGINT",
 }
 """Fields of a record with their types in Spark's names; a record has those that apply to its event."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.management.flow_log_records import RECORDS_KEPT, Recorder
 from tests.support.broker_fixture import House
+from tests.support.sender_links import Link, run_until_quiet
 
 
 def recorded(house: House, recorder: Recorder) -> list[str]:
@@ -60,3 +61,20 @@ def test_flow_log_records_beyond_the_bound_of_a_turn_are_counted() -> None:
     records = recorder.take()
     assert len(records) == RECORDS_KEPT + 1
     assert (records[-1]["event"], records[-1]["count"]) == ("lost", 3)
+
+
+def test_flow_log_records_the_credit_of_a_sender_that_is_blocked() -> None:
+    house = House()
+    house.queue("a", capacity_messages=20, stop_messages=5, resume_messages=2)
+    recorder = Recorder(house.broker)
+    link = Link(house, "a")
+    run_until_quiet(house)
+    for _ in range(6):
+        house.publish_now("a", 100)
+    link.send(3)
+    link.credit.give_back(2)
+    house.broker.run(100)
+    for effect in house.broker.effects():
+        recorder.record(effect)
+    blocked = [record for record in recorder.take() if record["event"] == "blocked"]
+    assert [blocked[-1][name] for name in ("granted", "used", "drained", "moved", "idle")] == [5, 3, 2, 0, 0]

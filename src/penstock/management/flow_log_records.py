@@ -24,6 +24,7 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate
@@ -106,6 +107,8 @@ class Recorder:
         record = self._of_gate(event, gate, now)
         record["id"] = number
         record["producer"] = producer.name
+        if isinstance(producer, Producer) and producer.credit is not None:
+            record.update(producer.credit.counts.as_dict(producer.credit.credit))
         self._append(record)
 
     def _on_paging(self, effect: Paging) -> None:

@@ -163,7 +163,7 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
 
 def credit_view(credit: SenderCredit) -> dict[str, object]:
     """Return the credit of a sender: what it may send, where that has its room, and the messages since it began."""
-    counts, reserved, held = credit.counts, credit.reservation, credit.hold
+    reserved, held = credit.reservation, credit.hold
     return {
         "credit": int(credit.credit),
         "available": int(credit.available),
@@ -171,11 +171,7 @@ def credit_view(credit: SenderCredit) -> dict[str, object]:
         "reserved": {"messages": int(reserved.messages), "bytes": int(reserved.messages * reserved.charge)},
         "hold_room": {"messages": int(held.messages), "bytes": int(held.messages * held.charge)},
         "draining": credit.idle.is_draining,
-        "granted": int(counts.granted),
-        "used": int(counts.granted - counts.drained - credit.credit),
-        "drained": int(counts.drained),
-        "moved": int(counts.moved),
-        "idle": int(counts.idle),
+        **credit.counts.as_dict(credit.credit),
         "retry_after_ms": round(credit.retry_after_s() * 1000),
     }
 

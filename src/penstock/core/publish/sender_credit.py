@@ -61,6 +61,16 @@ class CreditCounts:
         self.idle: i64 = 0
         """Times that the sender was asked to drain, because others waited."""
 
+    def as_dict(self, unused: i64) -> dict[str, object]:
+        """Return the counts as plain data; `unused` is the present credit."""
+        return {
+            "granted": int(self.granted),
+            "used": int(self.granted - self.drained - unused),
+            "drained": int(self.drained),
+            "moved": int(self.moved),
+            "idle": int(self.idle),
+        }
+
 
 class SenderCredit(Waiter):
     """The credit of one link, whose messages one producer publishes.
