@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp10 import suspended_links
 from penstock.protocols.amqp10.engine import Amqp10Engine
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.composite import as_described, composite
+from tests.profiles import examples
 from tests.support.amqp10_dialogue import (
     Amqp10Dialogue,
     accepted,
@@ -174,3 +179,111 @@ def test_stolen_link_is_resumed_where_it_outlives_its_detach() -> None:
     assert [each.field("resume") for each in resumed] == [True, True, False]
     thief.settle(0, 2, accepted())
     assert client.depth("q") == 0
+
+
+class Receiver:
+    """A receiver that suspends and resumes its link, and what it knows of its deliveries."""
+
+    def __init__(self, driver: BrokerDriver) -> None:
+        self.client = Amqp10Dialogue(driver, session=False)
+        self.unsettled: dict[bytes, object] = {}
+        """Encoded outcome by tag; None for those without one."""
+        self.ids: dict[bytes, int] = {}
+        self.count = 0
+        self.accepted = 0
+        self.attached = False
+        self.client.begin(0)
+
+    def again(self, how: str) -> None:
+        """Lose the link in one of several ways."""
+        if how == "disconnect":
+            self.client.driver.disconnect(self.client.connection)
+            self.client = Amqp10Dialogue(self.client.driver, session=False)
+            self.client.begin(0)
+        elif how == "end":
+            self.client.say(performative(spec.END))
+            self.client.begin(0)
+        elif self.attached:
+            self.client.say(performative(spec.DETACH, handle=1))
+        self.attached = False
+        self.ids = {}
+
+    def attach(self, remembers: bool) -> None:
+        if self.attached:
+            return
+        if not remembers:
+            self.unsettled = {}
+        given = {tag: None if code is None else as_described(composite(code)) for tag, code in self.unsettled.items()}
+        (attached,) = self.client.attach_receiver(None, 1, source=source(timeout=60), unsettled=given or None)
+        known = attached.performative.mapping("unsettled")
+        self.unsettled = {tag: code for tag, code in self.unsettled.items() if tag in known}
+        self.accepted += list(self.unsettled.values()).count(spec.ACCEPTED)
+        self.count, self.attached = 0, True
+
+    def take(self, credit: int) -> None:
+        if not self.attached:
+            return
+        for each in transfers(self.client.flow(1, credit, delivery_count=self.count)):
+            tag = each.field("delivery_tag")
+            assert isinstance(tag, bytes)
+            assert each.field("resume") is (tag in self.unsettled)
+            assert tag not in self.ids
+            self.count += 1
+            if each.field("settled"):
+                del self.unsettled[tag]
+            else:
+                self.unsettled.setdefault(tag, None)
+                self.ids[tag] = each.performative.number("delivery_id")
+
+    def settle(self, code: int, told: bool) -> None:
+        """Decide the oldest delivery, and tell the broker."""
+        for tag, before in self.unsettled.items():
+            if before is None:
+                if not told:
+                    self.unsettled[tag] = code
+                elif tag in self.ids:
+                    self.client.settle(self.ids[tag], self.ids[tag], composite(code))
+                    del self.unsettled[tag]
+                    self.accepted += int(code == spec.ACCEPTED)
+                return
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("take"), st.integers(1, 4)),
+    st.tuples(st.just("settle"), st.sampled_from([spec.ACCEPTED, spec.RELEASED]), st.booleans()),
+    st.tuples(st.just("lose"), st.sampled_from(["detach", "end", "disconnect"])),
+    st.tuples(st.just("attach"), st.booleans()),
+    st.tuples(st.just("publish")),
+)
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(st.lists(STEPS, max_size=30))
+def test_no_message_is_lost_or_doubled_however_a_link_is_suspended(steps: list[tuple[Any, ...]]) -> None:
+    publisher = Amqp10Dialogue(container_id="publisher")
+    publisher.declare("q")
+    publisher.attach_sender("q")
+    receiver = Receiver(publisher.driver)
+    queue = publisher.driver.broker.vhosts["/"].queues["q"]
+    published = 0
+    for what, *how in [("publish",), ("publish",), ("attach", True), *steps]:
+        if what == "publish":
+            publisher.say(publisher.transfer(data_section(b"x"), settled=True))
+            published += 1
+        elif what == "take":
+            receiver.take(how[0])
+        elif what == "settle":
+            receiver.settle(how[0], how[1])
+        elif what == "lose":
+            receiver.again(how[0])
+        else:
+            receiver.attach(how[0])
+        publisher.listen()
+        assert int(queue.messages) == int(queue.available()) + int(queue.unacked_messages)
+        assert int(queue.messages) == published - receiver.accepted
+        sequences = [message.sequence for message in queue.ready_queue.messages()]
+        assert len(set(sequences)) == len(sequences)
+    receiver.again("disconnect")
+    publisher.listen(publisher.driver.broker.now + 4000.0)
+    assert (int(queue.unacked_messages), owner(publisher).count()) == (0, 0)
+    assert int(queue.messages) == int(queue.available())
