@@ -1,4 +1,4 @@
-"""Ten situations, and what `why` says about each: the very sentences that docs/why.md shows."""
+"""Eleven situations, and what `why` says about each: the very sentences that docs/why.md shows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp10.spec import FLOW
+from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
@@ -171,6 +173,18 @@ def deadline_passed(scene: Scene) -> list[str]:
     return scene.ask(connection="con:1")
 
 
+def link_without_credit(scene: Scene) -> list[str]:
+    sender = Amqp10Dialogue(scene.driver)
+    sender.declare("orders", **GATED)
+    sender.attach_sender("/queues/orders", name="invoices")
+    for _ in range(8):
+        sender.say(sender.transfer(data_section(b"order")))
+    session = {"next_incoming_id": 0, "incoming_window": 99, "next_outgoing_id": 8, "outgoing_window": 99}
+    sender.say(performative(FLOW, handle=0, delivery_count=8, link_credit=0, available=12, **session))
+    scene.at(103.0)
+    return scene.ask(link="invoices")
+
+
 SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "above stop, its consumer out of credit": out_of_credit,
     "no consumer": no_consumer,
@@ -182,6 +196,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "nothing is blocked": nothing_blocked,
     "blocked by two gates": blocked_by_two_gates,
     "the deadline passed": deadline_passed,
+    "a link of AMQP 1.0 without credit": link_without_credit,
 }
 
 
