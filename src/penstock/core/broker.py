@@ -231,8 +231,11 @@ class Broker(Dispatcher):
         if consumer.scan is not None:
             consumer.scan.check()
         self.work.done += CONSUME_WORK
-        self.gates.metadata.admit(f"consumer '{consumer.tag}'", queue.vhost, consumer.arguments)
-        consumer.arguments_charge = self.gates.metadata.add_consumer(queue.vhost, consumer.arguments, consumer.tag)
+        more = 0 if consumer.scan is None else consumer.scan.memory()
+        self.gates.metadata.admit(f"consumer '{consumer.tag}'", queue.vhost, consumer.arguments, 1, more)
+        consumer.arguments_charge = self.gates.metadata.add_consumer(
+            queue.vhost, consumer.arguments, consumer.tag, more
+        )
         session.consumers[consumer.tag] = consumer
         consumer.broker = self
         add(queue, consumer)

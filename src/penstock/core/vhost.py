@@ -16,7 +16,7 @@ from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import check, enable_paging
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings, selector_in
+from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings, selector_in, selector_memory
 from penstock.core.routing.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
@@ -339,10 +339,13 @@ class VirtualHost(Topology):
         if not from_store:
             kind, target = binding.binding_key[0], binding.binding_key[1]
             subject = f"binding from exchange '{source}' to {kind} '{target}' in vhost '{self.name}'"
-            self.gates.metadata.admit(subject, self.name, arguments, argument_copies(origin))
+            more = selector_memory(binding.selector)
+            self.gates.metadata.admit(subject, self.name, arguments, argument_copies(origin), more)
         check_writable(self.broker.journal, is_durable(binding))
         self.bindings.add(binding)
-        binding.arguments_charge = self.gates.metadata.add(self.name, arguments, argument_copies(origin))
+        binding.arguments_charge = self.gates.metadata.add(
+            self.name, arguments, argument_copies(origin), selector_memory(binding.selector)
+        )
         self.epoch += 1
         persist(self.broker.journal, binding)
         return binding

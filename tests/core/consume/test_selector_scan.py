@@ -19,8 +19,10 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.selector_scan import SLICE, SelectorScan
 from penstock.core.consume.session import Session
 from penstock.core.effects import Drained
+from penstock.core.gates.metadata_memory import SHARE_OF_VHOST
 from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import MISSED_MAX, IndexedReadyQueue
+from penstock.core.routing.binding import SELECTOR
 from penstock.errors import ResourceError
 from tests.profiles import examples
 from tests.support.paging_broker import house_with, numbered, publish
@@ -491,3 +493,24 @@ def test_scan_gets_what_was_paged_as_it_comes_into_memory() -> None:
     assert found == numbered(1, 40)
     house.check()
     assert house.queues["q"].messages == 0
+
+
+def test_memory_of_selectors_counts_with_the_arguments() -> None:
+    bench = SelectingBench()
+    metadata = bench.broker.gates.metadata
+    metadata.bytes_max = 300_000 * SHARE_OF_VHOST
+    before = metadata.bytes
+    long = " OR ".join([f"n = {number}" for number in range(200)])
+    bench.attach("a", long)
+    used = metadata.bytes - before
+    assert used > 200 * 3 * 100
+    with pytest.raises(ResourceError, match="arguments-bytes-max"):
+        bench.attach("b", long)
+    with pytest.raises(ResourceError, match="arguments-bytes-max"):
+        bench.vhost.bind("amq.fanout", bench.queue, None, "", {SELECTOR: long})
+    bench.broker.cancel(bench.sessions["a"], "a")
+    assert metadata.bytes == before
+    binding = bench.vhost.bind("amq.fanout", bench.queue, None, "", {SELECTOR: "n = 1"})
+    assert binding.arguments_charge > 1000
+    bench.vhost.unbind("amq.fanout", bench.queue, None, "", {SELECTOR: "n = 1"})
+    assert metadata.bytes == before

@@ -60,6 +60,9 @@ PATTERN_MAX: Final = 256
 """Characters of the longest pattern of LIKE."""
 NODES_A_UNIT: Final = 8
 """Nodes that are evaluated with one unit of work."""
+NODE_BYTES: Final = 240
+TEXTS: Final = 2
+"""Memory of a node with its objects, and how often the letters of a text may be in it besides."""
 LIKE_WORK: Final = 2
 """Units of work of a LIKE."""
 
@@ -83,14 +86,16 @@ _TYPES: Final = ("a condition", "a number", "a string", "a name")
 class Selector:
     """A parsed selector."""
 
-    __slots__ = ("text", "condition", "work")
+    __slots__ = ("text", "condition", "work", "memory")
 
-    def __init__(self, text: str, condition: Expression, work: i64) -> None:
+    def __init__(self, text: str, condition: Expression, work: i64, memory: int) -> None:
         self.text = text
         """As its client wrote it."""
         self.condition = condition
         self.work: i64 = work
         """Units of work of one evaluation, besides the one of looking at a message."""
+        self.memory = memory
+        """Bytes that it takes, at most."""
 
     def matches(self, message: SelectableMessage) -> bool:
         """Return whether a message matches: whether the condition is true, not false and not unknown."""
@@ -138,7 +143,8 @@ class _Parser:
         if self._at != len(self._tokens) - 1:
             raise refusal(token.position, f"found {shown(token)} after the end of the condition")
         work = self._nodes // NODES_A_UNIT + LIKE_WORK * self._likes
-        return Selector(self._text, found.node, work)
+        memory = NODE_BYTES * (1 + int(self._nodes)) + 4 * TEXTS * len(self._text)
+        return Selector(self._text, found.node, work, memory)
 
     # Tokens
 

@@ -57,6 +57,10 @@ class BrowserScan(Scan, PageReader):
         self.filter.check(self.consumer.queue)
 
     @override
+    def memory(self) -> int:
+        return self.filter.memory()
+
+    @override
     def begin(self) -> None:
         pass
 

@@ -56,6 +56,10 @@ class Scan:
         """Return whether further messages will come without any event from outside, such as pages from the disk."""
         raise NotImplementedError
 
+    def memory(self) -> int:
+        """Return the bytes of its selector, which count with the arguments of its consumer."""
+        raise NotImplementedError
+
     def next_fits(self) -> bool:
         """Return whether the next message fits into the byte windows, as far as it is known."""
         raise NotImplementedError

@@ -39,6 +39,10 @@ class MessageFilter:
                 "that were on the disk do not tell which connection published them"
             )
 
+    def memory(self) -> int:
+        """Return the bytes of its selector."""
+        return 0 if self.selector is None else self.selector.memory
+
     def matches(self, message: Message) -> bool:
         """Return whether a message is wanted; one that cannot be read matches no selector."""
         if self.excluded_origin != 0:

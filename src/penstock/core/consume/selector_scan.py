@@ -48,6 +48,10 @@ class SelectorScan(Scan):
         self.filter.check(self.consumer.queue)
 
     @override
+    def memory(self) -> int:
+        return self.filter.memory()
+
+    @override
     def begin(self) -> None:
         for line in lines_of(self.consumer.queue.ready_queue):
             self._place(line)

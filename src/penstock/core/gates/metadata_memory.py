@@ -79,12 +79,13 @@ class Metadata:
         self.vhosts: dict[str, int] = {}
         """Sums by virtual host; only those above 0."""
 
-    def admit(self, subject: str, vhost: str, arguments: dict[str, object], times: int = 1) -> None:
+    def admit(self, subject: str, vhost: str, arguments: dict[str, object], times: int = 1, more: int = 0) -> None:
         """Check that an object with these arguments, stored `times` times, may be created.
 
-        Raises PreconditionFailed (406) for too many octets, ResourceError (506) if a sum would pass its limit.
+        `more` is the memory of what was made of them, such as a parsed selector. Raises PreconditionFailed (406) for
+        too many octets, ResourceError (506) if a sum would pass its limit.
         """
-        if not arguments:
+        if not arguments and more == 0:
             return
         octets = octets_of(arguments)
         if octets > self.table_octets_max:
@@ -92,7 +93,7 @@ class Metadata:
                 f"the arguments of {subject} have {octets:,} octets, more than the limit of {self.table_octets_max:,} "
                 "(arguments-octets-max)"
             )
-        charge = times * memory_of(arguments)
+        charge = times * memory_of(arguments) + more
         most = self.most()
         if self.bytes + charge > most:
             raise ResourceError(
@@ -113,15 +114,15 @@ class Metadata:
             return self.bytes_max
         return min(self.bytes_max, int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY)
 
-    def add(self, vhost: str, arguments: dict[str, object], times: int = 1) -> int:
-        """Add the arguments of a created object, stored `times` times; returns the charge."""
-        charge = times * memory_of(arguments) if arguments else 0
+    def add(self, vhost: str, arguments: dict[str, object], times: int = 1, more: int = 0) -> int:
+        """Add the arguments of a created object; `times` and `more` as in `admit`. Returns the charge."""
+        charge = (times * memory_of(arguments) if arguments else 0) + more
         self._count(vhost, charge)
         return charge
 
-    def add_consumer(self, vhost: str, arguments: dict[str, object], tag: str) -> int:
-        """Add the arguments and the tag of a consumer; returns the charge."""
-        charge = memory_of(tag) + (memory_of(arguments) if arguments else 0)
+    def add_consumer(self, vhost: str, arguments: dict[str, object], tag: str, more: int = 0) -> int:
+        """Add the arguments and the tag of a consumer, and its parsed selector; returns the charge."""
+        charge = memory_of(tag) + (memory_of(arguments) if arguments else 0) + more
         self._count(vhost, charge)
         return charge
 

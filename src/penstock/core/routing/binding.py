@@ -58,6 +58,11 @@ def selector_in(arguments: dict[str, object]) -> Selector | None:
     return parse_selector(text)
 
 
+def selector_memory(selector: Selector | None) -> int:
+    """Return the memory of a parsed selector; 0 for none."""
+    return 0 if selector is None else selector.memory
+
+
 class Bindings:
     """All bindings of a virtual host by destination, so that deleting a queue finds its bindings."""
 
