@@ -1,8 +1,8 @@
 """Links to the management node: requests come on one, responses go on the link of the same name that is paired with it.
 
 Credit for requests is constant and never blocked. Responses wait in an unlisted queue, as direct replies do
-(decision 23), and so the credit of their link, the session's window and the end of the link are those of any other.
-A response beyond `RESPONSES_MAX` that wait is dropped, as the node never waits for room.
+(decisions 23 and 51). So the credit of their link, the session's window and the end of the link are those of any other.
+Beyond `RESPONSES_MAX` that wait, a response is dropped: the node never waits for room.
 """
 
 from __future__ import annotations
