@@ -8,6 +8,7 @@ PENSTOCK_HOLD_S=60 python -m tests.support.client_hold
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import queue
@@ -54,10 +55,12 @@ class Client:
     name: str
     words: tuple[str, ...]
     ways: tuple[str, ...] = ("confirms",)
-    """How it is held: "confirms", or "plain" without them."""
+    """How it is held: "confirms", "plain" without them, or "credit" of AMQP 1.0."""
 
     def missing(self) -> str:
         """Say in a sentence what is not installed; empty if nothing is."""
+        if self.name == "Qpid Proton" and importlib.util.find_spec("proton") is None:
+            return "python-qpid-proton is not installed: there was no C compiler"
         if self.name == "amqplib" and not (HERE / "node" / "node_modules" / "amqplib").is_dir():
             return "amqplib is not installed in tests/clients/node: npm was not found by `make setup`"
         if self.name == "RabbitMQ's Java client" and not all(jar.exists() for jar in JARS):
@@ -94,6 +97,8 @@ CLIENTS = (
     Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
 )
 CASES = tuple((client, way) for client in CLIENTS for way in client.ways)
+AMQP10_CLIENTS = (Client("Qpid Proton", _python("with_proton"), ("credit",)),)
+"""Clients of AMQP 1.0: a full queue holds them by giving no credit."""
 
 
 class Driver:
@@ -198,10 +203,11 @@ class Held:
 
     def row(self) -> str:
         """Return it as a row of the table in docs/clients.md."""
-        after = "all confirmed" if self.way == "confirms" else "all sent"
+        after = "all sent" if self.way == "plain" else "all confirmed"
+        means = {"confirms": "its confirmations", "plain": "no confirms", "credit": "its credit"}[self.way]
         return (
-            f"| {self.client} | {self.version} | {'its confirmations' if self.way == 'confirms' else 'no confirms'} "
-            f"| {len(self.received)} of {self.fed} | {self.count:,} | {self.lost} | {self.doubled} | {after} |"
+            f"| {self.client} | {self.version} | {means} | {len(self.received)} of {self.fed} | {self.count:,} "
+            f"| {self.lost} | {self.doubled} | {after} |"
         )
 
 
@@ -211,7 +217,7 @@ def count_for(way: str) -> int:
     Without confirms that is what kernels may ever buffer for its socket, for they let buffers grow to their bounds as
     it pleases them; what the broker holds of it; and all pulses that it may read until its own deadline.
     """
-    if way == "confirms":
+    if way != "plain":
         return 12
     policy = ConnectionLimits()
     pulses = int(policy.pulsing_s(DEADLINE_S) / policy.pulse_s) + 1
@@ -317,9 +323,10 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         holding_broker(Path(folder)) as broker,
-        ThreadPoolExecutor(len(CASES)) as pool,
+        ThreadPoolExecutor(len(CASES) + len(AMQP10_CLIENTS)) as pool,
     ):
-        begun = [pool.submit(hold, broker, client, way) for client, way in CASES if not client.missing()]
+        cases = (*CASES, *((client, "credit") for client in AMQP10_CLIENTS))
+        begun = [pool.submit(hold, broker, client, way) for client, way in cases if not client.missing()]
         for future in begun:
             print(future.result().row(), flush=True)
 

@@ -80,6 +80,7 @@ def test_browser_takes_nothing_and_sees_arrivals() -> None:
     copy = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     heard = client.attach_receiver(None, 1, credit=10, source=copy)
     assert bodies(heard) == ["red", "blue"]
+    assert heard[0].field("snd_settle_mode") == 1, "the attach says that deliveries are settled"
     assert {each.field("settled") for each in heard if each.name == "transfer"} == {True}
     assert bodies(client.say(client.transfer(coloured("green")))) == ["green"]
     assert client.depth("q") == 3

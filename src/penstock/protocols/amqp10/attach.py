@@ -26,7 +26,7 @@ from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.protocols.amqp10.link import MIXED, UNSETTLED, link_key
+from penstock.protocols.amqp10.link import MIXED, SETTLED, UNSETTLED, link_key
 from penstock.protocols.amqp10.link_credit import link_properties, window_properties
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
@@ -79,12 +79,12 @@ def _answer(attach: Composite, handle: i64, source: object, target: object, **fi
         fields.setdefault("initial_delivery_count", 0)
         if mode == MIXED:
             mode = UNSETTLED  # We settle all of a link's deliveries when we send them, or none.
+    fields.setdefault("snd_settle_mode", mode)
     return composite(
         ATTACH,
         name=attach.text("name"),
         handle=int(handle),
         role=receives,
-        snd_settle_mode=mode,
         rcv_settle_mode=attach.number("rcv_settle_mode"),
         source=source,
         target=target,
@@ -189,6 +189,8 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
         properties = None
         suspended.add(link.key, link)
         fields = link.resume(attach)
+    if filters.browses:
+        fields["snd_settle_mode"] = SETTLED
     session.send(_answer(attach, link.handle, granted, attach.inner("target"), properties=properties, **fields))
 
 
