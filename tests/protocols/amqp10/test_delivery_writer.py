@@ -48,3 +48,31 @@ def test_message_of_amqp_0_9_1_is_converted() -> None:
     other.say(publish("q", b"hello"))
     (sent,) = [each for each in client.attach_receiver("/queues/q", credit=1) if each.name == "transfer"]
     assert sent.payload.endswith(data_section(b"hello"))
+
+
+def behind_a_window(drain: bool) -> Amqp10Dialogue:
+    """A peer that has got two of five messages: more do not fit into the window of its session."""
+    client = Amqp10Dialogue(session=False)
+    client.begin(0, incoming_window=2)
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    client.say(*(client.transfer(data_section(b"x"), settled=True) for _ in range(5)))
+    client.attach_receiver("/queues/q", 1)
+    first = client.flow(1, 10, incoming_window=2, drain=drain)
+    assert [each.name for each in first] == ["transfer", "transfer"], "no answer before the last message"
+    return client
+
+
+def test_flow_counts_only_deliveries_that_the_peer_has_seen() -> None:
+    client = behind_a_window(False)
+    (flow,) = client.flow(1, 8, incoming_window=0, next_incoming_id=2, delivery_count=2, echo=True)
+    assert (flow.field("delivery_count"), flow.field("link_credit")) == (2, 8)
+
+
+def test_answer_to_a_drain_follows_the_last_message() -> None:
+    client = behind_a_window(True)
+    *sent, flow = client.say(
+        performative(spec.FLOW, next_incoming_id=2, incoming_window=9, next_outgoing_id=0, outgoing_window=9)
+    )
+    assert [each.name for each in sent] == ["transfer"] * 3
+    assert (flow.name, flow.field("delivery_count"), flow.field("link_credit")) == ("flow", 10, 0)

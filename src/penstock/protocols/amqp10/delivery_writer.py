@@ -67,6 +67,8 @@ class DeliveryWriter:
         self._session = session
         self.ids = SentIds()
         self._pending: deque[PendingDelivery] = deque()
+        self._drained: list[OutgoingLink] = []
+        """Links that are drained when all that waits is written."""
         self._sections = Sections()
         self._head_handle: i64 = ABSENT
         self._head: bytes = b""
@@ -74,6 +76,22 @@ class DeliveryWriter:
         self._envelope: Envelope | None = None
         self._start: bytes = b""
         """Header and annotations of a plain message with this envelope."""
+
+    def waiting(self, link: OutgoingLink) -> i64:
+        """Return the number of a link's deliveries of which no frame is written."""
+        count: i64 = 0
+        for delivery in self._pending:
+            if delivery.link is link and delivery.sent == 0:
+                count += 1
+        return count
+
+    def may_report_drained(self, link: OutgoingLink) -> bool:
+        """Tell whether a drained link may say so now; else it hears again when all that waits is written."""
+        if not self._pending:
+            return True
+        if link not in self._drained:
+            self._drained.append(link)
+        return False
 
     def is_empty(self) -> bool:
         """Tell whether no delivery waits for the window."""
@@ -202,6 +220,11 @@ class DeliveryWriter:
             if delivery.sent == len(delivery.payload):
                 pending.popleft()
             session.connection.request_flush()
+        if self._drained and not pending and session.is_open():
+            drained = self._drained
+            self._drained = []
+            for link in drained:
+                link.on_drained()
 
     def _write_frame(self, out: BytesWriter, delivery: PendingDelivery) -> None:
         session, link = self._session, delivery.link
@@ -249,6 +272,8 @@ class DeliveryWriter:
         """Drop the deliveries of a detached link that are not complete."""
         if self._pending:
             self._pending = deque([delivery for delivery in self._pending if delivery.link is not link])
+            self._drained = [drained for drained in self._drained if drained is not link]
+            self.go_on()
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, i64]:
         """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""

@@ -22,6 +22,7 @@ from penstock.setting_names import read_consume_arguments, read_priority
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.serial import serial_add
 from penstock.wire.amqp10.values import Symbol
 
 if TYPE_CHECKING:
@@ -85,18 +86,20 @@ class OutgoingLink(Link):
 
     def on_drained(self) -> None:
         """Tell the peer that nothing more can be delivered: its credit is used up or given up."""
-        self.write_flow()
-        self.session.connection.request_flush()
+        if self.session.writer.may_report_drained(self):
+            self.write_flow()
+            self.session.connection.request_flush()
 
     @override
     def write_flow(self, properties: dict[object, object] | None = None) -> None:
         session = self.session
+        waiting = session.writer.waiting(self)  # These are counted as delivered, but the peer has yet to see them.
         session.windows.write(
             session.engine.out,
             session.number,
             self.handle,
-            self.credit.delivery_count,
-            self.credit.left(),
+            serial_add(self.credit.delivery_count, -waiting),
+            self.credit.left() + waiting,
             self.consumer.available(),
         )
 
