@@ -72,6 +72,19 @@ def test_durable_subscription_keeps_messages_while_nobody_is_there_and_ends_when
     assert subscriptions(again) == []
 
 
+def test_durable_subscription_that_asks_for_copies_takes_its_messages() -> None:
+    """Qpid JMS asks for distribution-mode copy in all durable subscriptions."""
+    client = Amqp10Dialogue(container_id="me")
+    heard = subscribe(client, 1, "sub", distribution_mode="copy", **DURABLE)
+    assert heard[0].field("snd_settle_mode") == 0
+    publish(client.driver, b"1")
+    (transfer,) = client.listen()
+    assert not transfer.field("settled")
+    (queue,) = subscriptions(client)
+    client.say(performative(spec.DISPOSITION, role=True, first=0, settled=True, state=composite(spec.ACCEPTED)))
+    assert client.depth(queue) == 0
+
+
 def test_unsubscribe_finds_the_durable_subscription_by_a_null_source() -> None:
     client = Amqp10Dialogue(container_id="me")
     subscribe(client, 1, "sub", **DURABLE)

@@ -165,13 +165,16 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
         suspended.steal(link_key(session, attach))
     filters = SourceFilters(composite(SOURCE) if terminus is None else terminus)
     node, queue, text = _source(session, attach, terminus, filters)
+    is_subscription = isinstance(node, subscriptions.Subscription)
+    if is_subscription:
+        filters.browses = False  # Its queue is a copy already; Qpid JMS asks for `copy` in durable subscriptions.
     if terminus is None:
         terminus = composite(SOURCE, durable=UNSETTLED_STATE, expiry_policy=NEVER, capabilities=[TOPIC_CAPABILITY])
     session.connection.services.deliver_first(queue)
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
     try:
         settings = link.apply_properties(link_properties(attach))
-        filters.apply(session, link.consumer, isinstance(node, subscriptions.Subscription))
+        filters.apply(session, link.consumer, is_subscription)
         session.broker.consume(session, link.consumer, settings)
     except BrokerError:
         if node is not None:
