@@ -46,3 +46,8 @@ def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> Non
     told = Amqp10Dialogue(make_driver(limits)).opened[0].performative.mapping("properties")
     assert (told[Symbol("product")], told[Symbol("version")]) == ("RabbitMQ", "4.0.0")
     assert told[Symbol("penstock-version")] == "0"
+
+
+def test_capabilities_are_offered() -> None:
+    opened = Amqp10Dialogue().opened[0].performative
+    assert opened.texts("offered_capabilities") == ["ANONYMOUS-RELAY", "SHARED-SUBS"]

@@ -18,8 +18,9 @@ KEPT: Final = ("product", "version", "platform")
 KEPT_LETTERS: Final = 255
 """Properties of a client that are stored for people, with the most letters of each. Others are dropped."""
 VHOST_PREFIX: Final = "vhost:"
-CAPABILITIES: Final = ("ANONYMOUS-RELAY",)
-"""Offered capabilities: a target without an address takes messages for any (Anonymous Terminus for Message Routing)."""
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+"""Offered capabilities: a target without an address takes messages for any (Anonymous Terminus for Message Routing),
+and subscriptions may be shared (AMQP JMS mapping 1.0; Qpid JMS refuses to share them where it is not offered)."""
 REFUSED: Final = Symbol("amqp:connection-establishment-failed")
 """Property of an open that is followed by a close: Qpid JMS and Proton then do not take the connection as open."""
 
