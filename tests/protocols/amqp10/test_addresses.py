@@ -108,6 +108,8 @@ def test_management_node_has_an_address() -> None:
     [
         ([], ["exchange", "queue"], ["queue", "exchange"]),
         (["queue"], ["queue"], ["queue"]),
+        (["temporary-queue"], ["queue"], ["queue"]),
+        (["temporary-topic"], ["exchange"], ["exchange"]),
         (["shared", "topic"], ["exchange"], ["exchange"]),
         (["queue", "topic"], ["exchange", "queue"], ["queue", "exchange"]),
     ],
@@ -118,7 +120,7 @@ def test_plain_name_may_be_exchange_or_queue_as_capabilities_say(
     kinds = {"exchange": ("", "n", "", True), "queue": queue("n")}
     assert nodes(parse_target("n", capabilities)) == [kinds[each] for each in target]
     assert nodes(parse_source("n", capabilities)) == [kinds[each] for each in source]
-    accepted = capabilities == ["shared", "topic"]
+    accepted = target == ["exchange"]
     assert parse_target("n", capabilities).unroutable is (Unroutable.ACCEPTED if accepted else Unroutable.RELEASED)
 
 

@@ -32,7 +32,8 @@ MANAGEMENT: Final = "/management"
 """Address of the management node (RabbitMQ 4)."""
 QUEUE_CAPABILITY: Final = "queue"
 TOPIC_CAPABILITY: Final = "topic"
-"""Capabilities of a terminus (AMQP JMS mapping 1.0, section 3.3)."""
+TEMPORARY: Final = "temporary-"
+"""Capabilities of a terminus (AMQP JMS mapping 1.0, section 3.3); those of dynamic nodes begin with the last one."""
 ADDRESS_MAX: Final = len(EXCHANGES) + 2 * 3 * NAME_MAX + 1
 """Most octets of an address: two names, each octet percent-encoded."""
 CACHED_MAX: Final = 256
@@ -174,7 +175,8 @@ class ToAddresses:
 
 def _wanted(capabilities: Sequence[str]) -> tuple[bool, bool]:
     """Return whether only a queue, or only a topic, is meant; both together mean neither."""
-    queue, topic = QUEUE_CAPABILITY in capabilities, TOPIC_CAPABILITY in capabilities
+    queue = QUEUE_CAPABILITY in capabilities or TEMPORARY + QUEUE_CAPABILITY in capabilities
+    topic = TOPIC_CAPABILITY in capabilities or TEMPORARY + TOPIC_CAPABILITY in capabilities
     return queue and not topic, topic and not queue
 
 
