@@ -78,3 +78,29 @@ def provisional(heard: Heard) -> Composite:
     outcome = state_of(heard).inner("outcome")
     assert outcome is not None
     return outcome
+
+
+def peer(**arguments: object) -> TransactionalPeer:
+    """A peer with a coordinator link, and a link to queue q."""
+    client = TransactionalPeer()
+    client.declare("q", **arguments)
+    client.attach_sender("/queues/q")
+    return client
+
+
+def consuming(count: int, **fields: object) -> TransactionalPeer:
+    """The same with this many unsettled deliveries from q; the numbers are their bodies and delivery-ids."""
+    client = peer()
+    client.say(*(client.transfer(data_section(bytes([n]))) for n in range(count)))
+    heard = client.attach_receiver("/queues/q", credit=count, **fields)
+    assert [each.field("delivery_id") for each in heard if each.name == "transfer"] == list(range(count))
+    return client
+
+
+def ready(client: TransactionalPeer, queue: str = "q") -> int:
+    return int(client.driver.broker.vhosts["/"].queues[queue].available())
+
+
+def reserved(client: TransactionalPeer) -> int:
+    """Bytes that the connection has held for its transactions."""
+    return int(client.connection.pausing.budget.bytes)

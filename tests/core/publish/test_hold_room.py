@@ -58,3 +58,12 @@ def test_connection_has_one_hold_room_and_says_how_much_of_it_is_used() -> None:
     assert hold_room_of(house.broker, budget, "1") is room
     budget.take(300, 1)
     assert "300 bytes are held and 0 are reserved" in room.gate.describe_refusal()
+
+
+def test_open_units_of_work_leave_their_room_to_credit() -> None:
+    budget = HoldBudget(10_000)
+    room = HoldRoom(House().broker, "1", budget, 1000)
+    budget.take(900, 1)
+    assert (room.free(), room.is_unused()) == (100, False)
+    budget.uncommitted = 900
+    assert (room.free(), room.is_unused()) == (1000, True)

@@ -175,6 +175,28 @@ def test_end_of_one_session_refuses_the_held_commit_and_lets_the_next_one_pass(r
     assert rig.traces() == (0, 0, 0)
 
 
+@pytest.mark.parametrize("end", ["commit", "rollback", "fail"])
+def test_publishes_of_open_units_are_known_as_such(rig: Rig, end: str) -> None:
+    unit, budget = rig.unit_over_both(), rig.control.hold_budget
+    assert int(budget.uncommitted) == int(budget.bytes) > 0
+    if end == "commit":
+        unit.commit()
+    elif end == "rollback":
+        unit.rollback()
+    else:
+        unit.fail(TransactionRolledBack("too late"))
+    assert (int(budget.uncommitted), int(budget.bytes)) == (0, 0)
+
+
+def test_held_commit_is_not_of_an_open_unit(rig: Rig) -> None:
+    for _ in range(4):
+        rig.house.publish_now("b", 1)
+    unit, budget = rig.unit_over_both(), rig.control.hold_budget
+    unit.commit()
+    assert int(budget.bytes) > 0
+    assert int(budget.uncommitted) == 0
+
+
 def test_all_units_may_be_rolled_back_for_a_reason(rig: Rig) -> None:
     for _ in range(4):
         rig.house.publish_now("b", 1)

@@ -134,13 +134,15 @@ class HeldPublish(Held):
 class HoldBudget:
     """The limit of held publishes of one connection, shared by its producers."""
 
-    __slots__ = ("bytes", "messages", "bound", "reserved", "room")
+    __slots__ = ("bytes", "messages", "bound", "uncommitted", "reserved", "room")
 
     def __init__(self, bound: i64) -> None:
         self.bytes: i64 = 0
         self.messages: i64 = 0
         self.bound: i64 = bound
         """Bytes (charges) at which the next publish is refused; a single message may always be held."""
+        self.uncommitted: i64 = 0
+        """Those of the bytes that are publishes of open units of work: they wait for their client, not for room."""
         self.reserved: i64 = 0
         """Bytes reserved for publishes that come on credit."""
         self.room: HoldRoom | None = None

@@ -45,8 +45,13 @@ class HoldRoom(GateOwner):
         budget.room = self
 
     def free(self) -> i64:
-        """Return the bytes that are neither held nor reserved; 0 if there are none."""
-        left = self._most() - self.budget.bytes - self.budget.reserved
+        """Return the bytes that are neither held nor reserved; 0 if there are none.
+
+        Open units of work are left out: else a large transaction could not be finished, for want of credit. What is
+        more than the bound of the budget is refused when it comes, which rolls the transaction back.
+        """
+        budget = self.budget
+        left = self._most() - (budget.bytes - budget.uncommitted) - budget.reserved
         return left if left > 0 else 0
 
     def free_to_move(self) -> i64:
@@ -67,7 +72,7 @@ class HoldRoom(GateOwner):
 
     def is_unused(self) -> bool:
         """Return whether nothing is held or reserved: one message always has room then, however large."""
-        return self.budget.messages == 0 and self.budget.reserved == 0
+        return self.budget.bytes == self.budget.uncommitted and self.budget.reserved == 0
 
     def reserve(self, bytes: i64) -> None:
         """Reserve bytes, or (negative) release them."""
@@ -92,8 +97,8 @@ class HoldRoom(GateOwner):
     def describe_cause(self, now: float) -> str:
         budget = self.budget
         return (
-            f"{int(budget.bytes):,} bytes are held and {int(budget.reserved):,} are reserved for credit, "
-            f"of {int(self._most()):,} "
+            f"{int(budget.bytes - budget.uncommitted):,} bytes are held and {int(budget.reserved):,} are reserved "
+            f"for credit, of {int(self._most()):,} "
             "that the connection may have held"
         )
 

@@ -181,6 +181,7 @@ class UnitOfWork:
         prepaid = NOT_PREPAID if producer.credit is None else producer.credit.prepaid_for(route)
         self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER, prepaid))
         holding.take(charge, 1)
+        holding.uncommitted += charge
 
     def settle(self, session: Session, tag: i64, multiple: bool, outcome: Outcome) -> None:
         """Settle one delivery, or all up to and including `tag` (0: all), at the commit.
@@ -224,6 +225,7 @@ class UnitOfWork:
             return False
         self._finish()
         commit = UnitCommit(self, self.publishes, self.settlements)
+        producer.hold_budget.uncommitted -= commit.charge
         if self.error is not None:
             commit.refuse(self.error)
             return True
@@ -264,6 +266,7 @@ class UnitOfWork:
         """Drop the publishes and settlements without an answer."""
         holding = self.coordinator.producer.hold_budget
         for held in self.publishes:
+            holding.uncommitted -= held.charge
             holding.release(held.charge, held.messages)
         self.publishes = []
         self.coordinator.forget(self.settlements)
