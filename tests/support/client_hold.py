@@ -30,6 +30,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
+from tests.support.fetched_clients import ClientMissingError, go_program, jms_jars
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
 """Seconds of the hold."""
@@ -54,6 +55,7 @@ class Client:
 
     name: str
     words: tuple[str, ...]
+    """Those with `@` stand for what is fetched."""
     ways: tuple[str, ...] = ("confirms",)
     """How it is held: "confirms", "plain" without them, or "credit" of AMQP 1.0."""
 
@@ -61,17 +63,32 @@ class Client:
         """Say in a sentence what is not installed; empty if nothing is."""
         if self.name == "Qpid Proton" and importlib.util.find_spec("proton") is None:
             return "python-qpid-proton is not installed: there was no C compiler"
+        for word in self.words:
+            try:
+                FETCHED.get(word, Path)()
+            except ClientMissingError as missing:
+                return str(missing)
+        if self.name == "rhea" and not (HERE / "node" / "node_modules" / "rhea").is_dir():
+            return "rhea is not installed in tests/clients/node: npm was not found by `make setup`"
         if self.name == "amqplib" and not (HERE / "node" / "node_modules" / "amqplib").is_dir():
             return "amqplib is not installed in tests/clients/node: npm was not found by `make setup`"
         if self.name == "RabbitMQ's Java client" and not all(jar.exists() for jar in JARS):
             return "RabbitMQ's Java client is not installed (on Debian: apt-get install librabbitmq-client-java)"
         if self.name == "librabbitmq" and shutil.which("amqp-publish") is None:
             return "amqp-publish is not installed (on Debian: apt-get install amqp-tools)"
-        if shutil.which(self.words[0]) is None:
+        if shutil.which(self.words[0]) is None and self.words[0] not in FETCHED:
             return f"{self.words[0]} is not installed"
         if self.words[0] == "java" and not java_compiles():
             return "this java cannot run a source file: it has no module jdk.compiler"
         return ""
+
+    def command(self) -> list[str]:
+        """Return its words, those of what is fetched replaced."""
+        fetched = {word: FETCHED[word]() for word in self.words if word in FETCHED}
+        return [f"{fetched[word]}/*" if word == "@JARS" else str(fetched.get(word, word)) for word in self.words]
+
+
+FETCHED = {"@JARS": jms_jars, "@GO": go_program}
 
 
 @cache
@@ -97,7 +114,13 @@ CLIENTS = (
     Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
 )
 CASES = tuple((client, way) for client in CLIENTS for way in client.ways)
-AMQP10_CLIENTS = (Client("Qpid Proton", _python("with_proton"), ("credit",)),)
+_JMS = (*_JAVA[:3], "-cp", "@JARS", str(HERE / "java" / "jms" / "Hold.java"))
+AMQP10_CLIENTS = (
+    Client("Qpid Proton", _python("with_proton"), ("credit",)),
+    Client("Qpid JMS", _JMS, ("credit",)),
+    Client("rhea", ("node", str(HERE / "node" / "hold_rhea.js")), ("credit",)),
+    Client("go-amqp", ("@GO", "hold"), ("credit",)),
+)
 """Clients of AMQP 1.0: a full queue holds them by giving no credit."""
 
 
@@ -149,7 +172,7 @@ def driving(
     client: Client, way: str, url: str, held: str, beside: str, count: int, size: int = SIZE
 ) -> Iterator[Driver]:
     """Start a client's driver, and see that it has gone in the end."""
-    words = [*client.words, url + "%2F", held, beside, str(count), str(size), way]
+    words = [*client.command(), url + "%2F", held, beside, str(count), str(size), way]
     process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield Driver(process)

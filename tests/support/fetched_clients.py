@@ -1,0 +1,76 @@
+"""Clients that tests fetch and build: Qpid JMS from Maven Central, go-amqp from the Go module proxy, pinned by hashes.
+
+They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests" / "clients"
+STORE = ROOT / "build" / "clients"
+"""What was fetched, in folders named after the hash of what asks for it."""
+TIMEOUT_S = 500
+
+
+class ClientMissingError(Exception):
+    """A client is not here, and cannot be fetched; says why."""
+
+
+@cache
+def jms_jars() -> Path:
+    """Return the folder with the jars of Qpid JMS. Raises ClientMissingError."""
+    source = HERE / "java" / "jms"
+    found = _place(source, "pom.xml", "jars.sha256")
+    if not found.is_dir():
+        with _fetching("Qpid JMS", "mvn", found) as folder:
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+            _run(["mvn", "--quiet", "--batch-mode", "--file", str(source / "pom.xml"), *goal], source)
+            listed = dict(reversed(line.split()) for line in (source / "jars.sha256").read_text().splitlines())
+            there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder).iterdir()}
+            if there != listed:
+                raise ClientMissingError("what Maven fetched for Qpid JMS is not what jars.sha256 lists")
+            shutil.copytree(folder, found)
+    return found
+
+
+@cache
+def go_program() -> Path:
+    """Return the program with go-amqp. Raises ClientMissingError."""
+    source = HERE / "golang"
+    found = _place(source, "go.mod", "go.sum", "main.go")
+    if not found.exists():
+        with _fetching("go-amqp", "go", found) as folder:
+            program = Path(folder, "program")
+            _run(["go", "build", "-mod=readonly", "-o", str(program), "."], source)
+            shutil.copy(program, found)
+    return found
+
+
+def _place(folder: Path, *names: str) -> Path:
+    every = b"\0".join((folder / name).read_bytes() for name in names)
+    return STORE / f"{folder.name}-{hashlib.sha256(every).hexdigest()[:12]}"
+
+
+def _fetching(what: str, tool: str, place: Path) -> tempfile.TemporaryDirectory[str]:
+    """Return a folder to fetch into, if that may be done."""
+    if os.environ.get("PENSTOCK_FETCH") != "1":
+        raise ClientMissingError(f"{what} is not here: `make test-clients` fetches it")
+    if shutil.which(tool) is None:
+        raise ClientMissingError(f"{what} is not here, and {tool} is not installed")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory()
+
+
+def _run(words: list[str], folder: Path) -> None:
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    if done.returncode:
+        last = (f"{done.stdout}\n{done.stderr}".strip().splitlines() or ["it said nothing"])[-1]
+        raise ClientMissingError(f"{words[0]} could not fetch what is asked for: {last}")
