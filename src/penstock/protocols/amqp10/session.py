@@ -5,7 +5,7 @@ Numbers of the ledger of unsettled deliveries are delivery-ids: number 1 has the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -48,6 +48,9 @@ from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
+
+LINKS_A_UNIT: Final = 16
+"""Links per unit of work that are asked whether a delivery is theirs."""
 
 
 class AmqpSession(Session):
@@ -331,6 +334,7 @@ class AmqpSession(Session):
     def _on_sender_settled(self, disposition: Disposition) -> None:
         """Forget deliveries whose sender has settled second."""
         if disposition.settled:
+            self.engine.work.done += len(self.links.by_handle) // LINKS_A_UNIT
             for link in self.links.by_handle.values():
                 if isinstance(link, IncomingLink) and link.unsent is not None:
                     link.unsent.on_settled(disposition.first, disposition.last)
