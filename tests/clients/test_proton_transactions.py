@@ -112,9 +112,12 @@ class Sending(Transactional):
     def on_sendable(self, event: Any) -> None:
         self.act()
 
+    def message(self) -> Any:
+        return proton.Message(body=self.sent)
+
     def act(self) -> None:
         while self.transaction is not None and self.sender.credit > 0:
-            self.transaction.send(self.sender, proton.Message(body=self.sent))
+            self.transaction.send(self.sender, self.message())
             self.sent += 1
             if self.sent % self.batch == 0:
                 if self.left % 3 == 0:
@@ -268,6 +271,21 @@ def test_commit_without_room_fails_at_its_deadline_and_nothing_is_lost(
     assert client.ended == ["committed"] * moved + ["failed"] * (6 - moved)
     assert 0 < moved <= 5
     assert (depth(channel, queue), depth(channel, name + "-next")) == (7 - moved, 2 * moved)
+
+
+def test_transaction_of_three_mebibytes_gets_credit_until_it_is_complete(
+    broker: BrokerProcess, channel: BlockingChannel, queue: str
+) -> None:
+    class Large(Sending):
+        batch = 1000
+
+        def message(self) -> Any:
+            return proton.Message(body=bytes(3000))
+
+    client = Large(broker, queue, 1)
+    client.run_it()
+    assert client.ended == ["committed"]
+    assert depth(channel, queue) == 1000
 
 
 def test_end_of_the_connection_rolls_back(broker: BrokerProcess, channel: BlockingChannel, queue: str) -> None:
