@@ -169,6 +169,26 @@ def test_another_connection_of_the_container_steals_and_another_container_or_use
     assert thief.listen() == []
 
 
+def test_links_to_management_are_not_stolen_and_end_apart() -> None:
+    client = Amqp10Dialogue()
+    vhost = client.driver.broker.vhosts["/"]
+    for handle in (1, 2):
+        assert names(client.attach_receiver("/management", handle, name="pair")) == ["attach"]
+    assert len(vhost.replies) == 2
+    client.say(performative(spec.DETACH, handle=1, closed=True))
+    assert len(vhost.replies) == 1
+    client.say(performative(spec.END))
+    assert vhost.replies == {}
+
+
+def test_browser_of_management_leaves_no_queue_behind() -> None:
+    client = Amqp10Dialogue()
+    source = composite(spec.SOURCE, address="/management", distribution_mode="copy")
+    assert names(client.attach_receiver(None, 1, source=source)) == ["attach"]
+    client.say(performative(spec.END))
+    assert client.driver.broker.vhosts["/"].replies == {}
+
+
 def test_stolen_link_is_resumed_where_it_outlives_its_detach() -> None:
     client = receiver(expiry_policy="never")
     thief = Amqp10Dialogue(client.driver)

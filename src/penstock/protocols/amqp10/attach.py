@@ -168,6 +168,9 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     is_subscription = isinstance(node, subscriptions.Subscription)
     if is_subscription:
         filters.browses = False  # Its queue is a copy already; Qpid JMS asks for `copy` in durable subscriptions.
+    is_management = queue.name.startswith(RESPONSES)
+    if is_management:
+        filters.browses = False  # A browser would not end the queue.
     if terminus is None:
         terminus = composite(SOURCE, durable=UNSETTLED_STATE, expiry_policy=NEVER, capabilities=[TOPIC_CAPABILITY])
     session.connection.services.deliver_first(queue)
@@ -179,6 +182,8 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     except BrokerError:
         if node is not None:
             node.on_link_ended(False)
+        elif is_management:
+            session.broker.delete_queue(queue)  # It would end with its consumer.
         raise
     session.links.add(link)
     if node is not None:
@@ -188,7 +193,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     granted = _granted(_with_address(terminus, text), filters)
     properties: dict[object, object] | None = PAIRED
     fields: dict[str, object] = {}
-    if not queue.name.startswith(RESPONSES):
+    if not is_management:
         properties = None
         suspended.add(link.key, link)
         fields = link.resume(attach)

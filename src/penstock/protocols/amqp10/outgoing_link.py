@@ -42,7 +42,10 @@ class OutgoingLink(Link):
 
     def __init__(self, session: AmqpSession, attach: Composite, queue: Queue, default_outcome: Outcome) -> None:
         super().__init__(session, attach)
-        self.consumer = Consumer(self.link_name, session, queue, attach.number("snd_settle_mode") == SETTLED, False, 0)
+        tag = self.link_name
+        while tag in session.consumers:  # Links to /management may share a name, for they are not stolen.
+            tag += f"/{self.peer_handle}"
+        self.consumer = Consumer(tag, session, queue, attach.number("snd_settle_mode") == SETTLED, False, 0)
         self.credit = LinkCredit(0, queue.settings.consumer_window_bytes)
         self.consumer.credit = self.credit
         self.default_outcome = default_outcome
