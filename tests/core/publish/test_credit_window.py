@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.core.message import OVERHEAD
-from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.credit_window import FIRST_MESSAGE_OCTETS, CreditWindow
 
 
 def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:
     window = CreditWindow()
     assert int(window.wanted(0)) == 64
     window.on_granted()
-    assert int(window.charge) == 1024 + OVERHEAD
+    assert int(window.charge) == FIRST_MESSAGE_OCTETS + OVERHEAD
     assert int(window.wanted(0)) == (1 << 20) // (1024 + OVERHEAD)
     window.count(64, 300)
     assert int(window.wanted(0)) == 1000

@@ -16,8 +16,8 @@ from penstock.core.queue.queue_settings import CREDIT_WINDOW_BYTES, CREDIT_WINDO
 
 FIRST_GRANT: Final = 64
 """Most messages of the first grant: the size of the messages is not known yet."""
-FIRST_MESSAGE_OCTETS: Final = 1024
-"""Assumed octets of a message before the first one has come."""
+FIRST_MESSAGE_OCTETS: Final = 1152
+"""Assumed octets of a message before the first one has come: a body of 1 KiB, with its sections."""
 LOOK_BACK: Final = 64
 """Messages whose largest charge is reserved for each of the next ones."""
 
