@@ -11,7 +11,7 @@ def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:
     assert int(window.wanted(0)) == 64
     window.on_granted()
     assert int(window.charge) == FIRST_MESSAGE_OCTETS + OVERHEAD
-    assert int(window.wanted(0)) == (1 << 20) // (1024 + OVERHEAD)
+    assert int(window.wanted(0)) == (1 << 20) // (FIRST_MESSAGE_OCTETS + OVERHEAD)
     window.count(64, 300)
     assert int(window.wanted(0)) == 1000
 
