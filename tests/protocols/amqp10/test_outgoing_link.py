@@ -26,6 +26,7 @@ def test_nothing_is_sent_beyond_the_credit() -> None:
 def test_drain_uses_the_credit_or_gives_it_up() -> None:
     client, _sent = receiver(3, 0)
     *transfers, flow = client.flow(1, 10, drain=True)
+    assert flow.field("drain"), "rhea and go-amqp wait for a flow that says drain"
     assert len(transfers) == 3
     assert (flow.name, flow.field("delivery_count"), flow.field("link_credit")) == ("flow", 10, 0)
 

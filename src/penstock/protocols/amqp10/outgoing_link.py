@@ -53,6 +53,8 @@ class OutgoingLink(Link):
         self.tag_base: i64 = 0
         """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
         self.expiry = Expiry(attach.inner("source"))
+        self._drain = False
+        """True if the last flow said `drain`: ours repeat it (section 2.7.4); rhea and go-amqp wait for that."""
         self.resumption: Resumption | None = None
         """Deliveries from a suspended link; None if there are none."""
 
@@ -80,6 +82,7 @@ class OutgoingLink(Link):
             session.grant_credit(self.consumer, seen, flow.link_credit)
             if self.resumption is not None:
                 self.resumption.send()
+        self._drain = flow.drain
         if flow.drain:
             request_drain(self.consumer)
         else:
@@ -104,6 +107,7 @@ class OutgoingLink(Link):
             serial_add(self.credit.delivery_count, -waiting),
             self.credit.left() + waiting,
             self.consumer.available(),
+            self._drain,
         )
 
     @override
