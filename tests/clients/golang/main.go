@@ -93,4 +93,57 @@ func main() {
 	}
 }
 
-func check(url string, name string) {}
+func outcome(session *amqp.Session, address string, message *amqp.Message) string {
+	background := context.Background()
+	sender := need(session.NewSender(background, address, nil))
+	defer func() { _ = sender.Close(background) }()
+	receipt := need(sender.SendWithReceipt(background, message, nil))
+	state := need(receipt.Wait(background))
+	err := sender.Send(background, message, nil)
+	return strings.TrimPrefix(fmt.Sprintf("%T", state), "*encoding.State") + map[bool]string{true: "", false: ": error"}[err == nil]
+}
+
+// check tells outcomes of messages and of deliveries; the queue of this name dead-letters to another.
+func check(url string, name string) {
+	background := context.Background()
+	connection := need(amqp.Dial(background, url, nil))
+	session := need(connection.NewSession(background, nil))
+	nowhere := "/queues/" + name + "-nowhere"
+	misled := amqp.NewMessage([]byte("c"))
+	misled.Properties = &amqp.MessageProperties{To: &nowhere}
+	tell("outcomes", []string{
+		outcome(session, name, amqp.NewMessage([]byte("a"))),
+		outcome(session, "/exchanges/amq.topic/nobody", amqp.NewMessage([]byte("b"))),
+		outcome(session, "", misled),
+	})
+	receiver := need(session.NewReceiver(background, name, &amqp.ReceiverOptions{Credit: -1}))
+	counts := []uint32{}
+	for number := range 4 {
+		if err := receiver.IssueCredit(1); err != nil {
+			panic(err)
+		}
+		message := need(receiver.Receive(background, nil))
+		if message.Header == nil {
+			message.Header = &amqp.MessageHeader{}
+		}
+		counts = append(counts, message.Header.DeliveryCount)
+		switch number {
+		case 0:
+			_ = receiver.ReleaseMessage(background, message)
+		case 1:
+			_ = receiver.ModifyMessage(background, message, &amqp.ModifyMessageOptions{DeliveryFailed: true})
+		case 2:
+			_ = receiver.RejectMessage(background, message, &amqp.Error{Condition: "example:bad"})
+		default:
+			_ = receiver.AcceptMessage(background, message)
+		}
+	}
+	tell("counts", counts)
+	if err := receiver.IssueCredit(5); err != nil {
+		panic(err)
+	}
+	tell("drained", receiver.DrainCredit(background, nil) == nil)
+	dead := need(need(session.NewReceiver(background, name+"-dead", nil)).Receive(background, nil))
+	tell("dead", []any{string(dead.GetData()), dead.Annotations["x-rejected-condition"]})
+	_ = connection.Close()
+}
