@@ -27,6 +27,7 @@ from tests.profiles import examples
 from tests.support import amqp10_strategies
 from tests.support.amqp10_in_place import numbers, read, states
 from tests.support.amqp10_wide import widened
+from tests.support.fields import fields_of
 
 ARGUMENTS = amqp10_strategies.arguments(spec.COMPOSITES[spec.TRANSFER])
 
@@ -37,9 +38,7 @@ def compare(data: bytes) -> None:
     usual = Transfer()
     if usual.read_usual(data, 0, len(data)):
         assert error is None
-        assert [getattr(usual, name) for name in Transfer.__slots__] == [
-            getattr(found, name) for name in Transfer.__slots__
-        ]
+        assert fields_of(usual) == fields_of(found)
     if error is None:
         table, payload = decode_performative(data)
         assert found.payload == payload
