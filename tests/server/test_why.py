@@ -142,7 +142,7 @@ def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: ControlC
     assert "'nine' is not a channel; write CONNECTION/CHANNEL, such as 2/1" in refused(own_broker, "--channel", "nine")
     assert "user 'nobody' has no connection" in refused(own_broker, "--user", "nobody")
     with pytest.raises(
-        ControlError, match="name exactly one of queue, connection, channel, user; given are queue, user"
+        ControlError, match="name exactly one of queue, connection, channel, link, user; given are queue, user"
     ):
         control.request("why", {"queue": "a", "user": "b"})
     done = penstock_command("why", "orders", "--user", "guest", "--url", own_broker.url)
