@@ -61,3 +61,12 @@ def test_blocked_link_is_explained_by_the_gate_that_keeps_its_credit(own_broker:
     receiver.receive(timeout=60)
     assert "its receiver has granted no credit" in command(own_broker, "why", "--link", "orders out")
     client.close()
+
+
+def test_session_that_only_receives_is_in_the_list_of_channels(own_broker: BrokerProcess) -> None:
+    with Connection(own_broker.url) as connection:
+        connection.channel().queue_declare("orders")
+    client = utils.BlockingConnection(own_broker.url, allowed_mechs="PLAIN")
+    client.create_receiver("orders", name="orders out")
+    assert "/ssn:0" in command(own_broker, "list", "channels")
+    client.close()

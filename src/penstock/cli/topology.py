@@ -350,8 +350,9 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("queues", "gate"): lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
     ("queues", "blocked"): lambda item: item["penstock"]["gate"]["blocked"],
     ("connections", "client"): lambda item: item["client_properties"].get("product"),
-    ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
-    ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
+    # A session of AMQP 1.0 without a link that sends publishes nothing.
+    ("channels", "held"): lambda item: item["penstock"].get("held", {"messages": 0})["messages"],
+    ("channels", "withheld"): lambda item: item["penstock"].get("withheld", 0),
     ("channels", "credit"): lambda item: _credit(item["penstock"].get("links", [])),
     ("consumers", "credit"): lambda item: item["penstock"]["link_credit"],
     ("cursors", "queues"): lambda item: _positions(item),
