@@ -328,6 +328,10 @@ class Gate:
         """Call the producer's `release` when the gate opens: it has withheld confirms, or nothing more to pass here."""
         self.to_release[id(waiter)] = waiter
 
+    def expects(self, waiter: Waiter) -> bool:
+        """Return whether the producer's `release` is still to be called: the gate is closed, or has just opened."""
+        return id(waiter) in self.to_release
+
     def unblock(self, waiter: Waiter) -> None:
         """Remove a producer from those that the gate blocks."""
         self.blocked.pop(id(waiter), None)

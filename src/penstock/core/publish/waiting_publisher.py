@@ -164,12 +164,15 @@ class WaitingPublisher(Waiter):
         self.update_blocked(now)
 
     def update_blocked(self, now: float) -> None:
-        """Update whether it is still blocked: an open gate blocks only those that wait there for a turn."""
+        """Update whether it is still blocked: an open gate blocks only those that wait there for a turn.
+
+        A gate that has just opened, and has yet to release it, is left to `release`: confirms may wait for that.
+        """
         if not self.outbox:
             for gate in list(self.gates.values()):
                 if not gate.open:
                     gate.expect(self)
-                elif gate is not self._gate_of_credit():
+                elif gate is not self._gate_of_credit() and not gate.expects(self):
                     self.mark_unblocked(gate, now)
 
     def _gate_of_credit(self) -> Gate | None:
