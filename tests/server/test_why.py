@@ -147,7 +147,7 @@ def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: ControlC
         control.request("why", {"queue": "a", "user": "b"})
     done = penstock_command("why", "orders", "--user", "guest", "--url", own_broker.url)
     assert done.returncode == 2
-    assert "give only one of QUEUE, --connection, --channel and --user" in done.stderr
+    assert "give only one of QUEUE, --connection, --channel, --link and --user" in done.stderr
 
 
 def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
