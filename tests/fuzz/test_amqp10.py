@@ -5,8 +5,6 @@ Some clients speak AMQP 0-9-1, so that messages are converted. The variables are
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
@@ -15,8 +13,8 @@ from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.frames import frame
-from tests.fuzz.test_connection import INPUTS, LIFE, SECONDS, SEED, Client, objects
-from tests.support.fuzzed_broker import FuzzedClient, World
+from tests.fuzz.test_connection import Client
+from tests.support.fuzzed_broker import INPUTS, SECONDS, SEED, FuzzedClient, World, run_lives
 from tests.support.nearly_amqp import Octets
 from tests.support.nearly_amqp10 import QUEUES, Amqp10Client
 
@@ -72,19 +70,4 @@ class Nodes(World):
 def test_nothing_that_amqp_1_0_clients_send_does_more_than_end_their_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""
     world = Nodes(f"{SEED} 1.0", new_client)
-    counts: list[int] = []
-    done = 0
-    stop = time.monotonic() + SECONDS
-    while time.monotonic() < stop if SECONDS else done < INPUTS:
-        for _ in range(LIFE):
-            try:
-                world.step()
-            except BaseException as error:
-                error.add_note(f"PENSTOCK_FUZZ_SEED={SEED}, input {done}")
-                raise
-            done += 1
-        world.end()
-        counts.append(objects())
-    print(f"\n{done} inputs, objects after each life: {counts[:3]} ... {counts[-3:]}")
-    settled = counts[len(counts) // 2]
-    assert counts[-1] <= settled * 1.02, f"there are more and more objects: {counts}"
+    run_lives(world)

@@ -6,14 +6,9 @@ instead, PENSTOCK_FUZZ_SEED which ones.
 
 from __future__ import annotations
 
-import gc
-import os
-import time
-
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.gate_stats import BlockStats
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
@@ -21,14 +16,8 @@ from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER
 from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import cut
-from tests.support.fuzzed_broker import World
+from tests.support.fuzzed_broker import INPUTS, SECONDS, SEED, World, run_lives
 from tests.support.nearly_amqp import Octets
-
-INPUTS = int(os.environ.get("PENSTOCK_FUZZ_INPUTS", "12000"))
-SECONDS = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "0"))
-SEED = os.environ.get("PENSTOCK_FUZZ_SEED", "1")
-LIFE = 3000
-"""Inputs after which everybody leaves and is looked for."""
 
 
 class Client:
@@ -89,29 +78,8 @@ class Client:
                 self.answers.append(method_frame(channel, spec.CHANNEL_OPEN))
 
 
-def objects() -> int:
-    """Count all objects but the statistics that gates keep of producers that are gone: up to 100 at each gate."""
-    gc.collect()
-    return sum(not isinstance(each, BlockStats) for each in gc.get_objects())
-
-
 @pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 400)
 def test_nothing_that_comes_does_more_than_end_its_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""
     world = World(f"{SEED} 0", Client)
-    counts: list[int] = []
-    done = 0
-    stop = time.monotonic() + SECONDS
-    while time.monotonic() < stop if SECONDS else done < INPUTS:
-        for _ in range(LIFE):
-            try:
-                world.step()
-            except BaseException as error:
-                error.add_note(f"PENSTOCK_FUZZ_SEED={SEED}, input {done}")
-                raise
-            done += 1
-        world.end()
-        counts.append(objects())
-    print(f"\n{done} inputs, objects after each life: {counts[:3]} ... {counts[-3:]}")
-    settled = counts[len(counts) // 2]
-    assert counts[-1] <= settled * 1.02, f"there are more and more objects: {counts}"
+    run_lives(world)
