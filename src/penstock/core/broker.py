@@ -43,6 +43,8 @@ from penstock.core.effects import (
 )
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.group import DurableChanges
+from penstock.core.large_bodies import LargeBodies
+from penstock.core.large_format import LargeFormat
 from penstock.core.message_format import MessageFormats
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.closed_sessions import Lingering
@@ -107,6 +109,8 @@ class Broker(Dispatcher):
         self.dead_letters = PendingDeadLetters(self.turns.chores)
         self.durable_changes = DurableChanges()
         self.formats = MessageFormats()
+        self.formats.add_large(LargeFormat(self.formats))
+        self.large = LargeBodies()
         self.wall_offset = 0.0
         self.journal = None
         self.stopping: bool = False

@@ -185,6 +185,11 @@ class MessageFormats:
         if self.default is self._opaque:
             self.default = added
 
+    def add_large(self, added: MessageFormat) -> None:
+        """Add the format of large messages, which is never the default."""
+        for octet in added.first_octets:
+            self._by_octet[octet] = added
+
     def by_octet(self, octet: i64) -> MessageFormat:
         """Return the format of contents that begin with an octet. Raises UnreadableContent if there is none."""
         found = self._by_octet[octet]

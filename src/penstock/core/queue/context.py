@@ -8,6 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 
 if TYPE_CHECKING:
     from penstock.core.journal.journal import Journal
+    from penstock.core.large_bodies import LargeBodies
     from penstock.core.message_format import MessageFormats
     from penstock.core.queue.expiry import QueueExpiry
     from penstock.core.queue.losses import UnreportedLosses
@@ -31,6 +32,8 @@ class QueueContext:
     losses: UnreportedLosses
     formats: MessageFormats
     """Formats of the contents of messages; a driver adds those of its protocols."""
+    large: LargeBodies
+    """Bodies of large messages."""
     journal: Journal | None
     """The journal of durable state; None if nothing is durable."""
     page_reads: list[PageRead]

@@ -1,0 +1,430 @@
+"""Bodies of large messages: arrive, stay and leave in pieces, and are never joined.
+
+Theory of operation. A `LargeArrival` cuts what comes into pieces of `PIECE_OCTETS`. Without a store its `LargeBody`
+holds them in memory. With one, each complete piece is a `PieceWrite` that the next store transaction takes, and it
+leaves the memory when it is written. All pieces of a body are recorded before the message that refers to it. What is
+not written yet is bounded for each connection (`PieceBudget`) and for the node.
+
+A `LargeReader` takes octets of a body in order. A piece that is in the store only becomes a `PieceRead`; its listener
+is notified when it was read. A reader holds at most two pieces.
+
+A body lives while something refers to a `LargeBody` with its number. The end of the last one only notes the number, for
+the next store transaction, which deletes its pieces.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, mypyc_attr
+
+PIECE_OCTETS: Final = 262144
+"""Octets of a piece, besides the last one of a body."""
+UNWRITTEN_OF_A_CONNECTION: Final = 1048576
+"""Octets of complete pieces of a connection that may wait for the store: four pieces."""
+UNWRITTEN_OF_THE_NODE: Final = 67108864
+"""The same for all connections."""
+SPANS_MAX: Final = 1024
+"""Most spans of data in a body."""
+
+
+class Span:
+    """Consecutive octets of a body that are data; those between spans are encoding of the publisher's protocol."""
+
+    __slots__ = ("start", "octets")
+
+    def __init__(self, start: i64, octets: i64) -> None:
+        self.start: i64 = start
+        self.octets: i64 = octets
+
+
+class BodyLedger:
+    """Handles of bodies in the store, by number; a body without one is deleted from it."""
+
+    __slots__ = ("ended", "_handles")
+
+    def __init__(self) -> None:
+        self.ended: list[int] = []
+        """Numbers of the `LargeBody` objects that have ended, once for each."""
+        self._handles: dict[int, int] = {}
+
+    def add(self, number: int) -> None:
+        """Count a new handle."""
+        self._handles[number] = self._handles.get(number, 0) + 1
+
+    def holds(self, number: int) -> bool:
+        """Return whether a body has a handle."""
+        return number in self._handles
+
+    def take_unreferenced(self) -> list[int]:
+        """Take the numbers of bodies whose last handle has ended."""
+        if not self.ended:
+            return []
+        ended = self.ended[:]
+        del self.ended[: len(ended)]
+        gone: list[int] = []
+        for number in ended:
+            left = self._handles[number] - 1
+            if left:
+                self._handles[number] = left
+            else:
+                del self._handles[number]
+                gone.append(number)
+        return gone
+
+
+class LargeBody:
+    """The body of a large message, or a handle of one that is in the store."""
+
+    __slots__ = ("number", "octets", "spans", "pieces", "ledger")
+
+    def __init__(self, number: i64, ledger: BodyLedger | None) -> None:
+        self.number: i64 = number
+        """Its number: 1, 2, 3 ..., never reused in one store."""
+        self.octets: i64 = 0
+        """All octets, encoding of the publisher's protocol included."""
+        self.spans: list[Span] = []
+        """The data in them, in order."""
+        self.pieces: dict[int, bytes] = {}
+        """Pieces in memory, by index."""
+        self.ledger = ledger
+        """Ledger of bodies in the store; None without a store."""
+        if ledger is not None:
+            ledger.add(int(number))
+
+    def __del__(self) -> None:
+        if self.ledger is not None:
+            self.ledger.ended.append(int(self.number))
+
+    def data_octets(self) -> i64:
+        """Return the octets of data."""
+        total: i64 = 0
+        for span in self.spans:
+            total += span.octets
+        return total
+
+    def piece_count(self) -> i64:
+        """Return the number of pieces."""
+        return (self.octets + PIECE_OCTETS - 1) // PIECE_OCTETS
+
+    def is_in_memory(self) -> bool:
+        """Return whether all pieces are in memory."""
+        return len(self.pieces) == self.piece_count()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PieceListener:
+    """A listener for pieces that were read."""
+
+    def on_piece(self, reader: LargeReader) -> None:
+        """Continue with a reader: its next piece is in memory, or could not be read (`LargeReader.fault`)."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RoomListener:
+    """A listener for room in the budget of a connection."""
+
+    def on_room(self) -> None:
+        """Read on: pieces were written."""
+        raise NotImplementedError
+
+
+class PieceBudget:
+    """Pieces of one connection that are not written yet."""
+
+    __slots__ = ("unwritten", "listener", "waiting", "_bodies")
+
+    def __init__(self, bodies: LargeBodies, listener: RoomListener | None) -> None:
+        self.unwritten: i64 = 0
+        """Their octets."""
+        self.listener = listener
+        """Listener of the connection; None after its end."""
+        self.waiting: bool = False
+        """True while the listener waits for room."""
+        self._bodies = bodies
+
+    def is_full(self) -> bool:
+        """Return whether no more input may be read; the listener is then notified once there is room."""
+        bodies = self._bodies
+        if self.unwritten < UNWRITTEN_OF_A_CONNECTION and bodies.unwritten < UNWRITTEN_OF_THE_NODE:
+            return False
+        if not self.waiting:
+            self.waiting = True
+            bodies.crowded.append(self)
+        return True
+
+    def has_room(self) -> bool:
+        """Return whether input may be read again: half of the bound is free."""
+        bodies = self._bodies
+        return self.unwritten * 2 <= UNWRITTEN_OF_A_CONNECTION and bodies.unwritten < UNWRITTEN_OF_THE_NODE
+
+
+class PieceWrite:
+    """A complete piece that the next store transaction takes."""
+
+    __slots__ = ("body", "index", "octets", "budget")
+
+    def __init__(self, body: LargeBody, index: i64, octets: bytes, budget: PieceBudget) -> None:
+        self.body = body
+        self.index: i64 = index
+        self.octets = octets
+        self.budget = budget
+
+
+class PieceRead:
+    """A piece to be read from the store."""
+
+    __slots__ = ("reader", "number", "index")
+
+    def __init__(self, reader: LargeReader, number: i64, index: i64) -> None:
+        self.reader = reader
+        self.number: i64 = number
+        """Number of the body."""
+        self.index: i64 = index
+
+    def on_read(self, octets: bytes | None, fault: str = "") -> None:
+        """Handle the end of the read; None if it failed, for the reason `fault`."""
+        self.reader.on_read(self, octets, fault)
+
+
+class LargeBodies:
+    """The large bodies of one broker, and what the store has to write, read and delete for them."""
+
+    def __init__(self) -> None:
+        self.stores: bool = False
+        """True if pieces go to the store."""
+        self.next_number: i64 = 1
+        self.ledger = BodyLedger()
+        self.writes: list[PieceWrite] = []
+        """Pieces that wait for the next transaction, in order. It takes all of them."""
+        self.unwritten: i64 = 0
+        """Octets of pieces that wait or are being written."""
+        self.reads: list[PieceRead] = []
+        """Pieces that readers wait for."""
+        self.crowded: list[PieceBudget] = []
+        """Budgets whose connection waits for room."""
+
+    def begin(self, budget: PieceBudget) -> LargeArrival:
+        """Begin a body that arrives."""
+        number = self.next_number
+        self.next_number += 1
+        return LargeArrival(self, LargeBody(number, self.ledger if self.stores else None), budget)
+
+    def restore(self, number: i64, octets: i64, spans: list[Span]) -> LargeBody:
+        """Return a handle of a body in the store."""
+        body = LargeBody(number, self.ledger)
+        body.octets = octets
+        body.spans = spans
+        return body
+
+    # For the store
+
+    def take_writes(self) -> list[PieceWrite]:
+        """Take the pieces of the next transaction."""
+        writes = self.writes
+        self.writes = []
+        return writes
+
+    def written(self, writes: list[PieceWrite]) -> None:
+        """Handle that pieces are in the store: they leave the memory."""
+        for write in writes:
+            write.body.pieces.pop(int(write.index), None)
+            octets: i64 = len(write.octets)
+            self.unwritten -= octets
+            write.budget.unwritten -= octets
+        if writes and self.crowded:
+            crowded = self.crowded
+            self.crowded = []
+            for budget in crowded:
+                if not budget.has_room():
+                    self.crowded.append(budget)
+                    continue
+                budget.waiting = False
+                if budget.listener is not None:
+                    budget.listener.on_room()
+
+    def take_reads(self) -> list[PieceRead]:
+        """Take the pieces to be read."""
+        reads = self.reads
+        self.reads = []
+        return reads
+
+    def take_unreferenced(self) -> list[int]:
+        """Take the numbers of the bodies that the next transaction deletes."""
+        return self.ledger.take_unreferenced()
+
+    def is_idle(self) -> bool:
+        """Return whether there is nothing to write, to read or to delete."""
+        return not self.writes and not self.reads and not self.ledger.ended
+
+
+class LargeArrival:
+    """A body that arrives."""
+
+    __slots__ = ("body", "octets", "_bodies", "_budget", "_pieces", "_tail")
+
+    def __init__(self, bodies: LargeBodies, body: LargeBody, budget: PieceBudget) -> None:
+        self.body = body
+        self.octets: i64 = 0
+        """Octets that have come."""
+        self._bodies = bodies
+        self._budget = budget
+        self._pieces: i64 = 0
+        """Number of complete pieces."""
+        self._tail = BytesWriter()
+        """The last piece, while it is incomplete."""
+
+    def append(self, data: bytes) -> None:
+        """Append octets."""
+        start: i64 = 0
+        end: i64 = len(data)
+        self.octets += end
+        tail = self._tail
+        while True:
+            room = PIECE_OCTETS - len(tail)
+            if end - start < room:
+                tail.write(data[start:end] if start > 0 else data)
+                return
+            tail.write(data[start : start + room])
+            start += room
+            self._complete()
+
+    def finish(self, spans: list[Span]) -> LargeBody:
+        """Return the complete body with the data in it; an empty list: all of it is data."""
+        if len(self._tail) > 0:
+            self._complete()
+        body = self.body
+        body.octets = self.octets
+        body.spans = spans if spans else [Span(0, self.octets)]
+        return body
+
+    def _complete(self) -> None:
+        """End a piece. With a store, the next transaction takes it."""
+        octets = self._tail.getvalue()
+        self._tail.truncate(0)
+        body = self.body
+        index = self._pieces
+        self._pieces += 1
+        body.pieces[int(index)] = octets
+        if body.ledger is not None:
+            self._bodies.writes.append(PieceWrite(body, index, octets, self._budget))
+            self._bodies.unwritten += len(octets)
+            self._budget.unwritten += len(octets)
+
+
+class LargeReader:
+    """A reader of the octets of a body, in order."""
+
+    __slots__ = (
+        "body",
+        "left",
+        "fault",
+        "listener",
+        "_bodies",
+        "_spans",
+        "_span",
+        "_done",
+        "_index",
+        "_piece",
+        "_read",
+    )
+
+    def __init__(self, bodies: LargeBodies, body: LargeBody, spans: list[Span], listener: PieceListener) -> None:
+        self.body = body
+        self.listener: PieceListener | None = listener
+        self.fault: str = ""
+        """The reason why a piece could not be read; empty as long as none failed."""
+        self.left: i64 = 0
+        """Octets that were not taken yet."""
+        for span in spans:
+            self.left += span.octets
+        self._bodies = bodies
+        self._spans = spans
+        self._span: i64 = 0
+        """Index of the present span."""
+        self._done: i64 = 0
+        """Octets of it that were taken."""
+        self._index: i64 = -1
+        """Index of the piece that is at hand; -1 for none."""
+        self._piece: bytes = b""
+        self._read: PieceRead | None = None
+        """The piece that is being read."""
+
+    def take(self, most: i64) -> bytes:
+        """Take the next octets, at most `most`; empty at the end, after a fault, and while a piece is being read.
+
+        In the last case the listener is notified. The octets may be fewer: those up to the end of a piece or a span.
+        """
+        spans = self._spans
+        while self._span < len(spans) and self._done == spans[self._span].octets:
+            self._span += 1
+            self._done = 0
+        if self._span == len(spans):
+            return b""
+        span = spans[self._span]
+        position = span.start + self._done
+        if not self._hold(position // PIECE_OCTETS):
+            return b""
+        at = position % PIECE_OCTETS
+        count = span.octets - self._done
+        if count > most:
+            count = most
+        if count > PIECE_OCTETS - at:
+            count = PIECE_OCTETS - at
+        self._done += count
+        self.left -= count
+        return self._piece[at : at + count]
+
+    def is_waiting(self) -> bool:
+        """Return whether its next piece is being read."""
+        return self._read is not None
+
+    def end(self) -> None:
+        """End before all is taken: the listener is not notified any more."""
+        self.listener = None
+        self._read = None
+        self._piece = b""
+
+    def on_read(self, read: PieceRead, octets: bytes | None, fault: str) -> None:
+        """Handle a piece that was read, or could not be."""
+        if read is not self._read:
+            return
+        self._read = None
+        if octets is None:
+            self.fault = fault or f"piece {read.index} of body {read.number} is not in the store"
+        else:
+            self._index = read.index
+            self._piece = octets
+        if self.listener is not None:
+            self.listener.on_piece(self)
+
+    def _hold(self, index: i64) -> bool:
+        """Hold a piece, or ask for it. Return whether it is at hand."""
+        if index == self._index:
+            return True
+        if self._read is not None or self.fault:
+            return False
+        self._piece = b""
+        self._index = -1
+        found = self.body.pieces.get(int(index))
+        if found is not None:
+            self._index = index
+            self._piece = found
+            return True
+        self._read = PieceRead(self, self.body.number, index)
+        self._bodies.reads.append(self._read)
+        return False
+
+
+def write_data(out: BytesWriter, body: LargeBody) -> None:
+    """Write the data of a body of which all pieces are in memory."""
+    for span in body.spans:
+        position = span.start
+        end = span.start + span.octets
+        while position < end:
+            at = position % PIECE_OCTETS
+            count = end - position if end - position < PIECE_OCTETS - at else PIECE_OCTETS - at
+            out.write(body.pieces[int(position // PIECE_OCTETS)][at : at + count])
+            position += count

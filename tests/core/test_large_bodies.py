@@ -1,0 +1,190 @@
+"""Bodies in pieces: what comes is cut, written, read and deleted, within bounds."""
+
+from __future__ import annotations
+
+from penstock.core.large_bodies import (
+    PIECE_OCTETS,
+    UNWRITTEN_OF_A_CONNECTION,
+    LargeBodies,
+    LargeBody,
+    LargeReader,
+    PieceBudget,
+    PieceListener,
+    RoomListener,
+    Span,
+)
+
+OCTETS = bytes(range(251)) * 3000  # Three pieces; the last one is incomplete.
+
+
+class Listener(PieceListener):
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def on_piece(self, reader: LargeReader) -> None:
+        self.calls += 1
+
+
+class Room(RoomListener):
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def on_room(self) -> None:
+        self.calls += 1
+
+
+def arrived(bodies: LargeBodies, octets: bytes, frame: int = 100_000, spans: list[Span] | None = None) -> LargeBody:
+    """Return a body that has come in frames."""
+    arrival = bodies.begin(PieceBudget(bodies, None))
+    for start in range(0, len(octets), frame):
+        arrival.append(octets[start : start + frame])
+    return arrival.finish(spans or [])
+
+
+def stored(bodies: LargeBodies, store: dict[tuple[int, int], bytes]) -> None:
+    """Run a transaction of a store in memory."""
+    writes = bodies.take_writes()
+    for write in writes:
+        store[int(write.body.number), int(write.index)] = write.octets
+    bodies.written(writes)
+
+
+def everything(reader: LargeReader, bodies: LargeBodies, store: dict[tuple[int, int], bytes], most: int) -> bytes:
+    """Read a body to its end, with a store in memory."""
+    parts = []
+    while reader.left:
+        part = reader.take(most)
+        assert len(part) <= most
+        parts.append(part)
+        if not part:
+            assert reader.is_waiting()
+            for read in bodies.take_reads():
+                read.on_read(store.get((int(read.number), int(read.index))))
+    assert reader.take(most) == b""
+    return b"".join(parts)
+
+
+def test_without_a_store_a_body_stays_in_pieces() -> None:
+    bodies = LargeBodies()
+    body = arrived(bodies, OCTETS)
+    assert [len(body.pieces[index]) for index in range(3)] == [PIECE_OCTETS, PIECE_OCTETS, len(OCTETS) % PIECE_OCTETS]
+    assert (body.octets, body.data_octets(), body.piece_count()) == (len(OCTETS), len(OCTETS), 3)
+    assert bodies.is_idle()
+    assert everything(LargeReader(bodies, body, body.spans, Listener()), bodies, {}, 1000) == OCTETS
+    del body
+    assert bodies.take_unreferenced() == []
+
+
+def test_a_body_of_exactly_two_pieces_has_no_third() -> None:
+    bodies = LargeBodies()
+    body = arrived(bodies, bytes(2 * PIECE_OCTETS), 2 * PIECE_OCTETS)
+    assert body.piece_count() == len(body.pieces) == 2
+    assert body.is_in_memory()
+
+
+def test_pieces_leave_the_memory_when_they_are_written_and_come_back_one_by_one() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    store: dict[tuple[int, int], bytes] = {}
+    body = arrived(bodies, OCTETS)
+    assert bodies.unwritten == len(OCTETS)
+    stored(bodies, store)
+    assert bodies.unwritten == 0
+    assert body.pieces == {}
+    listener = Listener()
+    assert everything(LargeReader(bodies, body, body.spans, listener), bodies, store, 131072) == OCTETS
+    assert listener.calls == 3
+
+
+def test_a_piece_that_is_not_written_yet_is_read_from_memory() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    body = arrived(bodies, OCTETS)
+    listener = Listener()
+    assert everything(LargeReader(bodies, body, body.spans, listener), bodies, {}, 10**6) == OCTETS
+    assert listener.calls == 0
+
+
+def test_only_the_spans_of_data_are_read() -> None:
+    bodies = LargeBodies()
+    spans = [Span(5, 10), Span(PIECE_OCTETS - 3, 8), Span(len(OCTETS) - 1, 1)]
+    body = arrived(bodies, OCTETS, spans=spans)
+    assert body.data_octets() == 19
+    expected = b"".join(OCTETS[span.start : span.start + span.octets] for span in spans)
+    assert everything(LargeReader(bodies, body, spans, Listener()), bodies, {}, 6) == expected
+
+
+def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    body = arrived(bodies, OCTETS)
+    stored(bodies, {})
+    listener = Listener()
+    reader = LargeReader(bodies, body, body.spans, listener)
+    assert reader.take(10) == b""
+    bodies.take_reads()[0].on_read(None, "disk I/O error")
+    assert (reader.fault, listener.calls, reader.is_waiting()) == ("disk I/O error", 1, False)
+    assert reader.take(10) == b""
+    assert bodies.reads == []
+
+
+def test_a_reader_that_has_ended_is_not_notified() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    body = arrived(bodies, OCTETS)
+    stored(bodies, {})
+    listener = Listener()
+    reader = LargeReader(bodies, body, body.spans, listener)
+    reader.take(10)
+    reader.end()
+    bodies.take_reads()[0].on_read(OCTETS)
+    assert listener.calls == 0
+
+
+def test_the_last_handle_of_a_body_deletes_it() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    body = arrived(bodies, OCTETS)
+    number = int(body.number)
+    stored(bodies, {})
+    handle = bodies.restore(number, body.octets, body.spans)
+    del body
+    assert bodies.take_unreferenced() == []
+    assert bodies.ledger.holds(number)
+    del handle
+    assert bodies.take_unreferenced() == [number]
+    assert bodies.is_idle()
+
+
+def test_an_arrival_that_is_dropped_is_deleted() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    arrival = bodies.begin(PieceBudget(bodies, None))
+    arrival.append(OCTETS)
+    stored(bodies, {})
+    number = int(arrival.body.number)
+    del arrival
+    assert bodies.take_unreferenced() == [number]
+
+
+def test_a_connection_waits_while_its_pieces_are_not_written() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    room = Room()
+    budget = PieceBudget(bodies, room)
+    arrival = bodies.begin(budget)
+    arrival.append(bytes(UNWRITTEN_OF_A_CONNECTION - 1))
+    assert not budget.is_full()
+    arrival.append(b"\x00")
+    assert budget.is_full()
+    assert budget.is_full()
+    writes = bodies.take_writes()
+    bodies.written(writes[:1])
+    assert room.calls == 0
+    bodies.written(writes[1:])
+    assert room.calls == 1
+    assert not budget.is_full()
