@@ -86,18 +86,21 @@ class Planner:
     def attach(self) -> None:
         """Attach the cursor on every server, once; an earlier query that held it is fenced off.
 
-        Raises `CursorError` when a queue does not exist or has consumers of another kind.
+        Nothing is changed on any server if one of them would refuse. Raises `CursorError` when a queue does not exist
+        or has consumers of another kind.
         """
         if self._tokens:
             return
         options = self._options
-        start = options.starting
-        if isinstance(start, dict):
-            start = {queue: start.get(queue, 0) for queue in options.queues}
+        start, queues = options.starting, list(options.queues)
         tokens: dict[Address, int] = {}
-        for server in options.access.servers:
+        servers = options.access.servers
+        for server in servers:
             self._links[server] = BrokerLink(options.access, server, options.retries)
-            reply = self._request(server, "cursor.attach", queues=list(options.queues), starting=start)
+            if len(servers) > 1:
+                self._request(server, "cursor.attach", queues=queues, starting=start, dry_run=True)
+        for server in servers:
+            reply = self._request(server, "cursor.attach", queues=queues, starting=start)
             tokens[server] = reply["token"]
             self.initial |= self._keyed(server, reply["initial"])
             self._standing |= self._keyed(server, reply["settled"])

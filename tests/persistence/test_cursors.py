@@ -200,17 +200,18 @@ def test_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(
     assert again.broker.vhosts["/"].cursors["c"].positions["kept"].queue.deleted
 
 
-def test_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
+def test_refused_attach_writes_nothing_and_takes_no_token(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.driver.broker.delete_queue(desk.kept)
     desk.kept = queue_of(desk.vhost, "kept")
     session = Session()
     desk.driver.broker.consume(session, Consumer("t", session, desk.kept, False, False, 0))
-    desk.ask("cursor.attach", queues=["kept"])  # Refused: somebody consumes.
-    assert (desk.cursor().token, desk.cursor().positions) == (2, {})
     desk.store.write()
+    desk.ask("cursor.attach", queues=["kept"])  # Refused: somebody consumes.
+    assert (desk.cursor().token, list(desk.cursor().positions)) == (1, ["kept"])
+    assert desk.written() == ([], [])
     again, _ = desk.store.restored()
-    assert again.broker.vhosts["/"].cursors["c"].token == 2
+    assert again.broker.vhosts["/"].cursors["c"].token == 1
 
 
 def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: Desk) -> None:

@@ -121,6 +121,15 @@ def test_new_cursor_may_begin_at_a_given_sequence(broker, reader_of):
     assert bodies(reader, start, reader.latestOffset(start, ALL)) == numbered(10)[4:]
 
 
+def test_queue_that_starting_offsets_do_not_name_begins_at_the_earliest(broker, reader_of):
+    one, two = broker.declare(), broker.declare()
+    for queue in (one, two):
+        broker.publish(queue, numbered(4))
+    broker.drain(two, 2)  # Sequence 0 is not its earliest any more.
+    reader = reader_of(f"{one},{two}", startingOffsets=f'{{"{one}": 3}}')
+    assert reader.initialOffset() == {"v": 1, "q": {one: 3, two: 2}}
+
+
 def test_drain_ends_at_the_tail_that_it_found(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
@@ -309,3 +318,12 @@ def test_two_servers_are_one_source(broker, second_broker, reader_of):
     # Neither server waits until the other is empty.
     assert all(sequence > 0 for sequence in ends[1]["q"].values())
     assert (broker.depth(queue), second_broker.depth(queue)) == (0, 0)
+
+
+def test_attach_that_one_of_two_servers_refuses_changes_nothing_on_the_other(broker, second_broker, reader_of):
+    queue = broker.declare()  # The second server has no queue of that name.
+    reader = reader_of(queue, servers=f"{broker.address},{second_broker.address}")
+    with pytest.raises(CursorError, match=queue):
+        reader.initialOffset()
+    broker.publish(queue, numbered(3))
+    assert broker.drain(queue, 3) == numbered(3), "consumers may use the queue of the other"

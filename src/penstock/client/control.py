@@ -144,7 +144,7 @@ class ControlClient:
     def attach(self, cursor: str, queues: Iterable[str], starting: str | Mapping[str, int] = "earliest") -> Attached:
         """Attach to a cursor, creating it if necessary; `starting` is "earliest", "latest" or offsets by queue.
 
-        The new token fences earlier readers off.
+        The new token fences earlier readers off. A refused attach changes nothing.
         """
         found = self._object("cursor.attach", {"cursor": cursor, "queues": list(queues), "starting": starting})
         return Attached(

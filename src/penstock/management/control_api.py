@@ -224,10 +224,9 @@ class ControlApi:
             if self.broker.journal is not None:
                 self.broker.journal.check_writable()
             cursor = Cursor(request.vhost.name, name)
-        gone = any(position.queue.deleted for position in cursor.positions.values())
-        if gone:
-            cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions are meaningless.
-            self._persist(cursor)  # Used up even if the attach fails: tokens are never reused.
+        if request.flag("dry_run"):
+            cursor.check_attach(queues, starting)
+            return {"created": cursor.name not in cursors}
         created = cursor.attach(queues, starting, self.broker.now)
         cursors[name] = cursor
         self._persist(cursor)

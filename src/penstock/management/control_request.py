@@ -65,6 +65,13 @@ class ControlRequest:
         value = self.fields.get(name)
         return otherwise if value is None else _whole(name, value)
 
+    def flag(self, name: str) -> bool:
+        """Return a boolean; False if it is absent or null."""
+        value = self.fields.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise PreconditionFailed(f"'{name}' must be true or false, not {value!r}")
+        return value is True
+
     def names(self, name: str) -> list[str]:
         """Return a list of strings: at least one, without duplicates."""
         value = self.fields.get(name)
@@ -89,6 +96,9 @@ class ControlRequest:
         if value == "earliest" or value == "latest":
             return {queue: str(value) for queue in queues}
         offsets = self.offsets(name)
+        for queue in offsets:
+            if queue not in queues:
+                raise PreconditionFailed(f"'{name}' names queue '{queue}', which is not one of {', '.join(queues)}")
         return {queue: offsets.get(queue, "earliest") for queue in queues}
 
 

@@ -58,32 +58,50 @@ class Cursor:
 
     # Attaching
 
-    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float) -> bool:
-        """Attach to the cursor; returns whether it is new.
+    def check_attach(self, queues: list[Queue], starting: dict[str, int | str]) -> dict[str, int]:
+        """Check all that an attach needs, and change nothing; returns the initial offsets of a new cursor.
 
-        `starting` gives for each queue "earliest", "latest" or a sequence.
+        They are empty for a cursor that continues. Raises as `attach` does.
+        """
+        if self.positions and not self.has_lost_queue():
+            if sorted(self.positions) != sorted([queue.name for queue in queues]):
+                raise PreconditionFailed(
+                    f"cursor '{self.name}' reads {', '.join(sorted(self.positions))}; "
+                    "delete it before it can read other queues"
+                )
+            return {}
+        for queue in queues:
+            _check_readable(queue, self.name)
+        return {queue.name: int(_initial(queue, starting[queue.name], self)) for queue in queues}
+
+    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float) -> bool:
+        """Attach to the cursor; returns whether it is new. A refused attach changes nothing.
+
+        `starting` gives for each queue "earliest", "latest" or a sequence. A cursor that has lost a queue begins again:
+        a queue of that name today is another queue.
 
         Raises ResourceLocked (405) if a queue has ordinary consumers. Raises PreconditionFailed (406) if the queue may
-        drop messages that a cursor has not read, or if the cursor exists with other queues.
+        drop messages that a cursor has not read, if it cannot be read from there, or if the cursor exists with other
+        queues.
         """
-        created = not self.positions
-        if not created and sorted(self.positions) != sorted([queue.name for queue in queues]):
-            raise PreconditionFailed(
-                f"cursor '{self.name}' reads {', '.join(sorted(self.positions))}; "
-                "delete it before it can read other queues"
-            )
+        initial = self.check_attach(queues, starting)
+        created = not self.positions or self.has_lost_queue()
         if created:
-            for queue in queues:
-                _check_readable(queue, self.name)
+            if self.positions:
+                self.delete(now)
             for queue in queues:
                 queue.ready_queue.sort_ready()
-                self.positions[queue.name] = Position(queue, _initial(queue, starting[queue.name]))
+                self.positions[queue.name] = Position(queue, initial[queue.name])
                 queue.cursors.append(self)
         self.token += 1
         self.touched = now
         for position in self.positions.values():
             trim_settled(position.queue, now)
         return created
+
+    def has_lost_queue(self) -> bool:
+        """Return whether a queue that it reads was deleted."""
+        return any(position.queue.deleted for position in self.positions.values())
 
     def resume(self, token: int, positions: list[Position]) -> None:
         """Restore the positions from before a restart; missing queues are treated as deleted."""
@@ -210,11 +228,9 @@ def _check_readable(queue: Queue, cursor: str) -> None:
         )
 
 
-def _initial(queue: Queue, starting: int | str) -> i64:
-    oldest = queue.ready_queue.next()
-    earliest = queue.tail if oldest is None else oldest.sequence - 1
-    if oldest is None and queue.pager is not None and queue.pager.messages > 0:
-        earliest = queue.pager.next - 1
+def _initial(queue: Queue, starting: int | str, cursor: Cursor) -> i64:
+    """Return where a new cursor begins. Raises PreconditionFailed (406) for a sequence that the queue does not have."""
+    earliest = _earliest(queue, cursor)
     if starting == "earliest":
         return earliest
     if starting == "latest":
@@ -224,6 +240,17 @@ def _initial(queue: Queue, starting: int | str) -> i64:
             f"queue '{queue.name}' has the offsets {earliest} to {queue.tail}; it cannot be read from {starting}"
         )
     return starting
+
+
+def _earliest(queue: Queue, cursor: Cursor) -> i64:
+    """Return the offset before the oldest message that no cursor has settled; a cursor that begins again counts not."""
+    oldest = queue.ready_queue.next()
+    earliest = queue.tail if oldest is None else oldest.sequence - 1
+    if oldest is None and queue.pager is not None and queue.pager.messages > 0:
+        earliest = queue.pager.next - 1
+    others = [each for each in queue.cursors if each is not cursor]
+    passed = settled_by(others if others else queue.cursors, queue.name)
+    return passed if passed > earliest else earliest
 
 
 class Settling(Chore):
@@ -253,11 +280,16 @@ def trim_settled(queue: Queue, now: float) -> None:
 
 def settled_by_all(queue: Queue) -> i64:
     """Return the sequence up to which every cursor of a queue has settled; 0 without cursors."""
-    if not queue.cursors:
+    return settled_by(queue.cursors, queue.name)
+
+
+def settled_by(cursors: list[Cursor], queue: str) -> i64:
+    """Return the sequence up to which each of these cursors has settled a queue; 0 without cursors."""
+    if not cursors:
         return 0
     passed: i64 = UNLIMITED
-    for cursor in queue.cursors:
-        settled = cursor.positions[queue.name].settled
+    for cursor in cursors:
+        settled = cursor.positions[queue].settled
         if settled < passed:
             passed = settled
     return passed
