@@ -7,13 +7,29 @@ from penstock.core.publish.credit_window import FIRST_MESSAGE_OCTETS, CreditWind
 
 
 def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:
-    window = CreditWindow()
+    window = CreditWindow(message_octets=1000)
+    assert window.is_size_known
     assert int(window.wanted(0)) == 64
     window.on_granted()
-    assert int(window.charge) == FIRST_MESSAGE_OCTETS + OVERHEAD
-    assert int(window.wanted(0)) == (1 << 20) // (FIRST_MESSAGE_OCTETS + OVERHEAD)
+    assert int(window.charge) == 1000 + OVERHEAD
+    assert int(window.wanted(0)) == (1 << 20) // (1000 + OVERHEAD)
     window.count(64, 300)
     assert int(window.wanted(0)) == 1000
+
+
+def test_credit_grows_with_the_messages_that_came_where_their_size_was_not_said() -> None:
+    window = CreditWindow()
+    assert int(window.charge) == FIRST_MESSAGE_OCTETS + OVERHEAD
+    assert int(window.wanted(0)) == 64
+    window.on_granted()
+    assert int(window.wanted(0)) == 1, "nothing has come: a trial"
+    found = []
+    for messages in (1, 2, 100, 200, 500):
+        window.count(messages, 300)
+        found.append((int(window.wanted(0)), window.is_size_known))
+    assert found == [(2, False), (6, False), (206, False), (606, False), (1000, True)]
+    window.count(64, 1 << 14)
+    assert int(window.wanted(0)) == 64, "the bytes of the window count at all times"
 
 
 def test_nothing_is_wanted_while_half_of_the_window_is_unused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.held import HELD_ON_CREDIT_BYTES, Held, HoldBudget
 from tests.support.broker_fixture import House, told
 
 
@@ -16,6 +16,20 @@ def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound
     assert not budget.fits(401)
     budget.release(600, 1)
     assert budget.fits(5000)
+
+
+def test_message_on_credit_is_held_beyond_the_budget_up_to_a_bound_of_its_own() -> None:
+    budget = HoldBudget(1000)
+    budget.take(1000, 1)
+    budget.reserved = 500
+    assert not budget.fits(1)
+    assert budget.fits_on_credit(HELD_ON_CREDIT_BYTES - 1000)
+    assert not budget.fits_on_credit(HELD_ON_CREDIT_BYTES - 999)
+    budget.release(1000, 1)
+    assert budget.fits_on_credit(2 * HELD_ON_CREDIT_BYTES)
+    in_transactions = HoldBudget(2 * HELD_ON_CREDIT_BYTES)
+    in_transactions.take(1000, 1)
+    assert in_transactions.fits_on_credit(2 * HELD_ON_CREDIT_BYTES - 1000)
 
 
 def test_hold_budget_is_asked_for_a_whole_outbox() -> None:

@@ -97,6 +97,45 @@ def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(hou
     assert int(reservation.grant(1, NOW, in_turn=True)) == 0
 
 
+def test_trial_is_what_a_part_of_the_free_room_takes_if_messages_are_large_and_one_at_least(house: House) -> None:
+    house.queue("a", capacity_bytes=1000)
+    reservation = reserve(house, "a", 10)
+    assert [int(reservation.trial(50, charge, 4, NOW)) for charge in (1, 100, 250, 251, 5000)] == [250, 2, 1, 1, 1]
+    fanout(house, "a", limit=4)
+    everywhere = Reservation([house.vhost.queues["a"]], 10, house.vhost.exchanges["amq.fanout"].gates)
+    assert int(everywhere.trial(50, 1, 4, NOW)) == 1
+
+
+def test_larger_message_takes_the_room_of_those_after_it_where_there_is_no_free_room(house: House) -> None:
+    house.queue("a", capacity_bytes=1000)
+    house.queue("b", capacity_bytes=600)
+    fanout(house, "a", "b")
+    queues = [house.vhost.queues["a"], house.vhost.queues["b"]]
+    reservation = Reservation(queues, 100, [])
+    while reservation.grant(10, NOW):
+        pass
+    assert (int(reservation.messages), int(queues[1].reserved.bytes)) == (6, 600)
+
+    def use_both(charge: int) -> bool:
+        has_room = reservation.use(charge, house.broker.now)
+        if has_room:
+            house.publish_now("a", charge)
+            house.publish_now("b", charge)
+        return has_room
+
+    assert use_both(250)
+    assert (int(reservation.messages), int(reservation.charge)) == (5, 70), "350 bytes for five"
+    assert (int(queues[0].reserved.bytes), int(queues[1].reserved.bytes)) == (350, 350)
+    assert not use_both(347), "each of the four keeps a byte at least"
+    assert (int(reservation.messages), int(reservation.charge)) == (4, 70)
+    assert use_both(300), "the room of the one that did not fit is free"
+    assert (int(reservation.messages), int(reservation.charge)) == (3, 16)
+    assert use_both(16)
+    assert use_both(17)
+    assert not use_both(18), "the last one has nobody after it"
+    assert int(queues[1].reserved.bytes) == 0
+
+
 def test_grants_share_what_is_free_among_senders(house: House) -> None:
     house.queue("a", capacity_messages=64)
     senders = [reserve(house, "a", 1) for _ in range(3)]

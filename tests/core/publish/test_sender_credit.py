@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from penstock.core.effects import Blocked, Unblocked
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
 from penstock.setting_names import read_settings
-from tests.support.broker_fixture import House
+from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
 
@@ -72,6 +75,61 @@ def test_charge_of_a_credit_is_the_largest_of_the_last_messages(house: House) ->
     link.send(64)
     run_turn(house)
     assert reserved(house, "a") == (100, 100 * CHARGE)
+
+
+def test_first_grant_of_unknown_sizes_is_a_trial_in_a_small_queue_and_more_in_a_large_one(house: House) -> None:
+    house.queue("a", capacity_bytes=4 * MIB)
+    house.queue("b")
+    small, large, anywhere = (Link(house, key, window=CreditWindow()) for key in ("a", "b", None))
+    run_turn(house)
+    assert (small.left, large.left, anywhere.left) == (1, 24, 1), "a quarter of 100 MiB in messages of 1 MiB"
+    small.send(1)
+    run_turn(house)
+    assert small.left == 2
+    assert reserved(house, "a") == (2, 2 * CHARGE)
+
+
+@pytest.mark.parametrize("links", [1, 8, 64])
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_of_mixed_sizes_on_credit_are_never_refused_and_few_are_held(
+    house: House, links: int, seed: int
+) -> None:
+    house.queue("a", capacity_bytes=MIB)
+    budget, chance = HoldBudget(MIB), random.Random(seed)
+    senders = [Link(house, "a", window=CreditWindow(), budget=budget) for _ in range(links)]
+    queue = house.vhost.queues["a"]
+    for _ in range(200):
+        run_turn(house)
+        for link in senders:
+            for _ in range(link.left):
+                link.send(1, 240 + chance.randint(100, 10_000))
+            assert int(queue.bytes + queue.reserved.bytes) <= MIB
+    for link in senders:
+        link.take_outcomes()
+        assert link.refused == 0
+    assert sum(len(link.producer.outbox) for link in senders) <= links, "no more than one a link"
+    assert max(len(link.producer.outbox) for link in senders) <= 2
+    assert int(queue.bytes) > MIB * 8 // 10
+
+
+def test_link_gets_no_more_while_its_credit_lacks_the_room_that_its_messages_need(house: House) -> None:
+    house.queue("a", capacity_bytes=40 * CHARGE, stop_bytes=40 * CHARGE, resume_bytes=40 * CHARGE)
+    link = Link(house, "a", window=CreditWindow(100, MIB, OCTETS))
+    run_turn(house)
+    assert link.left == 10
+    link.send(1, 25 * CHARGE)
+    run_turn(house)
+    assert (link.left, reserved(house, "a")) == (9, (9, 9 * CHARGE)), "no room for nine as large"
+    link.credit.on_flow(100)
+    run_turn(house)
+    assert (link.left, link.credit.gate) == (9, None)
+    link.send(9)
+    run_turn(house)
+    assert link.left == 0
+    assert link.credit.gate is house.vhost.queues["a"].gate
+    house.take("a")
+    run_turn(house)
+    assert link.left == 1
 
 
 def test_small_room_gives_small_grants_and_sent_is_never_more_than_the_places(house: House) -> None:

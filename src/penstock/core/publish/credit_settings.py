@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.core.publish.credit_window import FIRST_MESSAGE_OCTETS, CreditWindow
+from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import (
     CREDIT_IDLE_S,
@@ -41,6 +41,6 @@ class CreditSettings:
         self.idle_s: float = credit_idle_s(words, idle_s)
         """Seconds after which credit is taken back if others wait; infinity for never."""
 
-    def window(self, message_octets: i64 = FIRST_MESSAGE_OCTETS) -> CreditWindow:
-        """Return the window; `message_octets` is assumed of the first messages (`penstock:message-bytes`)."""
+    def window(self, message_octets: i64 = 0) -> CreditWindow:
+        """Return the window; `message_octets` is `penstock:message-bytes` of the link, 0 without."""
         return CreditWindow(self.messages, self.bytes, message_octets)

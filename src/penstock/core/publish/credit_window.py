@@ -1,8 +1,10 @@
 """Window of a link: how much credit its sender may have, and the bytes that each message of it reserves.
 
-A sender does not say how large its messages will be. So each message of credit is charged with the largest of the last
-64 messages, or with an assumption before the first one. The window has two bounds, messages and bytes; the smaller one
-counts. One message may always be granted, however large.
+Each message of credit is charged with the largest of the last 64 messages, or with an assumption before the first one.
+The window has two bounds, messages and bytes; the smaller one counts. One message may always be granted, however large.
+
+Few senders say how large their messages will be. The credit of the others begins small and is at most twice the number
+of messages that have come (decision 52). So what comes is known by then, and the assumption is wrong for few messages.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue_settings import CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES
 
 FIRST_GRANT: Final = 64
-"""Most messages of the first grant: the size of the messages is not known yet."""
+"""Most messages of the first grant."""
+TRIAL_OCTETS: Final = 1_048_576
+"""A first grant to a sender that does not say how large its messages are has room for as many of this size."""
+GROWTH: Final = 2
+"""Credit of such a sender for each message that has come."""
 FIRST_MESSAGE_OCTETS: Final = 1152
 """Assumed octets of a message before the first one has come: a body of 1 KiB, with its sections."""
 LOOK_BACK: Final = 64
@@ -25,23 +31,39 @@ LOOK_BACK: Final = 64
 class CreditWindow:
     """Bounds of one link's credit, and the charge of a message of credit."""
 
-    __slots__ = ("messages", "bytes", "charge", "_limit", "_largest", "_largest_before", "_seen", "_is_new")
+    __slots__ = (
+        "messages",
+        "bytes",
+        "charge",
+        "is_size_known",
+        "_limit",
+        "_largest",
+        "_largest_before",
+        "_seen",
+        "_seen_in_all",
+        "_is_new",
+    )
 
     def __init__(
         self,
         messages: i64 = CREDIT_WINDOW_MESSAGES,
         bytes: i64 = CREDIT_WINDOW_BYTES,
-        message_octets: i64 = FIRST_MESSAGE_OCTETS,
+        message_octets: i64 = 0,
     ) -> None:
+        """Open it; `message_octets` is what the sender says that its messages have, 0 if it does not."""
         self.messages: i64 = messages if messages > 0 else 1
         self.bytes: i64 = bytes
         """Bytes (charges)."""
-        self.charge: i64 = message_octets + OVERHEAD
+        self.is_size_known: bool = message_octets > 0
+        """True if the sender has said how large its messages are, or so many have come that it does not matter."""
+        self.charge: i64 = (message_octets if message_octets > 0 else FIRST_MESSAGE_OCTETS) + OVERHEAD
         """Bytes that the next granted message reserves."""
         self._largest: i64 = 0
         self._largest_before: i64 = 0
         """Largest charges: of the messages since the last change of the block, and of the block before."""
         self._seen: i64 = 0
+        self._seen_in_all: i64 = 0
+        """Messages since the last change of the block; all messages while their size is unknown."""
         self._is_new: bool = True
         self._limit: i64 = 0
         self._update_limit()
@@ -64,12 +86,15 @@ class CreditWindow:
         if largest > self._largest:
             self._largest = largest
         self._seen += messages
+        known = self.is_size_known
+        if not known:
+            self._seen_in_all += messages
         if self._seen >= LOOK_BACK:
             self._largest_before = self._largest
             self._largest = 0
             self._seen = 0
         charge = self._largest if self._largest > self._largest_before else self._largest_before
-        if charge != self.charge:
+        if charge != self.charge or not known:
             self.charge = charge
             self._update_limit()
 
@@ -77,6 +102,10 @@ class CreditWindow:
         limit = self.bytes // self.charge
         if limit > self.messages:
             limit = self.messages
-        if self._is_new and limit > FIRST_GRANT:
-            limit = FIRST_GRANT
+        if self._is_new:
+            limit = limit if limit < FIRST_GRANT else FIRST_GRANT
+        elif not self.is_size_known:
+            most = GROWTH * self._seen_in_all
+            self.is_size_known = most >= limit
+            limit = limit if limit < most else most
         self._limit = limit if limit > 0 else 1

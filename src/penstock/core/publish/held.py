@@ -24,6 +24,12 @@ OWN_GATES_PREPAID: Final = 1
 """The gates of the producer counted the publish when its credit was granted."""
 RATES_PREPAID: Final = 2
 """And so did the rates of its address."""
+HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
+"""Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
+
+What is granted has its room in queues, or in the smaller hold budget. Only messages that are larger than was known then
+need more. It is what a client may have in flight after channel.flow (decision 18).
+"""
 
 
 class Held:
@@ -151,6 +157,11 @@ class HoldBudget:
     def fits(self, charge: i64) -> bool:
         """Return whether one more publish may be held."""
         return self.messages == 0 or self.bytes + self.reserved + charge <= self.bound
+
+    def fits_on_credit(self, charge: i64) -> bool:
+        """Return whether one more publish may be held that came on credit."""
+        most = self.bound if self.bound > HELD_ON_CREDIT_BYTES else HELD_ON_CREDIT_BYTES
+        return self.messages == 0 or self.bytes + charge <= most
 
     def all_fit(self, outbox: deque[Held]) -> bool:
         """Return whether all of these may be held."""

@@ -241,7 +241,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None, prepaid: int) -> None:
         holding = self.hold_budget
-        if not holding.fits(charge):
+        if not (holding.fits(charge) if prepaid == NOT_PREPAID else holding.fits_on_credit(charge)):
             held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
             self._refuse_new(route, held, content, charge)
             return

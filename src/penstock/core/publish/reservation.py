@@ -5,6 +5,9 @@ and the memory of the node with each of these queues, and in its address. `depth
 always. So a granted message goes in at once, whatever other senders do. Grants come from free room, a part of it at a
 time, so that several senders share it. A closed gate, or one with waiters, grants nothing.
 
+The reserved bytes are one pool: where there is no free room, a message that is larger than its part takes the rest
+from the parts of the messages after it.
+
 Thresholds are compared with the depth alone, capacities with the depth and what is reserved. A reservation is no
 backlog: if it closed a gate, a sender would be stopped by its own credit, and an empty queue could stay closed.
 
@@ -48,7 +51,7 @@ class Reservation(RoomHolder):
         self.gates = gates
         """The gates of their address (`Route.gates`)."""
         self.charge: i64 = charge
-        """Bytes reserved for each message: the largest charge that the sender may use."""
+        """Bytes reserved for each message: the largest charge that is expected, or less after a larger one came."""
         self.messages: i64 = 0
         """Messages granted and not used that have their room."""
         self.revoked: i64 = 0
@@ -82,7 +85,7 @@ class Reservation(RoomHolder):
         if wanted <= 0 or not self._is_open(in_turn):
             return 0
         self.refresh(now)
-        free = self._room_for(wanted * parts, now)
+        free = self._room_for(wanted * parts, self.charge, now)
         share = (free - 1) // parts + 1 if free > 0 else 0
         granted = wanted if wanted < share else share
         self._change(granted, now)
@@ -130,7 +133,7 @@ class Reservation(RoomHolder):
         """Use one message of credit, of this charge in bytes; returns whether it has its room.
 
         If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published as one without credit. A
-        message that is larger than `charge` needs free room for the rest.
+        message that is larger than `charge` needs free room for the rest, or room of those after it.
         """
         if self.messages == 0:
             if self.revoked > 0:
@@ -140,7 +143,21 @@ class Reservation(RoomHolder):
         for queue in self.queues:
             if not queue.deleted and queue not in self._reserving:
                 return False  # A queue without reservation decides when it comes.
-        return charge <= self.charge or self._covers(1, charge, now)
+        return charge <= self.charge or self._covers(1, charge, now) or self._lend(charge, now)
+
+    def _lend(self, charge: i64, now: float) -> bool:
+        """Release the room of the messages after one of this charge, as far as it needs that; else change nothing.
+
+        Returns whether it has room now. Each of the others keeps the same part of theirs, at least one byte.
+        """
+        if self.messages == 0:
+            return False
+        kept = (self.messages * self.charge + self._free_bytes(charge, now) - charge) // self.messages
+        if kept <= 0:
+            return False
+        self._count(0, (kept - self.charge) * self.messages, now)
+        self.charge = kept
+        return True
 
     def settle(self, messages: i64, now: float) -> None:
         """Use credit for messages that are in their queues already, because the fast path had free room for them."""
@@ -180,7 +197,7 @@ class Reservation(RoomHolder):
         self._reserving = reserving
         self._address = address
         if messages > 0:
-            room = self._room_for(messages, now)
+            room = self._room_for(messages, self.charge, now)
             if room < messages:
                 self.revoked += messages - room
                 messages = room
@@ -214,19 +231,41 @@ class Reservation(RoomHolder):
         """Return the shared limits of its queues, each once for every queue."""
         return [pool for queue in self._reserving for pool in queue.membership.pools]
 
-    def _room_for(self, messages: i64, now: float) -> i64:
-        """Return for how many messages there is room everywhere; exact if that is less than `messages`."""
+    def trial(self, wanted: i64, charge: i64, parts: i64, now: float) -> i64:
+        """Return how many messages a part of the free room would take if each had this charge; at least 1."""
+        self.refresh(now)
+        share = self._room_for(wanted * parts, charge, now) // parts
+        return share if share > 0 else 1
+
+    def _room_for(self, messages: i64, charge: i64, now: float) -> i64:
+        """Return how many messages of this charge have room everywhere; exact if that is less than `messages`."""
         most: i64 = UNLIMITED
         for queue in self._reserving:
-            most = _least(most, queue.reserved.free(), self.charge)
+            most = _least(most, queue.reserved.free(), charge)
         pools = self._pools()
         for pool in pools:
             copies: i64 = pools.count(pool)
-            room = pool.free_room(messages * copies, messages * copies * self.charge, now)
-            most = _least(most, Level(room.messages // copies, room.bytes // copies), self.charge)
+            room = pool.free_room(messages * copies, messages * copies * charge, now)
+            most = _least(most, Level(room.messages // copies, room.bytes // copies), charge)
         if self._address is not None:
-            most = _least(most, self._address.free_room(messages, messages * self.charge, now), self.charge)
+            most = _least(most, self._address.free_room(messages, messages * charge, now), charge)
         return most
+
+    def _free_bytes(self, size: i64, now: float) -> i64:
+        """Return the bytes that are free everywhere; exact if that is less than `size`."""
+        most = size
+        for queue in self._reserving:
+            free = queue.reserved.free().bytes
+            most = most if most < free else free
+        pools = self._pools()
+        for pool in pools:
+            copies: i64 = pools.count(pool)
+            free = pool.free_room(copies, copies * size, now).bytes // copies
+            most = most if most < free else free
+        if self._address is not None:
+            free = self._address.free_room(1, size, now).bytes
+            most = most if most < free else free
+        return most if most > 0 else 0
 
     def _covers(self, messages: i64, size: i64, now: float) -> bool:
         """Return whether there is room for so much more everywhere."""

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.message import OVERHEAD
 from penstock.core.publish.admission import gates_of
-from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.held import OWN_GATES_PREPAID, RATES_PREPAID
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
@@ -111,6 +112,8 @@ class SenderCredit(Waiter):
         """The target in whose amounts the room is reserved."""
         self._goes_anywhere: bool = True
         """True if the room is reserved in the hold room."""
+        self._is_short: bool = False
+        """True if there was no room to reserve what the last messages ask for."""
         self._is_active: bool = False
         """True if it used credit since the last grant."""
         self._was_active: bool = False
@@ -236,6 +239,7 @@ class SenderCredit(Waiter):
         now = self.broker.now
         self.settle(now)
         self._follow(now)
+        self._recharge(now)
         if not self.has_demand():
             self._leave_line(now)
         elif self.gate is None:
@@ -245,8 +249,11 @@ class SenderCredit(Waiter):
             self.report_blocked()
 
     def has_demand(self) -> bool:
-        """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held."""
-        if self.is_closed or not self.producer.is_ordinary():
+        """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held.
+
+        Where the credit that it has lacks room, that is used first.
+        """
+        if self.is_closed or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
             return False
         return (self.credit == 0 or self.available > 0 or self._is_active) and self.window.wanted(self.credit) > 0
 
@@ -299,8 +306,8 @@ class SenderCredit(Waiter):
     @override
     def take_turn(self, now: float) -> i64:
         self.broker.credits.end_wait(self)
-        charge = self._charge(now)
-        wanted = self._wanted(charge)
+        charge = self._recharge(now)
+        wanted = self._wanted(charge, now)
         for gate in self._own_gates():
             wanted = wanted if gate.owner is None else gate.owner.grantable(wanted, charge, now)
         if self._goes_anywhere:
@@ -388,23 +395,30 @@ class SenderCredit(Waiter):
                 return queue.gate
         return None
 
-    def _charge(self, now: float) -> i64:
+    def _recharge(self, now: float) -> i64:
         """Reserve what the last messages ask for from now on; returns the bytes of each message of credit."""
         charge = self.window.charge
         if self._goes_anywhere:
             self.hold.recharge(charge)
+            self._is_short = self.hold.charge < charge
             return self.hold.charge
-        self.reservation.recharge(self.reservation.most_charge(charge), now)
+        charge = self.reservation.most_charge(charge)
+        self._is_short = not self.reservation.recharge(charge, now)
         return self.reservation.charge
 
-    def _wanted(self, charge: i64) -> i64:
+    def _wanted(self, charge: i64, now: float) -> i64:
         """Return the most that its turn may grant."""
         wanted = self.window.wanted(self.credit) if self.has_demand() else 0
         if wanted > 0 and self.idle.is_idle:
             return 1
-        if self._goes_anywhere or wanted == 0:
+        if wanted == 0 or self.counts.granted > 0:
             return wanted
-        return wanted if self.counts.granted > 0 else self.hold.first_grant(wanted, charge)
+        if not self.window.is_size_known:
+            trial: i64 = 1
+            if not self._goes_anywhere:
+                trial = self.reservation.trial(wanted, TRIAL_OCTETS + OVERHEAD, self._parts(), now)
+            wanted = wanted if wanted < trial else trial
+        return wanted if self._goes_anywhere else self.hold.first_grant(wanted, charge)
 
     def _parts(self) -> i64:
         """Return into how many grants the free room is divided: the more wait, the smaller each is."""
@@ -437,6 +451,8 @@ class SenderCredit(Waiter):
                         return False
                     most = share if most == 0 or share < most else most
         wanted = self.window.wanted(self.credit)
+        if self.counts.granted == 0 and not self.window.is_size_known:
+            wanted = 1
         self.hold.recharge(charge)
         granted = self.hold.grant(wanted if wanted < most else most)
         if granted > 0:
@@ -469,7 +485,7 @@ class SenderCredit(Waiter):
         Also one at which others wait, unless it is `in_turn`.
         """
         self._follow(now)
-        charge = self._charge(now)
+        charge = self._recharge(now)
         for gate in self._own_gates():
             if not gate.open or (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now):
                 return gate
