@@ -7,6 +7,7 @@ import pytest
 from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
 from penstock.core.death_record import DeathRecord
+from penstock.core.large_content import LARGE_OCTET
 from penstock.core.message import Envelope
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish.dead_letters import LETTER_DEADLINE_S, LETTER_UNITS, TARGET_UNITS
@@ -23,7 +24,7 @@ class Marks(MessageFormat):
     """Writes a death as `|queue:reason` behind the content, so that it can be read back here."""
 
     def __init__(self) -> None:
-        super().__init__("marks", bytes(range(256)))
+        super().__init__("marks", bytes(each for each in range(256) if each != LARGE_OCTET))
 
     def properties(self, content: bytes) -> Properties:
         return Properties()
