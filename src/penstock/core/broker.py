@@ -295,9 +295,8 @@ class Broker(Dispatcher):
             self.timers.drop(queue.queue_expiry)
         if queue.rotation is not None:
             self.endings.begin(ConsumersTeardown(self, take_consumers(queue)))
-        for cursor in queue.cursors:
-            if cursor.polling:
-                self._effects.append(QueueChanged(queue))
+        if queue.cursors:
+            self._effects.append(QueueChanged(queue))
         return count
 
     # Events (called by producers and queues)

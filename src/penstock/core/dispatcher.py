@@ -167,9 +167,7 @@ class Dispatcher(PublishContext):
         if queue.returning:
             return None  # Younger messages would overtake those being requeued.
         if queue.cursors:
-            for cursor in queue.cursors:
-                if cursor.polling:
-                    self._effects.append(QueueChanged(queue))
+            self._effects.append(QueueChanged(queue))
             return None
         if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
             return None  # The other expired messages are removed in the next turn, before any delivery.

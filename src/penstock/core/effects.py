@@ -170,7 +170,7 @@ class Paging(Effect):
 
 
 class QueueChanged(Effect):
-    """A queue has changed that a waiting plan of a cursor reads."""
+    """A queue with cursors has changed; plans may wait for its messages."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue

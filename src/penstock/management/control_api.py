@@ -17,7 +17,7 @@ from typing_extensions import override
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.message import OVERHEAD, Envelope
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
@@ -74,11 +74,19 @@ CURSORS_MAX: Final = 10_000
 class WaitingPlan(TimerHandler):
     """Plan that waits because it has found no messages yet."""
 
-    def __init__(self, control: ControlApi, request: ControlRequest, cursor: Cursor) -> None:
+    def __init__(self, control: ControlApi, request: ControlRequest, cursor: Cursor, queues: list[Position]) -> None:
         super().__init__()
         self.control = control
         self.request = request
         self.cursor = cursor
+        self.positions: dict[Queue, Position] = {each.queue: each for each in queues}
+        """Its positions on the queues whose messages it waits for: those where the plan may go further."""
+        self.newest: dict[Queue, int] = {each.queue: int(each.line.newest()) for each in queues}
+        """Sequence of the newest message in memory, by queue, when it found nothing."""
+
+    def is_due(self, queue: Queue) -> bool:
+        """Return whether it must be looked at because of a change of a queue: a message came, or it was deleted."""
+        return queue.deleted or self.positions[queue].line.newest() > self.newest[queue]
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -94,6 +102,8 @@ class ControlApi:
         self.broker = broker
         self.version = version
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
+        self._waiting_for: dict[Queue, dict[WaitingPlan, None]] = {}
+        """Waiting plans by each queue that they wait for."""
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
             "cursor.attach": self._attach,
             "cursor.plan": self._plan,
@@ -169,24 +179,26 @@ class ControlApi:
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self._reply(request, "application/json", body)
 
-    def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object]]) -> Steps[None]:
-        """Carry out an operation in steps, and reply."""
+    def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> Steps[None]:
+        """Carry out an operation in steps, and reply unless it replies by itself (None)."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             answer = yield from steps
-            body = yield from text_steps(answer, self.broker.work)
-            self._reply(request, "application/json", body)
+            if answer is not None:
+                body = yield from text_steps(answer, self.broker.work)
+                self._reply(request, "application/json", body)
         except BrokerError as error:
             self._fail(request, error)
         if request.connection is not None:
             request.connection.output.await_change(declared)
 
     def look_again(self, queue: Queue) -> None:
-        """Reconsider a waiting plan after a change of one of its queues."""
-        for cursor in list(queue.cursors):
-            waiting = self._waiting.get((queue.vhost, cursor.name))
-            if waiting is not None:
-                self.answer_plan(waiting, False)
+        """Reconsider the plans that wait for messages of a queue, after a change of it."""
+        plans = self._waiting_for.get(queue)
+        if plans is not None:
+            for waiting in list(plans):
+                if waiting.is_due(queue):
+                    self.answer_plan(waiting, False)
 
     def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
         """Answer a waiting plan if it has messages or its time is up."""
@@ -196,6 +208,8 @@ class ControlApi:
             cursor.check(request.number("token"), cursor.touched)
             answer, found = self._planned(request, cursor)
             if not found and not at_deadline:
+                for queue in waiting.newest:
+                    waiting.newest[queue] = int(waiting.positions[queue].line.newest())
                 return
             self._persist_planned(cursor, found)
             self._reply(request, "application/json", json.dumps(answer).encode())
@@ -244,13 +258,43 @@ class ControlApi:
         cursor = self._held_cursor(request)
         self._answer_waiting(cursor)
         self._settle_up(cursor, request.offsets("settle"))
+        if self._reach_plan(request, cursor):
+            return self._plan_now(request, cursor)
+        self.node.start_asking(self._answer_in_steps(request, self._plan_steps(request)), request.connection)
+        return None
+
+    def _reach_plan(self, request: ControlRequest, cursor: Cursor) -> bool:
+        """Prepare a plan; False if this turn's share of work is used up."""
+        start, upto = request.offsets("start"), request.offsets("upto")
+        rows = request.amount("rows", UNLIMITED)
+        for name, position in cursor.positions.items():
+            first = start.get(name, int(position.settled))
+            if not cursor.reach(name, first, rows, upto.get(name, UNLIMITED), self.broker.work):
+                return False
+        return True
+
+    def _plan_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
+        while not self._reach_plan(request, self._held_cursor(request)):
+            yield
+        return self._plan_now(request, self._held_cursor(request))
+
+    def _plan_now(self, request: ControlRequest, cursor: Cursor) -> dict[str, object] | None:
         answer, found = self._planned(request, cursor)
         wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
         if found or wait_ms <= 0:
             self._persist_planned(cursor, found)
             return answer
-        waiting = WaitingPlan(self, request, cursor)
+        self._answer_waiting(cursor)
+        start, upto = request.offsets("start"), request.offsets("upto")
+        open_ended = [
+            position
+            for name, position in cursor.positions.items()
+            if start.get(name, int(position.settled)) < upto.get(name, UNLIMITED)
+        ]
+        waiting = WaitingPlan(self, request, cursor, open_ended)
         self._waiting[(cursor.vhost, cursor.name)] = waiting
+        for queue in waiting.positions:
+            self._waiting_for.setdefault(queue, {})[waiting] = None
         cursor.polling = True
         self.broker.timers.add(waiting, self.broker.now + wait_ms / 1000)
         return None
@@ -277,11 +321,28 @@ class ControlApi:
         return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
 
     def _range(self, request: ControlRequest) -> None:
+        if self._reach_range(request):
+            self._reply_range(request)
+        else:
+            self.node.start_asking(self._answer_in_steps(request, self._range_steps(request)), request.connection)
+
+    def _reach_range(self, request: ControlRequest) -> bool:
+        """Prepare a block; False if this turn's share of work is used up."""
+        cursor = self._held_cursor(request)
+        lo, hi, rows = request.number("lo"), request.number("hi"), _block_rows(request)
+        return cursor.reach(request.text("queue"), lo, rows, hi, self.broker.work)
+
+    def _range_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
+        while not self._reach_range(request):
+            yield
+        self._reply_range(request)
+        return None
+
+    def _reply_range(self, request: ControlRequest) -> None:
         cursor = self._held_cursor(request)
         queue = request.text("queue")
-        rows = max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
-        messages = cursor.read(queue, request.number("lo"), request.number("hi"), rows, size)
+        messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
         self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.broker.formats, self.broker.wall_offset))
 
     def _settle(self, request: ControlRequest) -> dict[str, object]:
@@ -391,6 +452,11 @@ class ControlApi:
         cursor.polling = False
         if waiting is not None:
             self.broker.timers.drop(waiting)
+            for queue in waiting.positions:
+                plans = self._waiting_for[queue]
+                del plans[waiting]
+                if not plans:
+                    del self._waiting_for[queue]
 
     def _fail(self, request: ControlRequest, error: BrokerError) -> None:
         code = int(error.code)
@@ -418,6 +484,10 @@ class ControlApi:
 def _correlation(properties: Properties) -> str | None:
     """Return the correlation id of an answer: the request's, or else its message id, as clients of AMQP 1.0 expect."""
     return properties.message_id if properties.correlation_id is None else properties.correlation_id
+
+
+def _block_rows(request: ControlRequest) -> int:
+    return max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
 
 
 def _check_size(operation: str, size: i64) -> None:

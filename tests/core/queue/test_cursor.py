@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,13 +16,15 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope
+from penstock.core.message import Envelope, Message
 from penstock.core.queue.cursor import SETTLED_A_UNIT, Cursor
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, WorkMeter
 from tests.profiles import examples
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 
@@ -235,3 +243,123 @@ def test_who_consumes_after_a_cursor_gets_nothing_that_it_has_settled() -> None:
         cursor.position("q")
     assert house.consumed() == list(range(MANY - 5, MANY))
     assert house.turns() <= 1
+
+
+class CountingDeque(deque[Message]):
+    """The messages that are not in the index, with a count of those that were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in super().__iter__():
+            self.looked_at += 1
+            yield message
+
+    def popleft(self) -> Message:
+        self.looked_at += 1
+        return super().popleft()
+
+
+def steps_of(action: Callable[[], object]) -> int:
+    """Return the number of lines that an action runs; compiled code has none."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_work_of_a_plan_and_a_range_does_not_grow_with_the_lag(gaps: bool) -> None:
+    work: list[tuple[int, int]] = []
+    for count in (20 * CHUNK, 200 * CHUNK):
+        desk = Desk()
+        line = CountingDeque()
+        desk.queue.ready_queue.ready = line
+        desk.put(count)
+        if gaps:
+            kept = [message for message in line if message.sequence % 3 or message.sequence == count]
+            line.clear()
+            line.extend(kept)
+        desk.attach("lags")
+        tails = desk.attach("tails")
+        assert tails.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER)[0] == count
+        line.looked_at = 0
+        steps = steps_of(
+            lambda cursor=tails, count=count: (  # type: ignore[misc]
+                cursor.plan("q", count - 10, 100, FOR_EVER, FOR_EVER),
+                cursor.plan("q", count, 100, FOR_EVER, FOR_EVER),
+                cursor.read("q", count - 10, count, 100, FOR_EVER),
+                cursor.read("q", count // 2, count // 2 + 4, 100, FOR_EVER),
+            )
+        )
+        work.append((steps, line.looked_at))
+    (few_steps, few_looked_at), (steps, looked_at) = work
+    assert looked_at == few_looked_at == 0
+    assert steps - few_steps <= 4 * 4 * 6, "ten times as many messages: four more bisections in each of four searches"
+
+
+def test_plan_of_very_many_messages_looks_at_chunks() -> None:
+    desk = Desk()
+    desk.put(100 * CHUNK)
+    cursor = desk.attach()
+    whole = (100 * CHUNK, 100 * CHUNK, 1000 * CHUNK)
+    assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == whole
+    steps = steps_of(lambda: cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER))
+    assert steps <= 100 * 30
+    assert cursor.plan("q", 7, 3 * CHUNK, FOR_EVER, FOR_EVER) == (7 + 3 * CHUNK, 3 * CHUNK, 30 * CHUNK)
+    assert cursor.plan("q", 7, FOR_EVER, 30 * CHUNK + 5, FOR_EVER) == (7 + 3 * CHUNK, 3 * CHUNK, 30 * CHUNK)
+    assert cursor.plan("q", 7, FOR_EVER, FOR_EVER, 5 * CHUNK + 1) == (5 * CHUNK + 1, 5 * CHUNK - 6, 50 * CHUNK - 60)
+
+
+def test_each_message_comes_into_the_index_once_and_as_far_as_somebody_reads() -> None:
+    desk = Desk()
+    line = CountingDeque()
+    desk.queue.ready_queue.ready = line
+    desk.put(10 * CHUNK)
+    cursor = desk.attach()
+    assert line.looked_at == 0
+    cursor.plan("q", 0, 2 * CHUNK, FOR_EVER, FOR_EVER)
+    assert line.looked_at == 2 * CHUNK
+    for _ in range(2):
+        cursor.plan("q", CHUNK, FOR_EVER, FOR_EVER, FOR_EVER)
+        sequences(cursor, 0, 10 * CHUNK)
+    assert line.looked_at == 10 * CHUNK
+
+
+def test_reach_stops_at_the_share_of_work_and_goes_on_there() -> None:
+    desk = Desk()
+    desk.put(10 * CHUNK)
+    cursor = desk.attach()
+    work = WorkMeter()
+    work.limit = 4 * REACH_WORK
+    assert not cursor.reach("q", 0, FOR_EVER, FOR_EVER, work)
+    assert work.done == 4 * REACH_WORK
+    work.limit = FOR_EVER
+    assert cursor.reach("q", 0, FOR_EVER, FOR_EVER, work)
+    assert work.done <= 10 * REACH_WORK
+    done = int(work.done)
+    assert cursor.reach("q", 0, FOR_EVER, FOR_EVER, work)
+    assert work.done == done
+    assert cursor.reach("q", 10 * CHUNK, FOR_EVER, FOR_EVER, work)
+
+
+def test_message_with_its_own_time_to_live_that_a_cursor_has_settled_never_expires() -> None:
+    desk = Desk()
+    for _ in range(3):
+        desk.queue.enqueue(Envelope("", "q", ttl_s=5.0), b"", 10, 0.0)
+    cursor = desk.attach()
+    cursor.settle("q", 2, 0.0)
+    cursor.delete(0.0)
+    assert desk.queue.messages == 1
+    assert expire(desk.queue, 9.0, 9.0)
+    assert (desk.queue.messages, desk.queue.bytes, desk.queue.counters.expired) == (0, 0, 1)

@@ -102,7 +102,8 @@ def test_chunks_are_split() -> None:
     taken = [take(line, sequence) for sequence in range(2, CHUNK * 2)]
     for each in taken:
         line.put_back(each)
-    assert all(0 < len(chunk) < 2 * CHUNK for chunk in line.chunks)
+    assert all(0 < len(chunk.messages) < 2 * CHUNK for chunk in line.chunks)
+    assert all(chunk.bytes == sum(each.charge for each in chunk.messages) for chunk in line.chunks)
     assert walked(line) == list(range(1, CHUNK * 2 + 1))
 
 

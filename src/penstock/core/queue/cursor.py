@@ -7,23 +7,26 @@ So messages that were read and not settled count in the depth, and a slow reader
 
 The initial offset is fixed once (Spark asks for it twice and must get the same answer). Each attach returns a new
 fencing token; requests with an older token are refused from then on.
+
+The ready messages of a queue with cursors have an index (see IndexedReadyQueue). Messages come into it once, as far as
+somebody reads. So no plan and no range depends on how far a cursor lags behind, nor on gaps.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Message
+from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.queue import Queue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, WorkMeter
 
 SETTLED_A_UNIT: Final = 4
 """Messages dropped with one unit of work."""
@@ -32,15 +35,27 @@ SETTLED_A_UNIT: Final = 4
 class Position:
     """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
 
-    __slots__ = ("queue", "initial", "settled", "planned", "persisted")
+    __slots__ = ("queue", "line", "initial", "settled", "planned", "persisted")
 
     def __init__(self, queue: Queue, initial: i64) -> None:
         self.queue = queue
+        self.line = _line_of(queue)
         self.initial: i64 = initial
         self.settled: i64 = initial
         self.planned: i64 = initial
         self.persisted: i64 = 0
         """Settled position that the journal got last."""
+
+    def reach(self, start: i64, rows: i64, upto: i64) -> bool:
+        """Put messages into the index, a chunk of them, for a range of so many rows after `start`.
+
+        Returns True once that range is found without such work. Each call costs `REACH_WORK` at most.
+        """
+        newest = self.line.newest()
+        end = upto if upto < newest else newest
+        if rows < end - start:
+            end = start + rows
+        return end <= start or self.line.reach(end)
 
 
 class Cursor:
@@ -90,7 +105,6 @@ class Cursor:
             if self.positions:
                 self.delete(now)
             for queue in queues:
-                queue.ready_queue.sort_ready()
                 self.positions[queue.name] = Position(queue, initial[queue.name])
                 queue.cursors.append(self)
         self.token += 1
@@ -109,7 +123,6 @@ class Cursor:
         for position in positions:
             self.positions[position.queue.name] = position
             if not position.queue.deleted:
-                position.queue.ready_queue.sort_ready()
                 position.queue.cursors.append(self)
 
     def check(self, token: int, now: float) -> None:
@@ -147,17 +160,7 @@ class Cursor:
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
                 f"the messages {start + 1} to {position.settled} are gone"
             )
-        ready = position.queue.ready_queue.ready
-        index = _index_after(position.queue, start)
-        end = start
-        count: i64 = 0
-        size: i64 = 0
-        for message in islice(ready, index, None):
-            if count >= rows or message.sequence > upto or (count > 0 and size + message.charge > bytes):
-                break
-            count += 1
-            size += message.charge
-            end = message.sequence
+        end, count, size = position.line.extent(start, rows, bytes, upto)
         if end > position.planned:
             position.planned = end
         return end, count, size
@@ -170,14 +173,19 @@ class Cursor:
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
                 f"the range ({lo}, {hi}] cannot be read again"
             )
-        found: list[Message] = []
-        size: i64 = 0
-        for message in islice(position.queue.ready_queue.ready, _index_after(position.queue, lo), None):
-            if message.sequence > hi or len(found) >= rows or (found and size + message.charge > bytes):
-                break
-            found.append(message)
-            size += message.charge
-        return found
+        return position.line.between(lo, hi, rows, bytes)
+
+    def reach(self, queue: str, start: i64, rows: i64, upto: i64, work: WorkMeter) -> bool:
+        """Prepare a plan or a range of so many rows after `start`: put its messages into the index.
+
+        Returns False if the share of work is used up before. A plan or range does it by itself where this was not done.
+        """
+        position = self.position(queue)
+        while not position.reach(start, rows, upto):
+            work.done += REACH_WORK
+            if work.used_up():
+                return False
+        return True
 
     # Settling
 
@@ -262,8 +270,8 @@ class Settling(Chore):
 
     @override
     def has_more(self) -> bool:
-        ready = self.queue.ready_queue.ready
-        return len(ready) > 0 and ready[0].sequence <= settled_by_all(self.queue)
+        message = self.queue.ready_queue.next()
+        return message is not None and message.sequence <= settled_by_all(self.queue)
 
     def work(self, most: i64, now: float) -> i64:
         """Drop messages; several are one unit of work."""
@@ -297,44 +305,24 @@ def settled_by(cursors: list[Cursor], queue: str) -> i64:
 
 def drop_settled(queue: Queue, most: i64, now: float) -> i64:
     """Drop up to `most` messages that every cursor of the queue has settled; returns their number."""
-    passed = settled_by_all(queue)
-    ready = queue.ready_queue.ready
-    messages: i64 = 0
-    size: i64 = 0
-    while messages < most and ready and ready[0].sequence <= passed:
-        message = ready.popleft()
-        if queue.length is not None:
-            queue.length.on_removed(message)
-        if queue.tracks_removals:
-            queue.release([message], now)
-        messages += 1
-        size += message.charge
-    if messages:
-        queue.settle(messages, size, now)
-    return messages
-
-
-def _index_after(queue: Queue, sequence: i64) -> int:
-    """Return the index in `ready` of the first message after a sequence.
-
-    Usually there are no gaps, and the first guess is right.
-    """
-    ready = queue.ready_queue.ready
-    if not ready or ready[0].sequence > sequence:
+    if not queue.cursors:
         return 0
-    low = int(sequence - ready[0].sequence + 1)
-    if low >= len(ready) or ready[low].sequence > sequence + 1:
-        low = _bisect_after(queue, sequence)
-    return low
+    taken = _line_of(queue).take_through(settled_by_all(queue), most)
+    if taken:
+        size: i64 = 0
+        for message in taken:
+            size += message.charge
+            if queue.length is not None:
+                queue.length.on_removed(message)
+        if queue.tracks_removals:
+            queue.release(list(taken), now)
+        queue.settle(len(taken), size, now)
+    return len(taken)
 
 
-def _bisect_after(queue: Queue, sequence: i64) -> int:
-    ready = queue.ready_queue.ready
-    low, high = 0, len(ready)
-    while low < high:
-        middle = (low + high) // 2
-        if ready[middle].sequence <= sequence:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _line_of(queue: Queue) -> IndexedReadyQueue:
+    """Return the ready messages of a queue with their index; a queue without one gets it."""
+    line = indexed(queue.ready_queue)
+    assert isinstance(line, IndexedReadyQueue), "a queue with priorities has no cursor"
+    queue.ready_queue = line
+    return line

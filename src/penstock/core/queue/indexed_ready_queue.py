@@ -1,9 +1,10 @@
-"""Ready messages that can be read, and taken, anywhere: those of a queue with selectors or browsers.
+"""Ready messages that can be read, and taken, anywhere: those of a queue with selectors, browsers or cursors.
 
 Theory of operation. Messages arrive in `ready` as before, and whoever scans moves them into the index: chunks of some
 hundred messages in the order of their sequences. Everything in the index is older than what is in `ready`, but for
 requeued messages that wait in `returned`. Positions are sequences, so no removal makes one invalid. Finding a position
-takes two binary searches, and to take a message moves no more than a chunk.
+takes two binary searches, and to take a message moves no more than a chunk. A chunk has the sum of its charges, so the
+end of a range is found chunk by chunk.
 
 A `Place` is how far one scan has come. It has seen every message that was ready up to its position. One that was
 unacknowledged then, and is requeued later, is noted as missed; one that it has seen before is not. For the latter the
@@ -35,6 +36,41 @@ SEEN_MAX: Final = 1024
 """Taken messages of which the queue remembers who had seen them."""
 MISSED_MAX: Final = 1024
 """Missed messages that a place notes one by one; with more it goes back to the oldest of them."""
+
+
+class Chunk:
+    """Some hundred messages in order."""
+
+    __slots__ = ("messages", "bytes")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.bytes: i64 = 0
+        """Sum of their charges."""
+
+    def first(self) -> i64:
+        """Return the sequence of its first message."""
+        return self.messages[0].sequence
+
+    def last(self) -> i64:
+        """Return the sequence of its last message."""
+        return self.messages[len(self.messages) - 1].sequence
+
+    def take(self, offset: i64) -> Message:
+        """Remove a message."""
+        message = self.messages.pop(offset)
+        self.bytes -= message.charge
+        return message
+
+    def split(self) -> Chunk:
+        """Remove what is beyond `CHUNK` messages; returns it as a chunk."""
+        rest = Chunk()
+        rest.messages = self.messages[CHUNK:]
+        del self.messages[CHUNK:]
+        for message in rest.messages:
+            rest.bytes += message.charge
+        self.bytes -= rest.bytes
+        return rest
 
 
 class Place:
@@ -79,7 +115,7 @@ class IndexedReadyQueue(ReadyQueue):
         self.expiring = line.expiring
         self.tombstones = line.tombstones
         self.idle = line.idle
-        self.chunks: list[list[Message]] = []
+        self.chunks: list[Chunk] = []
         """The index; no chunk is empty."""
         self.indexed: i64 = 0
         """Number of messages in the index."""
@@ -112,7 +148,7 @@ class IndexedReadyQueue(ReadyQueue):
         high: i64 = len(chunks)
         while low < high:
             middle = (low + high) >> 1
-            if chunks[middle][0].sequence <= sequence:
+            if chunks[middle].first() <= sequence:
                 low = middle + 1
             else:
                 high = middle
@@ -121,36 +157,41 @@ class IndexedReadyQueue(ReadyQueue):
             self._offset = 0
         else:
             self._chunk = low - 1
-            self._offset = _offset_after(chunks[low - 1], sequence)
+            self._offset = _offset_after(chunks[low - 1].messages, sequence)
 
     def step(self) -> Message | None:
         """Return the next message, and go on; None at the end. New messages are put into the index as needed."""
+        if not self._has_next():
+            return None
+        message = self.chunks[self._chunk].messages[self._offset]
+        self._offset += 1
+        return message
+
+    def _has_next(self) -> bool:
+        """Go from the end of a chunk to the next one. Returns False at the end of all messages."""
         chunks = self.chunks
         while True:
             if self._chunk < len(chunks):
-                chunk = chunks[self._chunk]
-                if self._offset < len(chunk):
-                    message = chunk[self._offset]
-                    self._offset += 1
-                    return message
+                if self._offset < len(chunks[self._chunk].messages):
+                    return True
                 if self._chunk + 1 < len(chunks):
                     self._chunk += 1
                     self._offset = 0
                     continue
             if not self._index_some():
-                return None
+                return False
 
     def take_stepped(self) -> None:
         """Remove the message that `step` returned last, for delivery."""
         self._offset -= 1
         chunk = self.chunks[self._chunk]
-        message = chunk.pop(self._offset)
+        message = chunk.take(self._offset)
         self.indexed -= 1
-        if not chunk:
+        if not chunk.messages:
             del self.chunks[self._chunk]
             if self._chunk == len(self.chunks) and self._chunk > 0:
                 self._chunk -= 1
-                self._offset = len(self.chunks[self._chunk])
+                self._offset = len(self.chunks[self._chunk].messages)
         self._on_taken(message)
 
     def holds(self, message: Message) -> bool:
@@ -162,10 +203,17 @@ class IndexedReadyQueue(ReadyQueue):
 
     def last(self) -> i64:
         """Return the sequence of the last message in the index; 0 if it is empty."""
-        if not self.chunks:
-            return 0
-        chunk = self.chunks[len(self.chunks) - 1]
-        return chunk[len(chunk) - 1].sequence
+        return self.chunks[len(self.chunks) - 1].last() if self.chunks else 0
+
+    def newest(self) -> i64:
+        """Return the sequence of the newest message, in the index or not; 0 if there is none."""
+        if self.ready:
+            return self.ready[-1].sequence
+        newest = self.last()
+        for sequence, _ in self.returned:
+            if sequence > newest:
+                newest = sequence
+        return newest
 
     def has_after(self, place: Place) -> bool:
         """Return whether there may be messages that a place has not seen."""
@@ -177,11 +225,11 @@ class IndexedReadyQueue(ReadyQueue):
         """Return the number of messages that a place has not seen, at most."""
         count: i64 = len(self.ready) + len(self.returned) - self.tombstones + len(place.missed)
         at = len(self.chunks) - 1
-        while at >= 0 and self.chunks[at][0].sequence > place.position:
-            count += len(self.chunks[at])
+        while at >= 0 and self.chunks[at].first() > place.position:
+            count += len(self.chunks[at].messages)
             at -= 1
         if at >= 0:
-            count += len(self.chunks[at]) - _offset_after(self.chunks[at], place.position)
+            count += len(self.chunks[at].messages) - _offset_after(self.chunks[at].messages, place.position)
         return count
 
     def take_news(self) -> bool:
@@ -193,21 +241,22 @@ class IndexedReadyQueue(ReadyQueue):
     def _index_some(self) -> bool:
         """Move up to a chunk of new messages into the index; returns whether there were any."""
         chunks = self.chunks
-        chunk = chunks[len(chunks) - 1] if chunks else []
-        if not chunks or len(chunk) >= CHUNK:
-            chunk = []
+        is_new = not chunks or len(chunks[len(chunks) - 1].messages) >= CHUNK
+        chunk = Chunk() if is_new else chunks[len(chunks) - 1]
+        messages = chunk.messages
         left: i64 = CHUNK
         while left > 0 and (self.returned or self.ready):
             message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
             if isinstance(message, TrackedMessage) and message.is_tombstone:
                 self.tombstones -= 1
                 continue
-            chunk.append(message)
+            messages.append(message)
+            chunk.bytes += message.charge
             left -= 1
         moved = CHUNK - left
         if moved == 0:
             return False
-        if len(chunk) == moved:
+        if is_new:
             chunks.append(chunk)
         self.indexed += moved
         self.news = True
@@ -217,11 +266,89 @@ class IndexedReadyQueue(ReadyQueue):
         """Insert a message into the index, which is not empty, at its position."""
         self._seek(message.sequence)
         chunk = self.chunks[self._chunk]
-        chunk.insert(self._offset, message)
+        chunk.messages.insert(self._offset, message)
+        chunk.bytes += message.charge
         self.indexed += 1
-        if len(chunk) >= 2 * CHUNK:
-            self.chunks.insert(self._chunk + 1, chunk[CHUNK:])
-            del chunk[CHUNK:]
+        if len(chunk.messages) >= 2 * CHUNK:
+            self.chunks.insert(self._chunk + 1, chunk.split())
+
+    # Ranges, for cursors
+
+    def extent(self, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
+        """Return the end of a range after `start`, within rows, bytes and a last sequence; its messages and bytes.
+
+        One message is taken even if it is larger than `bytes`. Whole chunks are not looked into.
+        """
+        while not self.reach(start):
+            pass
+        end = start
+        count: i64 = 0
+        size: i64 = 0
+        while count < rows and self._has_next():
+            chunk = self.chunks[self._chunk]
+            some = len(chunk.messages)
+            if self._offset == 0 and count + some <= rows and size + chunk.bytes <= bytes and chunk.last() <= upto:
+                self._offset = some
+                count += some
+                size += chunk.bytes
+                end = chunk.last()
+                continue
+            message = chunk.messages[self._offset]
+            if message.sequence > upto or (count > 0 and size + message.charge > bytes):
+                break
+            self._offset += 1
+            count += 1
+            size += message.charge
+            end = message.sequence
+        return end, count, size
+
+    def between(self, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
+        """Return the first messages of (lo, hi], within rows and bytes but at least one; they stay."""
+        while not self.reach(lo):
+            pass
+        found: list[Message] = []
+        size: i64 = 0
+        while len(found) < rows:
+            message = self.step()
+            if message is None or message.sequence > hi or (found and size + message.charge > bytes):
+                break
+            found.append(message)
+            size += message.charge
+        return found
+
+    def take_through(self, sequence: i64, most: i64) -> list[Message]:
+        """Remove the first messages up to a sequence, `most` at most."""
+        found: list[Message] = []
+        emptied = 0
+        while len(found) < most:
+            if emptied == len(self.chunks):
+                self.chunks.clear()
+                emptied = 0
+                if not self.returned and (not self.ready or self.ready[0].sequence > sequence):
+                    break
+                if not self._index_some():
+                    break
+            chunk = self.chunks[emptied]
+            count = _offset_after(chunk.messages, sequence)
+            left = most - len(found)
+            if count > left:
+                count = left
+            if count == 0:
+                break
+            taken = chunk.messages[:count]
+            found.extend(taken)
+            if count < len(chunk.messages):
+                del chunk.messages[:count]
+                for message in taken:
+                    chunk.bytes -= message.charge
+                break
+            emptied += 1
+        del self.chunks[:emptied]
+        self.indexed -= len(found)
+        for message in found:
+            if isinstance(message, TrackedMessage):
+                self._on_taken(message)
+        return found
 
     # Places
 
@@ -278,8 +405,8 @@ class IndexedReadyQueue(ReadyQueue):
                 self._on_taken(message)
             return message
         chunk = self.chunks[0]
-        message = chunk.pop(0)
-        if not chunk:
+        message = chunk.take(0)
+        if not chunk.messages:
             del self.chunks[0]
         self.indexed -= 1
         self._on_taken(message)
@@ -287,7 +414,7 @@ class IndexedReadyQueue(ReadyQueue):
 
     @override
     def next(self) -> Message | None:
-        return self.chunks[0][0] if self.indexed > 0 else super().next()
+        return self.chunks[0].messages[0] if self.indexed > 0 else super().next()
 
     @override
     def put_back(self, message: Message) -> None:
@@ -308,7 +435,7 @@ class IndexedReadyQueue(ReadyQueue):
     def messages(self) -> list[Message]:
         found = super().messages()
         for chunk in self.chunks:
-            found.extend(chunk)
+            found.extend(chunk.messages)
         return found
 
     @override
@@ -320,7 +447,7 @@ class IndexedReadyQueue(ReadyQueue):
     def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
         for chunk in self.chunks:
             batch: list[Message | None] = []
-            batch.extend(chunk)
+            batch.extend(chunk.messages)
             leftovers.batches.append(batch)
         self._clear_index()
         super().hand_over(leftovers, reroute)
@@ -335,7 +462,7 @@ class IndexedReadyQueue(ReadyQueue):
     @override
     def sort_ready(self) -> None:
         for chunk in self.chunks:
-            for message in chunk:
+            for message in chunk.messages:
                 self.returned.append((int(message.sequence), message))
         self._clear_index()
         super().sort_ready()

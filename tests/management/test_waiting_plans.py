@@ -1,0 +1,121 @@
+"""Plans that wait for messages, and plans of very many: what wakes them, and their share of a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.core.effects import QueueChanged
+from penstock.core.message import Envelope
+from penstock.core.queue.indexed_ready_queue import CHUNK
+from penstock.core.queue.queue import Queue
+from penstock.flow.work import SHARE
+from tests.support.control_requests import answers, request
+from tests.support.driven_connection import Dialogue, make_driver
+
+MOST_A_STEP = 300
+"""Units by which the last step of a turn may pass the share."""
+
+
+class Readers:
+    """A driver with queues and one client that asks for cursors."""
+
+    def __init__(self, *queues: str) -> None:
+        self.driver = make_driver()
+        self.vhost = self.driver.broker.vhosts["/"]
+        for name in (*queues, "answers"):
+            self.vhost.declare_queue(name, {}, False, False, None, None)
+        self.client = Dialogue(self.driver)
+
+    def queue(self, name: str) -> Queue:
+        return self.vhost.queues[name]
+
+    def put(self, name: str, count: int = 1) -> None:
+        for _ in range(count):
+            self.queue(name).enqueue(Envelope("", name), b"", 10, 0.0)
+        self.driver.broker.schedule_delivery(self.queue(name))
+
+    def ask(self, operation: str, cursor: str, **fields: object) -> list[Any]:
+        """Ask; return the answers that came at once."""
+        found = self.vhost.cursors.get(cursor)
+        before = len(answers(self.driver))
+        token = found.token if found is not None else 0
+        self.client.say(request(operation, cursor=cursor, token=token, **fields))
+        return answers(self.driver)[before:]
+
+    def turn(self) -> list[Any]:
+        """Give a turn; return the answers that came in it."""
+        before = len(answers(self.driver))
+        self.driver.run_turn()
+        return answers(self.driver)[before:]
+
+
+def test_one_change_of_a_queue_is_one_effect_whatever_number_of_plans_waits() -> None:
+    desk = Readers("q")
+    for number in range(20):
+        desk.ask("cursor.attach", f"c{number}", queues=["q"])
+        assert desk.ask("cursor.plan", f"c{number}", wait_ms=1000) == []
+    desk.put("q")
+    assert desk.driver.broker.next_batch() is None
+    effects = desk.driver.broker.effects()
+    assert [type(effect) for effect in effects] == [QueueChanged]
+    desk.driver.control.look_again(desk.queue("q"))
+    assert [answer["end"] for answer in answers(desk.driver)[20:]] == [{"q": 1}] * 20
+
+
+def test_arrival_does_not_look_again_at_a_plan_that_can_go_no_further() -> None:
+    desk = Readers("q", "r")
+    desk.ask("cursor.attach", "c", queues=["q", "r"])
+    desk.put("q", 3)
+    assert desk.ask("cursor.plan", "c", start={"q": 2}, upto={"q": 2}, wait_ms=1000) == []
+    done = int(desk.driver.broker.work.done)
+    desk.put("q")
+    desk.driver.control.look_again(desk.queue("q"))
+    assert desk.driver.broker.work.done == done
+    desk.put("r")
+    assert [answer["end"] for answer in desk.turn()] == [{"q": 2, "r": 1}]
+
+
+def test_plan_that_waits_is_answered_when_its_queue_is_deleted_or_its_time_is_up() -> None:
+    desk = Readers("q", "r")
+    for cursor, queue in (("c", "q"), ("d", "r")):
+        desk.ask("cursor.attach", cursor, queues=[queue])
+        assert desk.ask("cursor.plan", cursor, wait_ms=1000) == []
+    desk.driver.broker.delete_queue(desk.queue("q"))
+    assert ["was deleted" in answer["text"] for answer in desk.turn()] == [True]
+    desk.driver.begin(desk.driver.broker.now + 2)
+    assert [answer["end"] for answer in desk.turn()] == [{"r": 0}]
+
+
+def test_plan_is_answered_again_and_again_by_arrivals() -> None:
+    desk = Readers("q")
+    desk.ask("cursor.attach", "c", queues=["q"])
+    for number in range(5):
+        assert desk.ask("cursor.plan", "c", start={"q": number}, wait_ms=1000) == []
+        desk.put("q")
+        assert [answer["end"] for answer in desk.turn()] == [{"q": number + 1}]
+
+
+@pytest.mark.parametrize("operation", ["cursor.plan", "cursor.range"])
+def test_first_look_at_very_many_messages_takes_a_share_a_turn(operation: str) -> None:
+    count = 2 * SHARE // 10 * CHUNK
+    desk = Readers("q")
+    desk.put("q", count)
+    desk.ask("cursor.attach", "c", queues=["q"])
+    desk.driver.broker.delete_queue(desk.queue("answers"))
+    data = request(operation, cursor="c", token=1, start={"q": 0}, queue="q", lo=count - 1, hi=count)
+    desk.vhost.declare_queue("answers", {}, False, False, None, None)
+    client = Dialogue(desk.driver)
+    desk.driver.scheduler.begin_turn()
+    desk.driver.scheduler.receive(client.connection, data)
+    turns = 0
+    while not desk.queue("answers").messages:
+        assert client.connection.busy
+        before = int(desk.driver.broker.work.done)
+        desk.driver.run_turn()
+        assert desk.driver.broker.work.done - before <= SHARE + MOST_A_STEP
+        turns += 1
+    assert turns >= 2
+    if operation == "cursor.plan":
+        assert answers(desk.driver)[0]["end"] == {"q": count}
