@@ -57,6 +57,7 @@ AT_START: Final = (
     "transaction_bytes",
     "transaction_timeout_s",
     "message_bytes_max",
+    "min_large_message",
     "arriving_bytes_max",
     "arguments_octets_max",
     "arguments_bytes_max",
@@ -74,6 +75,8 @@ AT_START: Final = (
     "flow_log_file_bytes",
 )
 """Start-up settings in `[broker]`."""
+START_ALIASES: Final = {"amqpMinLargeMessageSize": "min_large_message"}
+"""Artemis' names of start-up settings."""
 TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
 
 
@@ -117,6 +120,8 @@ class Settings:
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
     message_bytes_max: int = 128 * 1024 * 1024
     """Largest body, in octets."""
+    min_large_message: int = 1024 * 1024
+    """Octets from which on a body goes in pieces; 0 is never."""
     arriving_bytes_max: int = 256 * 1024 * 1024
     """Bytes of incomplete messages on one connection; the largest message always fits."""
     arguments_octets_max: int = TABLE_OCTETS_MAX
@@ -266,7 +271,7 @@ class _Source:
 
 def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split `[broker]` into checked start-up settings and run-time settings."""
-    known = {name.replace("_", "-"): name for name in AT_START}
+    known = {name.replace("_", "-"): name for name in AT_START} | START_ALIASES
     tunable = {**SCOPES["broker"], **SCOPED_ALIASES["broker"]}
     tunable |= {alias: ours for alias, ours in ALIASES.items() if ours in SCOPES["broker"]}
     at_start: dict[str, Any] = {}

@@ -291,6 +291,10 @@ class LargeArrival:
             start += room
             self._complete()
 
+    def held(self) -> i64:
+        """Return the octets in memory that stay there: without a store all, else those of the incomplete piece."""
+        return self.octets if self.body.ledger is None else len(self._tail)
+
     def finish(self, spans: list[Span]) -> LargeBody:
         """Return the complete body with the data in it; an empty list: all of it is data."""
         if len(self._tail) > 0:

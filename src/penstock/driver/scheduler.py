@@ -39,7 +39,7 @@ class Scheduler:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take input of a connection; it is handled at once, or when its share of a turn comes."""
-        if not connection.busy and self.line.may_start(connection):
+        if connection.busy == 0 and self.line.may_start(connection):
             self._serve(connection, data)
         else:
             connection.receive_later(data)
@@ -56,7 +56,7 @@ class Scheduler:
 
     def go_on(self, connection: Connection) -> None:
         """Resume a connection whose input was deferred, unless it must wait for something else."""
-        waits = connection.input_paused and not connection.busy and not connection.output.is_left_unread()
+        waits = connection.input_paused and connection.busy == 0 and not connection.output.is_left_unread()
         if waits and not connection.in_line:
             self.slowed.enter(connection, self.broker.now)
             self.line.enter(connection)
@@ -92,13 +92,13 @@ class Scheduler:
         Input of `connection` waits until the job is done; with None no input waits.
         """
         if connection is not None:
-            connection.busy = True
+            connection.busy += 1
         self._jobs.append((steps, connection))
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
         """Start a job that only reads, after earlier ones of its kind and concurrently with changes."""
         if connection is not None:
-            connection.busy = True
+            connection.busy += 1
         self._asked.append((steps, connection))
 
     def run_jobs(self) -> None:
@@ -117,7 +117,7 @@ class Scheduler:
             except StopIteration:
                 jobs.popleft()
                 if connection is not None:
-                    connection.busy = False
+                    connection.busy -= 1
                     self.go_on(connection)
         work.limit = UNLIMITED_WORK
 

@@ -86,6 +86,10 @@ class DriverServices(Services):
         self._driver.scheduler.start_asking(steps, connection)
 
     @override
+    def resume_input(self, connection: Connection) -> None:
+        self._driver.scheduler.go_on(connection)
+
+    @override
     def schedule_flush(self, connection: Connection) -> None:
         self._driver.touched.append(connection)
 

@@ -267,6 +267,7 @@ class Broker:
         policy.transaction_bytes = settings.transaction_bytes
         policy.transaction_timeout_s = settings.transaction_timeout_s
         policy.message_bytes_max = settings.message_bytes_max
+        policy.min_large_message = settings.min_large_message
         driver = BrokerDriver(
             core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), VERSION, protocols
         )

@@ -282,7 +282,7 @@ class EventLoop:
                 connection.output.drained()
                 self.schedule()
             self.driver.scheduler.go_on(connection)
-            if connection.in_line:
+            if connection.in_line or connection.output.sources or self.driver.broker.waiting:
                 self.schedule()
 
     def _arm_timer(self) -> None:

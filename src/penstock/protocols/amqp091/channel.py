@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
+from penstock.core.large_bodies import LargeBody
+from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.copies import BCC, route_with_copies
@@ -25,6 +28,7 @@ from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, CHANNEL_STATE
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
+from penstock.protocols.amqp091.large_output import LargeOutput
 from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
@@ -32,7 +36,7 @@ from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError
+from penstock.wire.amqp091.codec import CodecError, method_frame
 from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
@@ -79,6 +83,10 @@ class Channel(Session):
         self.content = ContentAssembly(self)
         """The publish that arrives in pieces."""
         self._heads: dict[str, DeliveryHead] = {}
+        self.out: BytesWriter = engine.out
+        """Output of the channel; while a large content is written, what follows it."""
+        self.large: LargeOutput | None = None
+        """Large contents that are being written; None while there are none."""
         self.producer = Producer(
             broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
@@ -119,12 +127,18 @@ class Channel(Session):
 
     @override
     def receiving(self) -> bool:
-        return self.delivering and self.connection.output.writable
+        return self.delivering and self.connection.output.writable and self.large is None
+
+    @override
+    def stopped(self) -> bool:
+        return not self.delivering or self.large is not None
 
     @override
     def why_not_receiving(self) -> str:
         if not self.delivering:
             return "paused by the client (channel.flow)"
+        if self.large is not None:
+            return "a large message is being sent on its channel"
         return "its connection does not read what has been sent"
 
     @override
@@ -139,7 +153,15 @@ class Channel(Session):
         if batch.consumer.queue.counts_returns():
             formats = self.broker.formats
             messages = [None if message is None else formats.with_delivery_count(message) for message in messages]
-        write_deliveries(self.engine.out, head, messages, batch.first, self.engine.frame_max, self.broker.formats)
+        first = batch.first
+        at = write_deliveries(self.out, head, messages, first, self.engine.frame_max, self.broker.formats)
+        while at >= 0:
+            message = messages[at]
+            assert message is not None
+            self._write_large(message.content)
+            first += at + 1
+            messages = messages[at + 1 :]
+            at = write_deliveries(self.out, head, messages, first, self.engine.frame_max, self.broker.formats)
         if batch.waits_for_disk:
             connection.output.await_deliveries()
         if not batch.consumer.no_ack:
@@ -185,7 +207,9 @@ class Channel(Session):
             self.engine.control_request(self, route, content)
         elif route.by_headers:
             own = Route(route.envelope, route.mandatory)
-            resolve_message(self.vhost, own, self._headers(content), content, self.engine.broker.formats.find(content))
+            resolve_message(
+                self.vhost, own, self._headers(head_of(content)), content, self.engine.broker.formats.find(content)
+            )
             self.producer.publish(own, content, charge)
             return
         self.producer.publish(route, content, charge)
@@ -211,30 +235,43 @@ class Channel(Session):
 
         Raises PreconditionFailed (406).
         """
+        checked = self._checked(content)
+        self._pass_on(route, checked, None, charge + len(checked) - len(content))
+
+    def publish_large(self, route: Route, head: bytes, body: LargeBody, charge: i64) -> None:
+        """Publish a large message; `head` is its content without its body. Raises PreconditionFailed (406)."""
+        checked = self._checked(head)
+        self._pass_on(route, checked, body, charge + len(checked) - len(head))
+
+    def _checked(self, content: bytes) -> bytes:
+        """Return a content whose user_id and reply_to were checked."""
+        return check_user_id_and_reply_to(self, content) if flags_of(content) & CLAIMS else content
+
+    def _pass_on(self, route: Route, content: bytes, body: LargeBody | None, charge: i64) -> None:
+        """Publish a message whose properties were checked, to its copies too; `body` is that of a large one."""
         flags = flags_of(content)
-        if flags & CLAIMS:
-            checked = check_user_id_and_reply_to(self, content)
-            charge += len(checked) - len(content)
-            content = checked
         if flags & property_mask(route):
             route = route_variant(route, content, 0)
         if flags & HEADERS_FLAG and may_have_cc(content, FLAGS_AT, header_end(content)):
-            self._publish_copies(route, content, charge)
-        elif route.single_queue is not None:
-            self.producer.publish(route, content, charge)
+            self._publish_copies(route, content, body, charge)
+            return
+        whole = content if body is None else large_content(content, body)
+        if route.single_queue is not None:
+            self.producer.publish(route, whole, charge)
         else:
-            self.publish(route, content, charge)
+            self.publish(route, whole, charge)
 
-    def _publish_copies(self, route: Route, content: bytes, charge: i64) -> None:
+    def _publish_copies(self, route: Route, content: bytes, body: LargeBody | None, charge: i64) -> None:
         headers = self._headers(content)
         own = route_with_copies(route, headers)
         if BCC in headers:
             content = without_blind_copies(content)
+        whole = content if body is None else large_content(content, body)
         if own is None or route.control:
-            self.publish(route, content, charge)
+            self.publish(route, whole, charge)
         else:
-            resolve_message(self.vhost, own, headers, content, self.engine.broker.formats.find(content))
-            self.producer.publish(own, content, charge + own.envelope.charge())
+            resolve_message(self.vhost, own, headers, whole, self.engine.broker.formats.find(whole))
+            self.producer.publish(own, whole, charge + own.envelope.charge())
 
     # Sending
 
@@ -246,7 +283,7 @@ class Channel(Session):
         if self.transaction is not None:
             self.transaction.on_result(self)
             return
-        out = self.engine.out
+        out = self.out
         for outcome in self.producer.confirms.take():
             write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
         self.connection.request_flush()
@@ -269,7 +306,10 @@ class Channel(Session):
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""
-        self.engine.send(self.number, method, args)
+        self.out.write(method_frame(int(self.number), method, **args))
+        if self.large is not None:
+            self.large.bound()
+        self.connection.request_flush()
 
     def reply(self, args: dict[str, object], method: int, fields: dict[str, object]) -> None:
         """Answer a method with these arguments, unless its client asked for no answer (no-wait)."""
@@ -278,10 +318,21 @@ class Channel(Session):
 
     def send_content(self, method: bytes, content: bytes) -> None:
         """Write a method frame with content (basic.return, basic.get-ok)."""
-        out = self.engine.out
-        out.write(method)
-        write_content(out, as_frames(content, self.broker.formats), self.number, self.engine.frame_max)
+        self.out.write(method)
+        if is_large(content):
+            self._write_large(content)
+        else:
+            frames = as_frames(content, self.broker.formats)
+            write_content(self.out, frames, self.number, self.engine.frame_max)
+        if self.large is not None:
+            self.large.bound()
         self.connection.request_flush()
+
+    def _write_large(self, content: bytes) -> None:
+        """Write a large content, whose method is written already; all that follows on the channel waits for its end."""
+        if self.large is None:
+            self.large = LargeOutput(self)
+        self.large.add(content)
 
 
 def headers_of(content: bytes) -> dict[str, object]:

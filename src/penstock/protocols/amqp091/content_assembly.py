@@ -14,13 +14,15 @@ from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
 from penstock.flow.states import StateTable
 from penstock.management.control_request import IMPORT_OCTETS
+from penstock.protocols.amqp091.content_frames import without_body
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask
+from penstock.protocols.common.large_arrivals import LargeMessage
 from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import frame as whole_frame
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, flags_of
-from penstock.wire.amqp091.spec import CLASS_BASIC
+from penstock.wire.amqp091.spec import CLASS_BASIC, FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
@@ -91,6 +93,8 @@ class ContentAssembly:
         self._route: Route | None = None
         self._size: i64 = 0
         """Octets of properties and body."""
+        self._large: LargeMessage | None = None
+        """The body, if it goes in pieces."""
         self._merged = BytesWriter()
         """Payloads of small body frames that become one frame."""
 
@@ -118,6 +122,8 @@ class ContentAssembly:
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
         self._partial = PartialPublish(channel)
         channel.connection.services.partial_messages.add(self._partial, size + PIECE_BYTES)
+        if self._is_large(body):
+            self._large = LargeMessage(channel.connection, self._partial)
         self._frames.append(frame)
         self._size = size - FIXED_OCTETS + body
         self.octets_left = body
@@ -140,12 +146,21 @@ class ContentAssembly:
             )
         self.octets_left -= size
         if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
-            charge = size if size < SMALL_PIECE else size + PIECE_BYTES
-            assert self._partial is not None
-            channel.connection.services.partial_messages.add(self._partial, charge)
-            self._append(frame, size)
+            if self._large is not None:
+                self._large.append(frame[7 : 7 + size])
+            else:
+                charge = size if size < SMALL_PIECE else size + PIECE_BYTES
+                assert self._partial is not None
+                channel.connection.services.partial_messages.add(self._partial, charge)
+                self._append(frame, size)
         if self.octets_left == 0:
             self._publish()
+
+    def _is_large(self, body: i64) -> bool:
+        """Tell whether a body goes in pieces: a large one of several frames that is no control request."""
+        least = self._channel.connection.limits.min_large_message
+        several = body > self._channel.engine.frame_max - FRAME_OVERHEAD
+        return several and 0 < least <= body and self._route is not None and not self._route.control
 
     def _append(self, frame: bytes, size: i64) -> None:
         """Append a body frame; small ones are merged."""
@@ -162,10 +177,13 @@ class ContentAssembly:
         """Publish the complete message."""
         content = b"".join(self._frames)
         charge = self._size + OVERHEAD
+        large = self._large
         route = self.drop()
         channel = self._channel
         channel.vhost.refresh_route(route)
-        if flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
+        if large is not None:
+            channel.publish_large(route, without_body(content), large.finish([]), charge)
+        elif flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
             channel.publish_with_properties(route, content, charge)
         elif route.single_queue is not None:
             channel.producer.publish(route, content, charge)
@@ -181,6 +199,7 @@ class ContentAssembly:
             self._partial = None
         self.state = CONTENT_STATES.step(self.state, ContentState.METHOD)
         self._route = None
+        self._large = None
         self._frames = []
         self._merged.truncate(0)
         return route

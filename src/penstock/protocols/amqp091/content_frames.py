@@ -43,6 +43,17 @@ def body_of(content: bytes) -> bytes:
     return out.getvalue()
 
 
+def without_body(header: bytes) -> bytes:
+    """Return a header frame that announces no body."""
+    return header[:11] + bytes(8) + header[19:]
+
+
+def large_header(head: bytes, channel: i64, octets: i64) -> bytes:
+    """Return the header frame of a content for a channel, with the size of its body."""
+    start = bytes([FRAME_HEADER]) + int(channel).to_bytes(2, "big")
+    return start + head[3:11] + int(octets).to_bytes(8, "big") + head[19 : header_end(head)]
+
+
 def make_content(properties: Properties, body: bytes) -> bytes:
     """Return the frames of a message that the broker itself sends. Delivery fills in their channel."""
     parts = [frame(FRAME_HEADER, 0, encode_header(len(body), properties))]

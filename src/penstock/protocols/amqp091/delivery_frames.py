@@ -5,6 +5,7 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from penstock.core.large_content import is_large
 from penstock.core.message import NEVER_DELIVERED, EncodedAddress, Envelope, Message
 from penstock.core.message_format import MessageFormats
 from penstock.protocols.amqp091.message_format import as_frames
@@ -64,8 +65,10 @@ def write_deliveries(
     tag: i64,
     frame_max: i64,
     formats: MessageFormats,
-) -> None:
-    """Write messages as basic.deliver with consecutive tags.
+) -> i64:
+    """Write messages as basic.deliver with consecutive tags. Return -1, or the index of the first large one.
+
+    Of that one only the method is written.
 
     The first octets of a content are compared with the type and channel of a header frame for this channel. So a
     content of another format takes the same branch as one for another channel, and is converted there.
@@ -76,6 +79,7 @@ def write_deliveries(
     redelivered = head.redelivered
     channel: i64 = head.channel
     prefix: i64 = FRAME_HEADER << 16 | channel
+    first = tag
     for message in messages:
         assert message is not None
         if message.envelope.encoded is not address_octets or (message.past != NEVER_DELIVERED) != redelivered:
@@ -91,9 +95,12 @@ def write_deliveries(
         size: i64 = len(content)
         if 8 <= size <= frame_max and (read_i64_be(content, 0) >> 40) & 0xFFFFFF == prefix:
             out.write(content)
+        elif is_large(content):
+            return tag - first
         else:
             write_content(out, as_frames(content, formats), channel, frame_max)
         tag += 1
+    return -1
 
 
 def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:

@@ -106,7 +106,7 @@ def _close(engine: Amqp091Engine, channel: Channel) -> None:
         return  # Answered when the teardown is complete.
     if channel.state != CHANNEL_OPEN:
         channel.move(ChannelState.CLOSED_BY_BOTH)
-        engine.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
+        channel.send(spec.CHANNEL_CLOSE_OK, {})
         return
     engine.services.deliver()
     engine.services.dispatch_effects()  # Outcomes on the channel precede its close-ok.

@@ -218,7 +218,7 @@ class Amqp091Engine(ProtocolEngine):
             channel = self.channels[number]
             if channel.state == CHANNEL_OPEN:
                 self.end_channel(channel, ChannelState.CLOSE_SENT)
-                self.send(number, spec.CHANNEL_CLOSE, _close_arguments(error, method))
+                channel.send(spec.CHANNEL_CLOSE, _close_arguments(error, method))
             return
         self._close(error, method)
 
@@ -245,6 +245,9 @@ class Amqp091Engine(ProtocolEngine):
             self.heartbeat.end()
         self.heartbeat = None
         self.notice = None
+        for channel in self.channels.values():
+            if channel.large is not None:
+                channel.large.end()
 
     @override
     def write_last_outcomes(self) -> None:

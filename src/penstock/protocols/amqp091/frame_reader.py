@@ -166,7 +166,7 @@ class FrameReader:
         if (
             engine.work.done < engine.work.limit
             and len(engine.out) <= OUTPUT_LEFT_UNREAD
-            and not engine.connection.busy
+            and engine.connection.busy == 0
         ):
             return False
         engine.connection.input_paused = True

@@ -90,7 +90,7 @@ class FrameReader:
                 if connection.is_closed():
                     return n
             pos = end
-            if engine.work.done >= engine.work.limit or len(engine.out) > OUTPUT_LEFT_UNREAD or connection.busy:
+            if engine.work.done >= engine.work.limit or len(engine.out) > OUTPUT_LEFT_UNREAD or connection.busy > 0:
                 connection.input_paused = True
                 connection.request_flush()
                 return pos

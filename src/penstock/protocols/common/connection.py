@@ -7,6 +7,8 @@ a teardown in steps (connection_teardown.py).
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
@@ -30,6 +32,9 @@ from penstock.protocols.common.read_pausing import ReadPausing
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.services import Services
 
+SOURCE_OCTETS_A_UNIT: Final = 2048
+"""Octets of large messages that cost a unit of work when they are written."""
+
 
 class Connection(Worker):
     """Connection of one client.
@@ -39,8 +44,8 @@ class Connection(Worker):
 
     input_paused: bool = False
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
-    busy: bool = False
-    """True while a request is being done step by step; later input waits."""
+    busy: i64 = 0
+    """Number of requests that are done step by step, and of other things that later input waits for."""
     held_unconfirmed: bool = False
     """True if one of its publishes without confirms was held: the process may exit before the publish is admitted."""
 
@@ -104,7 +109,12 @@ class Connection(Worker):
         if self.output.waits_for_disk():
             return self.engine.take_heartbeat()
         self.engine.complete_output()
-        data = self.output.take()
+        output = self.output
+        if output.sources and not self.is_closing() and not self.is_closed():
+            self.work.done += output.fill() // SOURCE_OCTETS_A_UNIT
+        data = output.take()
+        if output.sources:
+            self.request_flush()
         self.engine.on_output_taken()
         if data:
             self.times.sent = self.broker.now
@@ -256,6 +266,7 @@ class Connection(Worker):
         engine = self.engine
         engine.on_disconnect()
         self.output.end()
+        self.pausing.pieces.listener = None
         begin_teardown(self, graceful=False)
         complete_teardown(self)
         engine.forget_input()

@@ -19,21 +19,19 @@ class ConnectionLimits:
         self.frame_max: int = 131072
         """Largest frame in octets; RabbitMQ's default, which all clients accept."""
         self.initial_frame_max: int = 4096
-        """Largest frame in octets before login; RabbitMQ's bound (less than one KiB is needed)."""
+        """Largest frame in octets before login; RabbitMQ's bound."""
         self.channel_max: int = 2047
         """Most channels of a connection; RabbitMQ's default."""
         self.heartbeat_s: int = 60
         """Seconds between heartbeats that the broker proposes; RabbitMQ's default."""
         self.message_bytes_max: int = 128 * 1024 * 1024
         """Largest body in octets; RabbitMQ's default."""
+        self.min_large_message: int = 1024 * 1024
+        """Octets from which on a body goes in pieces; 0 is never."""
         self.arriving_bytes_max: int = 256 * 1024 * 1024
         """Most octets of incomplete messages on a connection; twice the largest body."""
         self.hold_bytes: int = 1024 * 1024
-        """Hold budget of a connection (charges): beyond, its reading is paused, or, if it also consumes, the next
-        publish is refused.
-
-        Enough for a second of a fast client, and small against a queue.
-        """
+        """Hold budget of a connection (charges); beyond, its reading is paused, or the next publish refused."""
         self.transaction_bytes: int = 16 * 1024 * 1024
         """Most bytes (charges) of uncommitted and held publishes of a connection with transactions.
 

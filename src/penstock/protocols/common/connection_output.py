@@ -5,10 +5,11 @@ It refers to no connection, except while one is open (`DurableOutput`): a connec
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.consume.consumer_lists import WaitList
@@ -19,8 +20,23 @@ if TYPE_CHECKING:
 
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
+SHARE_OCTETS: Final = 64 * 1024
+"""Octets of a large message that are written before the turn of the next one."""
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OutputSource:
+    """A large message that is written to a connection as its peer reads."""
+
+    def write_some(self, out: BytesWriter) -> bool:
+        """Write about `SHARE_OCTETS`. Return whether more is at hand; if not, it is added again later."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End: the connection is gone."""
+        raise NotImplementedError
 
 
 class ConnectionOutput(WaitList):
@@ -33,6 +49,8 @@ class ConnectionOutput(WaitList):
         """True if deliveries may be written; false while the output is full."""
         self.touched: bool = False
         """True while the connection is registered for a flush."""
+        self.sources: deque[OutputSource] = deque()
+        """Large messages with octets at hand; they take turns."""
         self.durable: DurableOutput | None = None
         """Output that waits for fsync. None until the connection is open, and after its end."""
 
@@ -45,16 +63,28 @@ class ConnectionOutput(WaitList):
         self.durable = DurableOutput(connection)
 
     def end(self) -> None:
-        """Cease to wait for fsync: the socket is closed."""
+        """Cease to wait for fsync, and end the sources: the socket is closed."""
         if self.durable is not None:
             self.durable.replies.end()
             self.durable = None
+        while self.sources:
+            self.sources.popleft().end()
 
     def take(self) -> bytes:
         """Take the buffered octets."""
         data = self.buffer.getvalue()
         self.buffer.truncate(0)
         return data
+
+    def fill(self) -> i64:
+        """Write from the sources until the output is full; returns the octets."""
+        buffer = self.buffer
+        before: i64 = len(buffer)
+        while self.sources and len(buffer) < OUTPUT_FULL:
+            source = self.sources.popleft()
+            if source.write_some(buffer):
+                self.sources.append(source)
+        return len(buffer) - before
 
     def bound(self) -> None:
         """Stop deliveries if the output is full."""

@@ -73,6 +73,16 @@ class PartialMessages:
         connection.arriving += size
         self._count(size)
 
+    def resize(self, message: PartialMessage, charge: i64) -> None:
+        """Count what a message has in memory now, at least 1. Raises ResourceError (506) as `add`."""
+        if charge > message.charge:
+            self.add(message, charge - message.charge)
+        elif 0 < charge < message.charge:
+            freed = message.charge - charge
+            message.charge = charge
+            message.connection.arriving -= freed
+            self._count(-freed)
+
     def give_back(self, message: PartialMessage) -> None:
         """Release a message: it is complete, or was dropped."""
         size = message.charge

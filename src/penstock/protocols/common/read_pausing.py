@@ -8,6 +8,7 @@ have credit: its next publish is refused instead.
 from __future__ import annotations
 
 from penstock.core.broker import Broker
+from penstock.core.large_bodies import PieceBudget
 from penstock.core.publish.held import HoldBudget
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -20,6 +21,8 @@ class ReadPausing:
         self._broker = broker
         self._limits = limits
         self.budget = HoldBudget(self._most())
+        self.pieces = PieceBudget(broker.large, None)
+        """Pieces of large messages that the store has not written yet."""
         self.asked: int = 0
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
         self._paused_at: float = NEVER

@@ -89,6 +89,10 @@ class Services:
         """Start a job that only reads; input of `connection` waits until it is done."""
         raise NotImplementedError
 
+    def resume_input(self, connection: Connection) -> None:
+        """Handle the deferred input of a connection that has waited for something, in its share of a turn."""
+        raise NotImplementedError
+
     def schedule_flush(self, connection: Connection) -> None:
         """Register a connection for a write at the end of the turn."""
         raise NotImplementedError

@@ -1,0 +1,36 @@
+"""A store of pieces in memory: what a broker's large bodies write, read and delete, step by step."""
+
+from __future__ import annotations
+
+from penstock.core.large_bodies import LargeBodies
+
+
+class PieceStore:
+    """Pieces by body and index."""
+
+    def __init__(self, bodies: LargeBodies) -> None:
+        self.pieces: dict[tuple[int, int], bytes] = {}
+        self.fault = ""
+        """The reason why nothing can be read; empty while it can."""
+        self._bodies = bodies
+        bodies.stores = True
+
+    def write(self) -> int:
+        """Write what waits, and delete what nothing refers to. Return the octets written."""
+        writes = self._bodies.take_writes()
+        for write in writes:
+            self.pieces[int(write.body.number), int(write.index)] = write.octets
+        octets = sum(len(write.octets) for write in writes)
+        self._bodies.written(writes)
+        del writes
+        gone = set(self._bodies.take_unreferenced())
+        self.pieces = {key: octets for key, octets in self.pieces.items() if key[0] not in gone}
+        return octets
+
+    def read(self) -> int:
+        """Read what readers wait for. Return the number of pieces."""
+        reads = self._bodies.take_reads()
+        for read in reads:
+            octets = self.pieces.get((int(read.number), int(read.index)))
+            read.on_read(None if self.fault else octets, self.fault)
+        return len(reads)
