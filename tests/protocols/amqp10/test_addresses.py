@@ -59,6 +59,28 @@ def vhost() -> VirtualHost:
 
 
 @pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("amqps://example.org/orders", "orders"),
+        ("amqp://example.org:5672/queues/my%20orders", "/queues/my%20orders"),
+        ("amqps://example.org/exchanges/x/key", "/exchanges/x/key"),
+        ("amqps://example.org/x/key", "x/key"),
+        ("amqps://example.org/management", "/management"),
+    ],
+)
+def test_scheme_and_host_of_an_address_are_left_out(url: str, address: str) -> None:
+    expected = parse_target(address)
+    assert parse_target(url).kind == expected.kind
+    assert nodes(parse_target(url)) == nodes(expected)
+    assert parse_source(url, ["topic"]).kind == expected.kind
+
+
+@pytest.mark.parametrize("name", ["amqps://example.org", "amqps://", "http://example.org/orders"])
+def test_url_without_a_path_or_of_another_scheme_is_a_plain_name(name: str) -> None:
+    assert parse_target(name, ["queue"]).nodes[0].queue == name
+
+
+@pytest.mark.parametrize(
     ("text", "name"),
     [("/queues/q", "q"), ("/queues/a%2Fb%20%c3%a9%25", "a/b é%"), ("/queues/a b+é", "a b+é"), ("/queues/.%2E", "..")],
 )

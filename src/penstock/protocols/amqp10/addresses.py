@@ -10,8 +10,9 @@
 | `name` | the exchange of that name, else the queue | the queue of that name, else the exchange |
 | `exchange/key` | the same, else the exchange before the first `/` with the key behind it | the same |
 
-The capability `queue` or `topic` decides where a plain name may be either. An unroutable message is released, as in
-RabbitMQ 4. A topic accepts it: in JMS it is no error that nobody has subscribed. A `to` that names nothing is rejected.
+`amqp://host/` or `amqps://host/` in front of an address is left out: uamqp has it in each. The capability `queue` or
+`topic` decides where a plain name may be either. An unroutable message is released, as in RabbitMQ 4. A topic accepts
+it: in JMS it is no error that nobody has subscribed. A `to` that names nothing is rejected.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ ADDRESS_MAX: Final = len(EXCHANGES) + 2 * 3 * NAME_MAX + 1
 """Most octets of an address: two names, each octet percent-encoded."""
 CACHED_MAX: Final = 256
 """Addresses of `to` that a cache has at most."""
+_SCHEMES: Final = frozenset({"amqp", "amqps"})
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DEFAULT: Final = frozenset({"", "amq.default"})
 """Names of the default exchange, which no address may have (RabbitMQ 4)."""
@@ -117,6 +119,7 @@ def parse_target(text: str, capabilities: Sequence[str] = ()) -> Address:
         return Address(text, AddressKind.ANONYMOUS, [], Unroutable.REJECTED)
     wants_queue, wants_topic = _wanted(capabilities)
     unroutable = Unroutable.ACCEPTED if wants_topic else Unroutable.RELEASED
+    text = _without_host(text)
     if text.startswith("/"):
         return _read_path(text, unroutable)
     nodes = _plain_nodes(text, wants_queue, wants_topic)
@@ -130,6 +133,7 @@ def parse_source(text: str, capabilities: Sequence[str] = ()) -> Address:
     if text == "":
         raise InvalidField("a source without an address; only a target may have none")
     wants_queue, wants_topic = _wanted(capabilities)
+    text = _without_host(text)
     if text.startswith("/"):
         found = _read_path(text, Unroutable.RELEASED)
         if found.kind is AddressKind.EXCHANGE and not wants_topic:
@@ -171,6 +175,22 @@ class ToAddresses:
                 del self._found[next(iter(self._found))]
             self._found[octets] = found
         return found
+
+
+def _without_host(text: str) -> str:
+    """Return an address without the scheme and host of a URL, which uamqp sends with each address.
+
+    A path of RabbitMQ 4 keeps its first slash; any other one is a plain name.
+    """
+    scheme, divider, rest = text.partition("://")
+    if divider == "" or scheme not in _SCHEMES:
+        return text
+    _, slash, path = rest.partition("/")
+    if path == "":
+        return text
+    if (slash + path).startswith((QUEUES, EXCHANGES)) or slash + path == MANAGEMENT:
+        return slash + path
+    return path
 
 
 def _wanted(capabilities: Sequence[str]) -> tuple[bool, bool]:
