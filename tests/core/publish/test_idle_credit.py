@@ -85,6 +85,18 @@ def test_sender_that_does_not_answer_keeps_its_credit_and_its_room_moves_to_the_
     assert int(links[0].credit.hold.messages) == 0
 
 
+def test_sender_that_would_not_answer_is_not_asked_and_its_room_moves_at_once(house: House) -> None:
+    links, producer = make_full(house)
+    before, notified = links[0].left, links[0].client.notified
+    for link in links:
+        link.credit.idle.asks = False
+    pass_time(house, 1.1)
+    assert not producer.outbox
+    assert (links[0].left, int(links[0].credit.hold.messages)) == (before, before)
+    assert (links[0].credit.idle.is_draining, links[0].client.notified) == (False, notified)
+    assert int(links[0].credit.counts.idle) == 1
+
+
 def test_small_hold_room_takes_what_it_has_room_for(house: House) -> None:
     budget = HoldBudget(8 * CHARGE)
     links, producer = make_full(house, budget)

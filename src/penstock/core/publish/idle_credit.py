@@ -30,6 +30,8 @@ class IdleCredit(TimerHandler):
         self.credit = credit
         self.idle_s = idle_s
         """Seconds without a message after which its credit is idle; infinity for never."""
+        self.asks: bool = True
+        """False if its sender would not answer a drain. Then none is sent, and its room moves at once."""
         self.is_idle: bool = False
         """True if its sender has sent nothing since it was asked to drain."""
         self.is_draining: bool = False
@@ -79,10 +81,13 @@ class IdleCredit(TimerHandler):
             return idle_at
         if not self.others_wait():
             return NEVER
-        if self._asked_at == NEVER:
+        if self._asked_at == NEVER and self.asks:
             self._ask_drain(now)
             return now + DRAIN_S
-        if now < self._asked_at + DRAIN_S:
+        if not self.asks and not self.is_idle:
+            self.is_idle = True
+            self.credit.counts.idle += 1
+        if self.asks and now < self._asked_at + DRAIN_S:
             return self._asked_at + DRAIN_S
         self._move_to_hold_room(now)
         if credit.reservation.messages == 0:

@@ -26,7 +26,7 @@ from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.incoming_link import IncomingLink
-from penstock.protocols.amqp10.link import MIXED, SETTLED, UNSETTLED, link_key
+from penstock.protocols.amqp10.link import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, link_key
 from penstock.protocols.amqp10.link_credit import link_properties, window_properties
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES, ManagementLink, response_queue
@@ -80,12 +80,12 @@ def _answer(attach: Composite, handle: i64, source: object, target: object, **fi
         if mode == MIXED:
             mode = UNSETTLED  # We settle all of a link's deliveries when we send them, or none.
     fields.setdefault("snd_settle_mode", mode)
+    fields.setdefault("rcv_settle_mode", attach.number("rcv_settle_mode"))
     return composite(
         ATTACH,
         name=attach.text("name"),
         handle=int(handle),
         role=receives,
-        rcv_settle_mode=attach.number("rcv_settle_mode"),
         source=source,
         target=target,
         **fields,
@@ -132,6 +132,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
             attach.inner("source"),
             _with_address(terminus, text),
             max_message_size=int(link.max_message_size),
+            rcv_settle_mode=SECOND if link.second else FIRST,
             **link.resume(attach),
             properties=window_properties(link.credit),
         )

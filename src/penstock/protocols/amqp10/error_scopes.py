@@ -49,4 +49,4 @@ def scope_of(error: BrokerError, performative: int, has_handle: bool = False) ->
 def error_composite(error: BrokerError, info: dict[object, object] | None = None) -> Composite:
     """Return an error for detach, end, close and rejected, with `info` as its map (keys are symbols)."""
     description = str(error).encode(errors="replace")[:DESCRIPTION_MAX].decode(errors="ignore")
-    return composite(spec.ERROR, condition=error.condition, description=description or None, info=info or None)
+    return composite(spec.ERROR, condition=error.condition, description=description or None, info=info)

@@ -24,6 +24,7 @@ from penstock.errors import (
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
+from penstock.protocols.amqp10.client_profiles import Profile, profile_of_sender
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
@@ -61,12 +62,13 @@ class IncomingLink(Link):
     def __init__(self, session: AmqpSession, attach: Composite, target: Target) -> None:
         super().__init__(session, attach)
         connection = session.connection
+        self.profile: Profile = profile_of_sender(session.engine.container, attach)
         self.target: Target = target
         self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
         self.max_message_size: i64 = target.largest_message(connection.limits.message_bytes_max)
         """Octets of the largest message that the link takes."""
         self.settle_mode: i64 = attach.number("snd_settle_mode", MIXED)
-        self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
+        self.second: bool = self.profile.settles and attach.number("rcv_settle_mode", 0) == SECOND
         """True if we settle when the sender has, unless the transfer says otherwise."""
         self._second: bool = self.second
         """The same for the last delivery."""
@@ -85,6 +87,7 @@ class IncomingLink(Link):
         self.producer.confirming = True
         self.ids = DeliveryIds()
         self.credit = sender_credit(self, attach)
+        self.credit.idle.asks = self.profile.answers_drain
         self._reported_at: float = -NEVER
         """Time of the last flow that told what blocks the sender: monotonic seconds."""
         self._sections = session.engine.reader.sections
@@ -342,11 +345,14 @@ class IncomingLink(Link):
         self.session.broker.count_unroutable(self.producer, route, content)
         self.credit.spend(len(content) + OVERHEAD)
         if not settled:
-            if self.target.unroutable is Unroutable.REJECTED:
+            unroutable = self.target.unroutable
+            if unroutable is Unroutable.RELEASED and not self.profile.hears_released:
+                unroutable = Unroutable.REJECTED
+            if unroutable is Unroutable.REJECTED:
                 where = describe_target(route)
                 self._reject(delivery_id, settled, NotFound(f"{where} leads to no queue"))
                 return
-            state = ACCEPTED_STATE if self.target.unroutable is Unroutable.ACCEPTED else RELEASED_STATE
+            state = ACCEPTED_STATE if unroutable is Unroutable.ACCEPTED else RELEASED_STATE
             self._write(delivery_id, delivery_id, not self._second, state)
 
     # Outcomes
@@ -380,7 +386,8 @@ class IncomingLink(Link):
         if self.posting is not None:
             self.posting.on_refused(error)
         if not settled:
-            state = encode_composite(composite(REJECTED, error=error_composite(error)))
+            # An empty map, for the sender of azure-servicebus fails at an error without `info`.
+            state = encode_composite(composite(REJECTED, error=error_composite(error, {})))
             self._write(delivery_id, delivery_id, not self._second, state)
 
     def _write(self, first: i64, last: i64, settled: bool, state: bytes) -> None:
