@@ -12,4 +12,7 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 "${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo \
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
-echo "Wrote build.lock, development.lock and proton.lock in requirements."
+for client in azure uamqp; do
+    "${compile[@]}" --group "$client" --output-file "requirements/$client.lock"
+done
+echo "Wrote build.lock, development.lock, proton.lock, azure.lock and uamqp.lock in requirements."

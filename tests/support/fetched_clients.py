@@ -1,4 +1,5 @@
-"""Clients that tests fetch and build: Qpid JMS from Maven Central, go-amqp from the Go module proxy, pinned by hashes.
+"""Clients that tests fetch and build, pinned by hashes: Qpid JMS from Maven Central, go-amqp from the Go module proxy,
+fe2o3-amqp from crates.io, azure-servicebus and uamqp from PyPI.
 
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
@@ -9,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -52,6 +54,35 @@ def go_program() -> Path:
             _run(["go", "build", "-mod=readonly", "-o", str(program), "."], source)
             shutil.copy(program, found)
     return found
+
+
+@cache
+def azure_python() -> Path:
+    """Return a Python with azure-servicebus. Raises ClientMissingError."""
+    return _python_with("azure-servicebus", "azure.lock")
+
+
+@cache
+def uamqp_python() -> Path:
+    """Return a Python with uamqp. Raises ClientMissingError."""
+    if shutil.which("openssl") is None:
+        raise ClientMissingError("openssl is not installed: uamqp speaks only TLS, and it makes the certificate")
+    return _python_with("uamqp", "uamqp.lock")
+
+
+def _python_with(what: str, lock: str) -> Path:
+    """Return the interpreter of an environment with what a lock lists, and nothing else of ours."""
+    source = ROOT / "requirements"
+    found = _place(source, lock)
+    python = found / "bin" / "python"
+    if not found.is_dir():
+        with _fetching(what, sys.executable, found):
+            part = Path(f"{found}.part")
+            _run([sys.executable, "-m", "venv", "--clear", str(part)], source)
+            pip = [str(part / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _run([*pip, "--require-hashes", "-r", lock], source)
+            part.rename(found)
+    return python
 
 
 def _place(folder: Path, *names: str) -> Path:
