@@ -21,6 +21,7 @@ TEXTS: dict[str, object] = {
     "dead-letter-exchange": "dlx",
     "dead-letter-routing-key": "key",
     "auto-create": "true",
+    "consumer-window-adaptive": "true",
 }
 """What is no number."""
 

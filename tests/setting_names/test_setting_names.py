@@ -18,6 +18,7 @@ TEXTS: dict[str, object] = {
     "dead-letter-exchange": "dlx",
     "dead-letter-routing-key": "key",
     "auto-create": "true",
+    "consumer-window-adaptive": "true",
 }
 """What is no number."""
 

@@ -7,6 +7,7 @@ from penstock.content.selector.selector import Selector, parse_selector
 from penstock.core.broker import Broker
 from penstock.core.consume.browser_scan import BrowserScan
 from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.selector_scan import SelectorScan
@@ -88,7 +89,7 @@ class SelectingBench:
                 consumer.scan = BrowserScan(consumer, self.filters[tag], self.broker)
             else:
                 consumer.scan = SelectorScan(consumer, self.filters[tag], self.broker.work)
-        self.broker.consume(session, consumer)
+        self.broker.consume(session, consumer, ConsumerSettings(self.queue.settings, {}))
         self.got.setdefault(tag, [])
         self.grant(consumer, credit)
         return consumer

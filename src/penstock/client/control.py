@@ -30,6 +30,7 @@ REPLY_QUEUE: Final[dict[str, object]] = {
     **dict.fromkeys(("max-length", "max-length-bytes", "slow-consumer-rate"), "none"),
     "capacity-bytes": 256 * 1024 * 1024,
     "overflow": "block",
+    "consumer-window-adaptive": False,
 }
 """Arguments of the reply queue.
 

@@ -22,6 +22,7 @@ from typing_extensions import override
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
 from penstock.core.consume.consumer_settings import CANCEL, ConsumerSettings
+from penstock.core.consume.consumer_window import ConsumerWindow
 from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
 from penstock.core.consume.session import Session
 from penstock.core.dispatcher import Dispatcher
@@ -246,6 +247,8 @@ class Broker(Dispatcher):
         if terms is not None:
             if terms.max_rate > 0:
                 consumer.rate_limiter = ConsumerRateLimiter(self, consumer, terms.max_rate)
+            if terms.adaptive and not consumer.no_ack and not consumer.browses():
+                consumer.adaptive_window = ConsumerWindow(self, consumer, terms.window_least, terms.window_most)
             if terms.slow_rate > 0 and not consumer.browses():
                 cancels = terms.slow_policy == CANCEL
                 consumer.slow_monitor = SlowConsumerMonitor(

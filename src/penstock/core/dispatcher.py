@@ -181,6 +181,8 @@ class Dispatcher(PublishContext):
         if consumer.scan is not None:
             return self._scanned(rotation, consumer, consumer.scan, turn.room)
         batch = consumer.session.take_batch(consumer, turn.room, self.now)
+        if consumer.adaptive_window is not None:
+            consumer.adaptive_window.took(batch.left, self.now)
         if consumer.rate_limiter is not None:
             consumer.rate_limiter.took(batch.left, self.now)
         return batch
@@ -204,6 +206,8 @@ class Dispatcher(PublishContext):
         """Take what a consumer finds in one slice of its scan; it waits for new messages once it has seen all."""
         batch = scan.take(room, self.now)
         if batch is not None:
+            if consumer.adaptive_window is not None:
+                consumer.adaptive_window.took(batch.left, self.now)
             if consumer.rate_limiter is not None:
                 consumer.rate_limiter.took(batch.left, self.now)
             return batch

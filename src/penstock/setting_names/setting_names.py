@@ -20,6 +20,8 @@ RATE: Final = "rate"
 """An amount a second, more than 0; or none."""
 BURST: Final = "burst"
 """An amount at once, from 1."""
+LIMIT: Final = "limit"
+"""Messages, from 1; or none."""
 WINDOW: Final = "window"
 """Bytes from 0, where 0 is one message at a time; -1 and none are unbounded (Artemis, consumerWindowSize)."""
 SLOW: Final = "slow"
@@ -70,6 +72,9 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "dead-letter-routing-key": NAME,
         "consumer-timeout": MILLISECONDS,
         "consumer-window-bytes": WINDOW,
+        "consumer-window-adaptive": SWITCH,
+        "consumer-window-min": BURST,
+        "consumer-window-max": LIMIT,
         "consumer-max-rate": RATE,
         "slow-consumer-rate": RATE,
         "slow-consumer-period": PERIOD,

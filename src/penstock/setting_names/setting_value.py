@@ -130,7 +130,7 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
     if number is None:
         units = ", or one with KiB, MiB or GiB" if kind in IN_BYTES else ""
         raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a whole number{units}")
-    least = 1 if kind in (setting_names.BURST, setting_names.WEIGHT) else 0
+    least = 1 if kind in (setting_names.BURST, setting_names.LIMIT, setting_names.WEIGHT) else 0
     if kind == setting_names.QUOTA and number == 0:
         raise PreconditionFailed(f"{subject}: {name}=0 would stop everything for ever; use none for no quota")
     _check_range(subject, name, number, least)

@@ -16,6 +16,7 @@ from penstock.flow.level import UNLIMITED
 if TYPE_CHECKING:
     from penstock.core.consume.consumer_lists import ConsumerList
     from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor
+    from penstock.core.consume.consumer_window import ConsumerWindow
     from penstock.core.consume.context import ConsumeContext
     from penstock.core.consume.session import Session
     from penstock.core.queue.queue import Queue
@@ -103,6 +104,8 @@ class Consumer(Subscriber):
         """The prefetch of all consumers of its session (basic.qos with global=true)."""
         self.rate_limiter: ConsumerRateLimiter | None = None
         """Its rate limit; None for no limit."""
+        self.adaptive_window: ConsumerWindow | None = None
+        """Its adaptive window, within its credit; None for none."""
         self.slow_monitor: SlowConsumerMonitor | None = None
         """Its slow-consumer monitor; None if there is none."""
         self.arguments: dict[str, object] = {}
@@ -137,6 +140,10 @@ class Consumer(Subscriber):
                 room = own
             if room > 0 and self.has_byte_limit() and not self.next_fits():
                 return 0
+        if self.adaptive_window is not None and room > 0:
+            admitted = self.adaptive_window.left()
+            if admitted < room:
+                room = admitted
         if self.rate_limiter is not None and room > 0:
             allowed: i64 = self.rate_limiter.bucket.whole(now)
             return allowed if allowed < room else room
@@ -191,6 +198,8 @@ class Consumer(Subscriber):
                         f"{prefix}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
                         f"of a window of {int(credit.window_bytes):,}"
                     )
+        if self.adaptive_window is not None and self.adaptive_window.left() == 0:
+            found.append(self.adaptive_window.describe())
         if self.rate_limiter is not None and self.rate_limiter.bucket.ready_at(now) > now:
             wait_ms = (self.rate_limiter.bucket.ready_at(now) - now) * 1000
             found.append(

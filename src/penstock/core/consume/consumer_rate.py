@@ -50,6 +50,8 @@ class ConsumerRateLimiter(TimerHandler):
 
 def forget(broker: ConsumeContext, consumer: Consumer) -> None:
     """Remove the timers of a closed consumer: at a low rate, or over a long period, they would remain for long."""
+    if consumer.adaptive_window is not None:
+        broker.timers.drop(consumer.adaptive_window)
     if consumer.rate_limiter is not None:
         broker.timers.drop(consumer.rate_limiter)
     if consumer.slow_monitor is not None:

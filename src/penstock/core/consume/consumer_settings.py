@@ -1,4 +1,4 @@
-"""Settings of a consumer: its byte window, its rate limit and the slow-consumer threshold."""
+"""Settings of a consumer: its windows, its rate limit and the slow-consumer threshold."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class ConsumerSettings:
         self.slow_period_s: float = settings.slow_consumer_period_s
         self.slow_policy: str = settings.slow_consumer_policy
         """Action on a slow one: notify or cancel."""
+        self.adaptive: bool = settings.consumer_window_adaptive
+        """True if its deliveries are narrowed to what it needs; only the queue's settings say so, with the bounds."""
+        self.window_least: i64 = settings.consumer_window_min
+        self.window_most: i64 = settings.consumer_window_max
+        """Bounds of the adaptive window, in messages; UNLIMITED for no upper one."""
         window = words.get("consumer-window-bytes")
         if window is not None:
             self.window_bytes = window.number

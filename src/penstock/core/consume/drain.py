@@ -7,7 +7,8 @@ scheduled. Then the credit that is left is given up, and the session is told wit
 A consumer is drained when nothing can be delivered to it without an event from outside. What would come by itself is
 waited for: pages that are on the disk or on their way to it, messages being requeued, the rest of a scan, and the
 output of its connection. What depends on the receiver, or on others, is not: its byte window, its rate, and a queue
-whose single active consumer is another one.
+whose single active consumer is another one. An adaptive window does not apply meanwhile: the receiver knows what it
+asks for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def request_drain(consumer: Consumer) -> None:
     rotation = rotation_of(consumer.queue)
     if rotation is not None and consumer.broker is not None:
         rotation.draining[consumer] = None
+        if consumer.adaptive_window is not None:
+            consumer.adaptive_window.lift(True)
         consumer.broker.schedule_delivery(consumer.queue)
 
 
@@ -35,6 +38,7 @@ def cancel_drain(consumer: Consumer) -> None:
     rotation = rotation_of(consumer.queue)
     if rotation is not None:
         rotation.draining.pop(consumer, None)
+    _end_lift(consumer)
 
 
 def drained_consumers(queue: Queue) -> list[tuple[Consumer, int]]:
@@ -46,9 +50,15 @@ def drained_consumers(queue: Queue) -> list[tuple[Consumer, int]]:
     for consumer in list(rotation.draining):
         if is_drained(consumer):
             del rotation.draining[consumer]
+            _end_lift(consumer)
             credit = consumer.credit
             found.append((consumer, int(credit.drain()) if isinstance(credit, LinkCredit) else 0))
     return found
+
+
+def _end_lift(consumer: Consumer) -> None:
+    if consumer.adaptive_window is not None:
+        consumer.adaptive_window.lift(False)
 
 
 def is_drained(consumer: Consumer) -> bool:

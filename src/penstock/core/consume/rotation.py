@@ -367,6 +367,9 @@ def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
         consumer.state = ALONE
     elif consumer.has_byte_limit() and not consumer.next_fits():
         _set_aside(rotation, consumer)
+    elif consumer.adaptive_window is not None and consumer.adaptive_window.left() == 0:
+        consumer.state = ALONE
+        consumer.adaptive_window.wait(now)
     elif consumer.rate_limiter is not None and consumer.rate_limiter.wait(now):
         consumer.state = ALONE
     else:

@@ -386,5 +386,7 @@ def _count_out(consumer: Consumer, count: i64, charge: i64) -> None:
     consumer.credit.restore(count, charge)
     consumer.shared.restore(count, charge)
     consumer.queue.unacked(-count, -charge)
+    if consumer.adaptive_window is not None:
+        consumer.adaptive_window.settled(count)
     if consumer.state != READY or consumer.session.held > 0:
         consumer.session.on_credit_restored(consumer)

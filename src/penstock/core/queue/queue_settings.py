@@ -88,6 +88,11 @@ class Settings:
         """Routing key of dead letters; None keeps their own."""
         self.consumer_window_bytes: i64 = UNBOUNDED
         """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
+        self.consumer_window_adaptive: bool = False
+        """True if consumers have an adaptive window (see flow/adaptive_window.py)."""
+        self.consumer_window_min: i64 = 1
+        self.consumer_window_max: i64 = UNLIMITED
+        """Its bounds, in messages; UNLIMITED for no upper bound."""
         self.consumer_max_rate: float = NO_RATE
         """Most messages a second of a consumer; -1 for no limit."""
         self.slow_consumer_rate: float = NO_RATE
@@ -142,7 +147,7 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
     limit = words.get("delivery-limit")
     if limit is not None:
         settings.delivery_limit = UNLIMITED if limit.none else limit.number
-    _consumers(settings, words)
+    _consumers(subject, settings, words)
     settings.credit_window_messages = credit_messages(words, settings.credit_window_messages)
     settings.credit_window_bytes = credit_bytes(words, settings.credit_window_bytes)
     settings.credit_idle_s = credit_idle_s(words, settings.credit_idle_s)
@@ -238,7 +243,18 @@ def _dead_letters(queue: str, settings: Settings, words: dict[str, SettingValue]
         settings.dead_letter_routing_key = key.text
 
 
-def _consumers(settings: Settings, words: dict[str, SettingValue]) -> None:
+def _consumers(subject: str, settings: Settings, words: dict[str, SettingValue]) -> None:
+    """Set what concerns consumers. Raises PreconditionFailed for bounds of a window that contradict each other."""
+    adaptive = words.get("consumer-window-adaptive")
+    settings.consumer_window_adaptive = adaptive is not None and adaptive.text == "true"
+    least, most = words.get("consumer-window-min"), words.get("consumer-window-max")
+    if least is not None:
+        settings.consumer_window_min = least.number
+    if most is not None and not most.none:
+        settings.consumer_window_max = most.number
+        if most.number < settings.consumer_window_min:
+            given = "consumer-window-min=1 (default)" if least is None else least.describe()
+            raise PreconditionFailed(f"{subject}: {given} is above {most.describe()}")
     window = words.get("consumer-window-bytes")
     if window is not None:
         settings.consumer_window_bytes = window.number
