@@ -6,7 +6,16 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, Symbol, Typed
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
+from tests.support.amqp10_dialogue import (
+    Amqp10Dialogue,
+    Heard,
+    accepted,
+    condition,
+    data_section,
+    names,
+    performative,
+    transfers,
+)
 
 
 def source(address: str, capabilities: tuple[str, ...] = (), **filters: Described) -> Composite:
@@ -102,6 +111,45 @@ def test_no_local_leaves_out_what_its_own_connection_has_published() -> None:
     other.say(other.transfer(coloured("foreign")))
     assert bodies(client.attach_receiver(None, 1, credit=10, source=source("/queues/q", n=NO_LOCAL))) == ["foreign"]
     assert bodies(other.attach_receiver("/queues/q", 2, credit=10)) == ["own"]
+
+
+def test_attach_tells_the_settings_of_the_consumer_that_are_in_force() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", consumer_max_rate=50, consumer_window_adaptive=True, consumer_window_max=20)
+    asked = {"consumer-window-bytes": Typed("uint", 5000), "slow-consumer-rate": 0.5, "slow-consumer-policy": "cancel"}
+    properties = {Symbol(name): value for name, value in asked.items()}
+    (attached,) = client.attach_receiver("/queues/q", 1, properties=properties)
+    assert {key.text: value for key, value in attached.performative.mapping("properties").items()} == {
+        "consumer-window-bytes": Typed("ulong", 5000),
+        "consumer-max-rate": 50.0,
+        "slow-consumer-rate": 0.5,
+        "slow-consumer-period": 5.0,
+        "slow-consumer-policy": Symbol("cancel"),
+        "consumer-window-adaptive": True,
+        "consumer-window-min": Typed("uint", 1),
+        "consumer-window-max": Typed("uint", 20),
+    }
+    client.declare("plain")
+    (attached,) = client.attach_receiver("/queues/plain", 2)
+    assert attached.field("properties") is None
+
+
+def test_adaptive_window_narrows_link_credit_and_settlement_widens_it() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", consumer_window_adaptive=True)
+    client.attach_sender("/queues/q")
+    for _ in range(20):
+        client.say(client.transfer(coloured("red")))
+    now = client.driver.broker.now
+    sent = transfers(client.attach_receiver("/queues/q", 1, credit=15))
+    for step in range(1, 9):
+        assert len(sent) == 1
+        delivery = int(str(sent[0].field("delivery_id")))
+        client.driver.begin(now + step)
+        sent = transfers(client.settle(delivery, delivery, accepted()))
+    assert len(sent) == 2, "rate times time, and a quarter more"
+    *rest, flow = client.flow(1, 15, drain=True)
+    assert (len(transfers(rest)), flow.name, flow.field("link_credit")) == (5, "flow", 0), "its credit is used up"
 
 
 def test_link_properties_are_settings_of_the_consumer() -> None:

@@ -195,7 +195,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     properties: dict[object, object] | None = PAIRED
     fields: dict[str, object] = {}
     if not is_management:
-        properties = None
+        properties = link.properties_in_force(settings) or None
         suspended.add(link.key, link)
         fields = link.resume(attach)
     if filters.browses:

@@ -14,7 +14,8 @@ from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import NotImplementedHere
-from penstock.flow.credit import LinkCredit
+from penstock.flow.credit import UNBOUNDED, LinkCredit
+from penstock.flow.level import UNLIMITED
 from penstock.protocols.amqp10.link import SETTLED, Link
 from penstock.protocols.amqp10.resumption import Resumption
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
@@ -23,7 +24,8 @@ from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.serial import serial_add
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.spec import UINT_MAX
+from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -71,6 +73,28 @@ class OutgoingLink(Link):
             consumer.priority = read_priority(self.link_name, {"x-priority": priority})
         consumer.exclusive = properties.get(EXCLUSIVE) is True
         return settings
+
+    def properties_in_force(self, settings: ConsumerSettings) -> dict[object, object]:
+        """Return the settings of the subscribed consumer that are in force, as link properties; no limit is left out.
+
+        Windows of bytes are ulong and of messages uint, as those of senders; rates are messages a second.
+        """
+        found: dict[object, object] = {}
+        if settings.window_bytes != UNBOUNDED:
+            found[Symbol("consumer-window-bytes")] = Typed(ULONG, int(settings.window_bytes))
+        if settings.max_rate > 0:
+            found[Symbol("consumer-max-rate")] = settings.max_rate
+        if settings.slow_rate > 0:
+            found[Symbol("slow-consumer-rate")] = settings.slow_rate
+            found[Symbol("slow-consumer-period")] = settings.slow_period_s
+            found[Symbol("slow-consumer-policy")] = Symbol(settings.slow_policy)
+        window = self.consumer.adaptive_window
+        if window is not None:
+            found[Symbol("consumer-window-min")] = Typed(UINT, min(int(settings.window_least), UINT_MAX))
+            if settings.window_most != UNLIMITED:
+                found[Symbol("consumer-window-max")] = Typed(UINT, min(int(settings.window_most), UINT_MAX))
+            found[Symbol("consumer-window-adaptive")] = True
+        return found
 
     @override
     def on_flow(self, flow: Flow) -> None:
