@@ -339,7 +339,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "withheld",
         "credit",
     ),
-    "consumers": ("queue", "consumer_tag", "channel", "prefetch_count", "credit", "ack_required", "waits for"),
+    "consumers": (
+        *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "ack_required"),
+        "waits for",
+    ),
     "cursors": ("name", "queues", "unsettled", "polling", "asked last"),
     "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
 }
@@ -355,6 +358,7 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("channels", "withheld"): lambda item: item["penstock"].get("withheld", 0),
     ("channels", "credit"): lambda item: _credit(item["penstock"].get("links", [])),
     ("consumers", "credit"): lambda item: item["penstock"]["link_credit"],
+    ("consumers", "window"): lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
     ("cursors", "queues"): lambda item: _positions(item),
     ("cursors", "asked last"): lambda item: None if (ago := item["asked_s_ago"]) is None else f"{ago:.1f} s ago",
     ("consumers", "queue"): lambda item: item["queue"]["name"],

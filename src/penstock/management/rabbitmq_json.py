@@ -43,6 +43,9 @@ SUMMED_A_UNIT: Final = 10
 CONSUMERS_DETAILED: Final = 1000
 """Most consumers in the answer about one queue or channel; `/api/consumers` lists all."""
 
+CONSUMER_FIELDS: Final = ("unacknowledged", "link_credit", "adaptive_window", "delivered", "obstacles")
+"""Fields of a consumer of Penstock's own."""
+
 
 def plain(value: object) -> object:
     """Return a field-table value as JSON; octets that are not UTF-8 get replacement characters."""
@@ -193,7 +196,7 @@ def consumer_of(consumer: Consumer, node: Node) -> Shape:
         "active": active,
         "activity_status": ("single_active" if active else "waiting") if single else "up",
         "arguments": plain(consumer.arguments),
-        "penstock": {name: view[name] for name in ("unacknowledged", "link_credit", "delivered", "obstacles")},
+        "penstock": {name: view[name] for name in CONSUMER_FIELDS},
     }
 
 

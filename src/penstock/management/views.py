@@ -191,7 +191,24 @@ def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
         "prefetch": int(consumer.prefetch) or None,
         "link_credit": int(credit.left()) if isinstance(credit, LinkCredit) else None,
         "delivered": int(consumer.delivered),
+        "adaptive_window": adaptive_window_view(consumer),
         "obstacles": obstacles(consumer, now),
+    }
+
+
+def adaptive_window_view(consumer: Consumer) -> dict[str, object] | None:
+    """Return a consumer's adaptive window with what it follows from; None without one."""
+    window = consumer.adaptive_window
+    if window is None:
+        return None
+    adaptive = window.adaptive
+    return {
+        "messages": int(adaptive.window),
+        "min": int(adaptive.least),
+        "max": _or_none(adaptive.most),
+        "rate": round(adaptive.rate, 3) or None,
+        "time_ms": round(adaptive.time_s * 1000, 3) or None,
+        "batch": int(adaptive.batch),
     }
 
 

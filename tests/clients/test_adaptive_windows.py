@@ -1,0 +1,74 @@
+"""Adaptive windows with real clients: a consumer that settles nothing does not hoard what others could process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pika
+import pytest
+
+from tests.support.brokers import BrokerProcess, eventually, some_name
+from tests.support.commands import listed
+
+pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
+
+from proton.utils import BlockingConnection
+
+pytestmark = pytest.mark.clients
+
+MESSAGES = 300
+MOST = 4
+"""The upper bound of the window: what a consumer that settles nothing gets, however long it is silent."""
+
+
+def full_queue(broker: BrokerProcess) -> str:
+    name = some_name("adaptive")
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        arguments = {"consumer-window-adaptive": True, "consumer-window-max": MOST}
+        channel.queue_declare(name, durable=True, arguments=arguments)
+        channel.confirm_delivery()
+        for number in range(MESSAGES):
+            channel.basic_publish("", name, str(number).encode())
+    return name
+
+
+def test_proton_receiver_with_much_credit_leaves_messages_to_another(broker: BrokerProcess) -> None:
+    queue = full_queue(broker)
+    silent, busy = (BlockingConnection(broker.url.rstrip("/"), timeout=60) for _ in range(2))
+    hoarding = silent.create_receiver(f"/queues/{queue}", credit=MESSAGES)
+    hoarding.receive()
+    working = busy.create_receiver(f"/queues/{queue}", credit=MESSAGES)
+    for _ in range(MESSAGES - MOST):
+        working.receive()
+        working.accept()
+    ours = [each for each in listed(broker, "consumers") if each["queue"]["name"] == queue]
+    windows = [each["penstock"]["adaptive_window"] for each in ours]
+    assert [(each["min"], each["max"]) for each in windows] == [(1, MOST)] * 2
+    silent.close()
+    for _ in range(MOST):
+        working.receive()
+        working.accept()
+    busy.close()
+
+
+def test_pika_consumer_with_a_large_prefetch_leaves_messages_to_another(broker: BrokerProcess) -> None:
+    queue = full_queue(broker)
+    connections = [pika.BlockingConnection(pika.URLParameters(broker.url)) for _ in range(2)]
+    got: list[list[int]] = [[], []]
+    for number, connection in enumerate(connections):
+        channel = connection.channel()
+        channel.basic_qos(MESSAGES)
+
+        def on_message(channel: Any, method: Any, *_: object, number: int = number) -> None:
+            got[number].append(method.delivery_tag)
+            if number == 1:
+                channel.basic_ack(method.delivery_tag)
+
+        channel.basic_consume(queue, on_message)
+        eventually(lambda at=number: connections[at].process_data_events(0) or got[at], "the first message")
+    eventually(lambda: connections[1].process_data_events(0) or len(got[1]) >= MESSAGES - MOST, "all the others")
+    connections[0].process_data_events(0)
+    assert len(got[0]) <= MOST
+    for connection in connections:
+        connection.close()
