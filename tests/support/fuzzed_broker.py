@@ -171,7 +171,11 @@ def run_lives(world: World) -> None:
                 error.add_note(f"PENSTOCK_FUZZ_SEED={SEED}, input {done}")
                 raise
             done += 1
-        world.end()
+        try:
+            world.end()
+        except BaseException as error:
+            error.add_note(f"PENSTOCK_FUZZ_SEED={SEED}, after input {done}")
+            raise
         counts.append(objects())
     print(f"\n{done} inputs, objects after each life: {counts[:3]} ... {counts[-3:]}")
     settled = counts[len(counts) // 2]

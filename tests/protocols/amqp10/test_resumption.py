@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import as_described, composite
 from penstock.wire.amqp10.values import Described
@@ -66,6 +68,20 @@ def test_closed_link_gives_resumed_deliveries_back() -> None:
     client.flow(10, 1)
     detach(client, True)
     assert available(client) == 3
+
+
+@pytest.mark.parametrize("graceful", [True, False])
+def test_session_that_ends_gives_resumed_deliveries_back(graceful: bool) -> None:
+    client = receiver(3, expiry_policy="never")
+    detach(client)
+    client.attach_receiver(None, 10, source=source(), unsettled={tag(n): None for n in range(1, 4)})
+    assert available(client) == 0
+    if graceful:
+        client.say(performative(spec.END))
+    else:
+        client.driver.disconnect(client.connection)
+        client.driver.run_turn()
+    assert available(client) == client.depth("q") == 3
 
 
 def test_large_resumed_message_comes_in_frames_and_a_long_map_is_incomplete() -> None:

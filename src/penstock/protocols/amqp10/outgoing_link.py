@@ -143,8 +143,7 @@ class OutgoingLink(Link):
         broker.cancel(session, self.consumer.tag)
         if not closed:
             self.suspend()
-        if self.resumption is not None:
-            settle_batches(broker, self.resumption.take(), self.default_outcome)
+        self._give_up_resumption()
         settler = session.settler
         if settler.retired:  # Deliveries that a transaction has settled wait for its end.
             for first, last in session.unsettled.numbers_of(self.consumer):
@@ -153,8 +152,20 @@ class OutgoingLink(Link):
         else:
             settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
 
-    def settle_by_default(self) -> None:
-        """Settle what the end of the session leaves unsettled, unless the default is the outcome of that end."""
+    def on_session_ended(self, graceful: bool) -> None:
+        """Settle what the end of the session leaves: what it has not sent, and for a graceful end what is unsettled.
+
+        The session settles the rest with the outcome of its end.
+        """
+        self._give_up_resumption()
+        if graceful:
+            self._settle_by_default()
+
+    def _give_up_resumption(self) -> None:
+        if self.resumption is not None:
+            settle_batches(self.session.broker, self.resumption.take(), self.default_outcome)
+
+    def _settle_by_default(self) -> None:
         session = self.session
         if self.default_outcome is not session.end_outcome and self.credit.out > 0 and not session.settler.retired:
             settle_batches(session.broker, session.unsettled.detach_of(self.consumer), self.default_outcome)

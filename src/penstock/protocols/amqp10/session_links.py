@@ -80,7 +80,7 @@ class SessionLinks:
         for link in self.by_handle.values():
             if link.state == LINK_ATTACHED:
                 link.suspend()
-                if graceful and isinstance(link, OutgoingLink):
-                    link.settle_by_default()
+                if isinstance(link, OutgoingLink):
+                    link.on_session_ended(graceful)
             suspended.forget(link.key, link)
         suspended.on_session_ended(session, session.connection_number)
