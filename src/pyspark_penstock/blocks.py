@@ -70,7 +70,9 @@ def _array(whole: "pa.Buffer", kind: "pa.DataType", column: dict[str, Any], rows
         return pa.repeat(pa.scalar(column["all"], type=kind), rows)
     valid = _buffer(whole, column["valid"], -(-rows // 8)) if "valid" in column else None
     if "offsets" not in column:
-        return pa.Array.from_buffers(kind, rows, [valid, _buffer(whole, column["data"], rows * kind.bit_width // 8)])
+        return pa.Array.from_buffers(
+            kind, rows, [valid, _buffer(whole, column["data"], -(-rows * kind.bit_width // 8))]
+        )
     offsets, data = _buffer(whole, column["offsets"], 4 * (rows + 1)), _buffer(whole, column["data"], 0)
     array = pa.Array.from_buffers(kind, rows, [valid, offsets, data])
     # Every offset is checked (and every text, for UTF-8): some 10 ns per row against a crash of the JVM.

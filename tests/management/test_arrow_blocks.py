@@ -106,3 +106,16 @@ def test_block_has_messages_of_every_format() -> None:
     read = Read(encode_block("q", rows, FORMATS, 0.0))
     assert read.bodies() == [b"frames", b"toy", unknown]
     assert read.texts("message_id") == ["m1", "t1", None]
+
+
+def test_redelivered_is_that_of_each_row() -> None:
+    messages = [message(number, b"x") for number in range(1, 12)]
+    for number in (0, 2, 9):
+        messages[number].mark_delivered()
+    read = Read(encode_block("q", messages, FORMATS, 0.0))
+    bits = read.part("redelivered", "data")
+    assert [bits[row >> 3] >> (row & 7) & 1 for row in range(11)] == [1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0]
+    for one in messages:
+        one.mark_delivered()
+    for some, value in ((messages, True), (messages[:0], False)):
+        assert Read(encode_block("q", some, FORMATS, 0.0)).header["columns"]["redelivered"] == {"all": value}

@@ -130,6 +130,23 @@ def test_queue_that_starting_offsets_do_not_name_begins_at_the_earliest(broker, 
     assert reader.initialOffset() == {"v": 1, "q": {one: 3, two: 2}}
 
 
+def test_redelivered_is_that_of_each_row(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(6))
+    with broker.connect() as connection:
+        channel = connection.channel()
+        for _ in range(3):
+            channel.basic_get(queue)  # They return when the connection ends.
+    reader = reader_of(queue)
+    start = reader.initialOffset()
+    flags = [
+        batch.column("redelivered").to_pylist()
+        for partition in reader.partitions(start, reader.latestOffset(start, ALL))
+        for batch in reader.read(partition)
+    ]
+    assert flags == [[True, True, True, False, False, False]]
+
+
 def test_drain_ends_at_the_tail_that_it_found(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))

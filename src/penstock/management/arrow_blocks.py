@@ -49,8 +49,7 @@ def encode_block(queue: str, messages: list[Message], formats: MessageFormats, w
     _add_text(block, "exchange", [message.envelope.exchange for message in messages])
     _add_text(block, "routing_key", [message.envelope.routing_key for message in messages])
     _add_properties(block, messages, formats)
-    redelivered = [message.redelivered for message in messages]
-    block.columns["redelivered"] = {"all": bool(redelivered) and all(redelivered)}
+    _add_flags(block, "redelivered", [message.redelivered for message in messages])
     block.columns["expiration"] = {"all": None}
     _add_values(block, messages, formats)
     return _assemble(block, queue, messages)
@@ -163,11 +162,23 @@ def _add_priorities(block: _Block, values: list[int | None]) -> None:
     block.columns["priority"] = column
 
 
+def _add_flags(block: _Block, name: str, values: list[bool]) -> None:
+    first = bool(values) and values[0]
+    if values.count(first) == len(values):
+        block.columns[name] = {"all": first}
+    else:
+        block.columns[name] = {"data": block.append_buffer(_bitmap(values))}
+
+
 def _add_validity(block: _Block, column: dict[str, object], present: list[bool]) -> None:
-    if all(present):
-        return
-    bitmap = bytearray((len(present) + 7) // 8)
-    for index, there in enumerate(present):
-        if there:
+    if not all(present):
+        column["valid"] = block.append_buffer(_bitmap(present))
+
+
+def _bitmap(values: list[bool]) -> bytes:
+    """Return bits in Arrow's order: the lowest bit of an octet first."""
+    bitmap = bytearray((len(values) + 7) // 8)
+    for index, value in enumerate(values):
+        if value:
             bitmap[index >> 3] |= 1 << (index & 7)
-    column["valid"] = block.append_buffer(bytes(bitmap))
+    return bytes(bitmap)
