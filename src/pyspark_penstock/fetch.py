@@ -12,9 +12,10 @@ from penstock.client import ControlError
 from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.connections import BrokerLink, shared_link
 from pyspark_penstock.errors import BlockError
+from pyspark_penstock.offsets import Range
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
-from pyspark_penstock.planner import refused
+from pyspark_penstock.planner import refused, report_hole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,14 +30,18 @@ class Slice:
     token: int
     lo: int
     hi: int
+    rows: int
+    """Number of messages that were planned."""
 
 
 def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.RecordBatch"]:
     """Yield the messages of a slice in order, as blocks arrive.
 
-    Raises `CursorError` when the broker refuses (fenced, queue deleted), `BlockError` for a malformed block and
-    `BrokerUnreachable` after all retries. The task's next attempt then reads the same rows again.
+    Raises `CursorError` when the broker refuses (fenced, queue deleted) or has fewer messages than were planned,
+    `BlockError` for a malformed block and `BrokerUnreachable` after all retries. The task's next attempt then reads the
+    same rows again.
     """
+    found = 0
     link = shared_link(options.access, slice_.server, options.retries)
     lo = slice_.lo
     link.send("cursor.range", _request(slice_, options, lo))
@@ -46,6 +51,10 @@ def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.Record
             lo = _moved(slice_, lo, block)
             if lo < slice_.hi:
                 link.send("cursor.range", _request(slice_, options, lo))
+            found += block.rows
+            if lo >= slice_.hi and found < slice_.rows:
+                whole = Range(slice_.queue, slice_.lo, slice_.hi)
+                report_hole(whole, slice_.rows, found, options.fail_on_data_loss)
             if block.rows:
                 yield block.batch
             if lo >= slice_.hi:

@@ -5,6 +5,9 @@ compares the *texts* to detect new data, so keys are sorted and values are integ
 
 {"v": 1, "q": {"audit": 77, "orders": 12345}}
 
+A batch whose sequences have gaps also has ``"rows": {"orders": 97}``, the number of its messages in each such queue. So
+one that yields fewer, now or after a restart, has lost some.
+
 With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With several
 servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``. A queue that is no
 longer subscribed keeps its key, and positions never go backwards.
@@ -36,9 +39,20 @@ def key_of(queue: str, server: str, servers: int) -> str:
     return queue if servers == 1 else f"{queue}@{server}"
 
 
-def to_spark(positions: Mapping[str, int]) -> dict[str, Any]:
-    """Return the offset that Spark stores, with its keys in one fixed order."""
-    return {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
+def to_spark(positions: Mapping[str, int], rows: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return the offset that Spark stores, with its keys in one fixed order.
+
+    `rows` has the number of messages of the batch that ends here, for queues with gaps.
+    """
+    found = {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
+    if rows:
+        found["rows"] = {key: rows[key] for key in sorted(rows)}
+    return found
+
+
+def rows_of_batch(offset: Mapping[str, Any]) -> Positions:
+    """Return the number of messages of the batch that ends at an offset, for its queues with gaps."""
+    return _numbers(offset, offset.get("rows", {}))
 
 
 def from_spark(offset: Mapping[str, Any]) -> Positions:
@@ -51,9 +65,13 @@ def from_spark(offset: Mapping[str, Any]) -> Positions:
         raise CursorError(
             f"the checkpoint's offset {dict(offset)!r} was not written by this version of the penstock source"
         )
-    if not all(type(sequence) is int and sequence >= 0 for sequence in positions.values()):
+    return _numbers(offset, positions)
+
+
+def _numbers(offset: Mapping[str, Any], given: Any) -> Positions:
+    if not isinstance(given, Mapping) or not all(type(each) is int and each >= 0 for each in given.values()):
         raise CursorError(f"the checkpoint's offset {dict(offset)!r} has a position that is not a sequence")
-    return dict(positions)
+    return dict(given)
 
 
 def advanced(start: Mapping[str, int], reached: Mapping[str, int]) -> Positions:

@@ -11,6 +11,7 @@ process, and connects on first use.
 """
 
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from pyspark_penstock.offsets import Positions, Range, advanced, ahead, filled, 
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 
+SAY_SECONDS = 10.0
+"""Seconds between two log lines of a query that waits for the disk."""
 MOST_ROWS = 100_000
 """Most messages in a batch without a lower option or capacity."""
 
@@ -67,6 +70,7 @@ class Planner:
         self._tokens: dict[Address, int] = {}
         self._turn = 0
         self._warned: set[Range] = set()
+        self._reported_at = time.monotonic()
         self.initial: Positions = {}
         self._standing: Positions = {}
         """Position of the cursor when it was attached."""
@@ -129,32 +133,60 @@ class Planner:
                 print(f"penstock: {text}; going on after them", file=sys.stderr)
         return filled(start, self._standing)
 
-    def plan(self, start: Positions, caps: Caps, upto: Positions | None) -> Positions:
+    def plan(self, start: Positions, caps: Caps, upto: Positions | None) -> tuple[Positions, Positions]:
         """Settle everything up to `start`, wait for messages after it, and return the end of the next batch.
 
-        The result is `start` when nothing arrives within ``fetchWait``; with `upto` (the target of a run that ends) it
-        does not wait. With several servers the first request goes to the next server each time, so that all are served.
+        The second result has its number of messages in each queue whose sequences have gaps.
+
+        The end is `start` when nothing arrives within ``fetchWait``. With `upto` (the target of a run that ends) it is
+        `start` when nothing is left up to there; what is still on the disk is waited for. With several servers the
+        first request goes to the next server each time, so that all are served.
         """
         begin = self.checked(start)
+        while True:
+            end, messages, paged = self._plan_once(start, begin, caps, upto)
+            if end != begin or upto is None or not paged:
+                break
+            self._report_paged(paged)
+        self._settled = advanced(self._settled, start)
+        if end == begin:
+            return dict(start), {}
+        gaps = {key: count for key, count in messages.items() if count != end[key] - begin.get(key, 0)}
+        return advanced(start, end), gaps
+
+    def _plan_once(
+        self, start: Positions, begin: Positions, caps: Caps, upto: Positions | None
+    ) -> tuple[Positions, Positions, list[str]]:
+        """Return the end of a batch, its number of messages by key, and the keys that wait for the disk."""
         servers = list(self._options.access.servers)
         self._turn = (self._turn + 1) % len(servers)
         order = servers[self._turn :] + servers[: self._turn]
         # With one server the request waits; several are polled first, and then waited for in turn.
         waits = [0] if upto is not None or len(servers) > 1 else []
-        if upto is None:
-            waits.append(self._options.wait_ms)
+        waits.append(self._options.wait_ms)
         end = dict(begin)
+        messages: Positions = {}
+        paged: list[str] = []
         for wait_ms in waits:
             left = caps
+            paged = []
             for server in order:
                 reply = self._plan_one(server, start, end, left, wait_ms // len(servers), upto)
                 end = advanced(end, self._keyed(server, reply["end"]))
                 self.tail = advanced(self.tail, self._keyed(server, reply["tail"]))
+                messages |= self._keyed(server, reply["messages"])
+                paged += self._keyed(server, dict.fromkeys(reply["paged"], 0))
                 left = left.less(reply["rows"], reply["bytes"])
-            if end != begin:
+            if end != begin or (upto is not None and not paged):
                 break
-        self._settled = advanced(self._settled, start)
-        return advanced(start, end) if end != begin else dict(start)
+        return end, messages, paged
+
+    def _report_paged(self, paged: list[str]) -> None:
+        now = time.monotonic()
+        if now - self._reported_at >= SAY_SECONDS:
+            self._reported_at = now
+            text = f"penstock: waiting for messages of {', '.join(sorted(paged))} that are on the disk"
+            print(f"{text}; another cursor may have to settle first", file=sys.stderr)
 
     def _plan_one(
         self, server: Address, start: Positions, begin: Positions, caps: Caps, wait_ms: int, upto: Positions | None
@@ -173,6 +205,29 @@ class Planner:
             wait_ms=0 if caps.spent else wait_ms,
             upto=target,
         )
+
+    def rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
+        """Return the number of messages that each range must yield; `rows` has those of queues with gaps in all.
+
+        Without gaps that is the number of sequences. Ranges of a queue with gaps are counted by the broker. Raises
+        `CursorError` when it has fewer than were planned, unless failOnDataLoss is false.
+        """
+        found = [range_.hi - range_.lo for range_ in ranges]
+        for key, planned in rows.items():
+            places = [index for index, range_ in enumerate(ranges) if range_.key == key]
+            for index in places:
+                found[index] = self._count(ranges[index])
+            there = sum(found[index] for index in places)
+            if places and there < planned:
+                whole = Range(key, ranges[places[0]].lo, ranges[places[-1]].hi)
+                report_hole(whole, planned, there, self._options.fail_on_data_loss)
+        return found
+
+    def _count(self, range_: Range) -> int:
+        server, queue, token = self.place(range_.key)
+        upto = dict.fromkeys(self._options.queues, 0) | {queue: range_.hi}
+        reply = self._request(server, "cursor.plan", token=token, start={queue: range_.lo}, upto=upto)
+        return int(reply["messages"][queue])
 
     def settle(self, end: Positions) -> None:
         """Settle everything up to `end`; nothing is sent if it is settled already."""
@@ -227,6 +282,20 @@ class Planner:
 def _half(capacities: list[int | None]) -> int | None:
     given = [capacity for capacity in capacities if capacity is not None]
     return max(1, sum(given) // 2) if given and len(given) == len(capacities) else None
+
+
+def report_hole(range_: Range, planned: int, found: int, fail: bool) -> None:
+    """Report that a range yields fewer messages than were planned.
+
+    Raises `CursorError`, or with `fail` false prints a warning.
+    """
+    text = (
+        f"{planned - found} of the {planned} planned messages {range_.lo + 1} to {range_.hi} of '{range_.key}' are "
+        "gone: transient messages do not survive a restart of their broker"
+    )
+    if fail:
+        raise CursorError(f"{text}; failOnDataLoss=false continues without them")
+    print(f"penstock: {text}; going on without them", file=sys.stderr, flush=True)
 
 
 def refused(refusal: ControlError, options: SourceOptions, server: Address) -> CursorError:

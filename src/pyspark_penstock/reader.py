@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from pyspark_penstock.fetch import Slice, record_batches
-from pyspark_penstock.offsets import Positions, from_spark, split, to_spark
+from pyspark_penstock.offsets import Positions, from_spark, rows_of_batch, split, to_spark
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.planner import MOST_ROWS, Caps, Planner
 
@@ -58,7 +58,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Equal to `start` when nothing arrives within ``fetchWait``.
         """
         positions = from_spark(start)
-        return to_spark(self._planner.plan(positions, self._caps_under(limit), self._target))
+        end, rows = self._planner.plan(positions, self._caps_under(limit), self._target)
+        return dict(start) if end == positions else to_spark(end, rows)
 
     def _caps_under(self, limit: ReadLimit) -> Caps:
         if isinstance(limit, ReadAllAvailable):
@@ -79,10 +80,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the slices of a batch: the same for the same borders, also after a restart."""
         last = from_spark(end)
-        first = self._planner.checked(from_spark(start), last)
+        before = from_spark(start)
+        first = self._planner.checked(before, last)
         options = self._options
         ranges = split(first, last, options.min_partitions, options.max_records_per_partition)
-        return [InputPartition(Slice(*self._planner.place(range_.key), range_.lo, range_.hi)) for range_ in ranges]
+        # Where the broker has settled a part of the batch, which was reported, its number of messages means nothing.
+        rows = {
+            key: count for key, count in rows_of_batch(end).items() if first.get(key) == before.get(key, first.get(key))
+        }
+        return [
+            InputPartition(Slice(*self._planner.place(range_.key), range_.lo, range_.hi, count))
+            for range_, count in zip(ranges, self._planner.rows_between(ranges, rows), strict=True)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yield the messages of one slice as record batches; runs in an executor, and may run again."""

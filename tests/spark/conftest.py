@@ -6,15 +6,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pika
 import pytest
 
-SERVE = (sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
+SERVE = (sys.executable, "-m", "penstock", "serve")
 
 SPARK_CONF = {
     "spark.ui.enabled": "false",
@@ -44,12 +44,14 @@ class RunningBroker:
         host, port = self.address.split(":")
         return pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
 
-    def declare(self, **arguments: object) -> str:
+    def declare(self, durable: bool = False, **arguments: object) -> str:
         """Declare a queue under a name that no other test uses; arguments with underscores for hyphens."""
         name = f"orders-{next(_numbers)}"
         with self.connect() as connection:
             connection.channel().queue_declare(
-                name, arguments={key.replace("_", "-"): value for key, value in arguments.items()}
+                name,
+                durable=durable,
+                arguments={key.replace("_", "-"): value for key, value in arguments.items()},
             )
         return name
 
@@ -57,15 +59,14 @@ class RunningBroker:
         with self.connect() as connection:
             connection.channel().queue_delete(queue)
 
-    def publish(self, queue: str, bodies: Iterable[bytes]) -> None:
+    def publish(self, queue: str, bodies: Iterable[bytes], persistent: bool = False) -> None:
         """Publish messages; they are in the queue when this returns."""
         with self.connect() as connection:
             channel = connection.channel()
             channel.confirm_delivery()
             for body in bodies:
-                channel.basic_publish(
-                    "", queue, body, pika.BasicProperties(message_id=body[:100].decode()), mandatory=True
-                )
+                properties = pika.BasicProperties(message_id=body[:100].decode(), delivery_mode=1 + persistent)
+                channel.basic_publish("", queue, body, properties, mandatory=True)
 
     def depth(self, queue: str) -> int:
         """Return how many messages are in a queue, those that a cursor has read and not settled included."""
@@ -101,9 +102,10 @@ class RunningBroker:
 
 
 @contextmanager
-def running() -> Iterator[RunningBroker]:
-    """A broker in a process of its own, for as long as the context lasts."""
-    with subprocess.Popen(SERVE, stdout=subprocess.PIPE, text=True) as process:
+def running(listen: str = "127.0.0.1:0", data: Path | None = None) -> Iterator[RunningBroker]:
+    """A broker in a process of its own, for as long as the context lasts; without `data` it keeps nothing."""
+    store = ("--memory",) if data is None else ("--data", str(data))
+    with subprocess.Popen((*SERVE, "--listen", listen, *store), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("ready"), f"the broker did not start: {line!r}"
@@ -115,6 +117,23 @@ def running() -> Iterator[RunningBroker]:
 def broker() -> Iterator[RunningBroker]:
     with running() as broker:
         yield broker
+
+
+@pytest.fixture
+def restarts(tmp_path: Path) -> Iterator[Callable[[], RunningBroker]]:
+    """Starts of one broker with a store, at one address: each call ends the one before."""
+    with ExitStack() as whole:
+        brokers: list[tuple[RunningBroker, ExitStack]] = []
+
+        def start() -> RunningBroker:
+            if brokers:
+                brokers[-1][1].close()
+            life = whole.enter_context(ExitStack())
+            listen = brokers[0][0].address if brokers else "127.0.0.1:0"
+            brokers.append((life.enter_context(running(listen, tmp_path / "data")), life))
+            return brokers[-1][0]
+
+        yield start
 
 
 @pytest.fixture

@@ -305,6 +305,8 @@ class ControlApi:
         rows, size = request.amount("rows", UNLIMITED), request.amount("bytes", UNLIMITED)
         end: dict[str, object] = {}
         tail: dict[str, object] = {}
+        messages: dict[str, object] = {}
+        paged: list[str] = []
         planned_rows, planned_bytes = 0, 0
         names = list(cursor.positions)
         for index, name in enumerate(names):
@@ -316,9 +318,13 @@ class ControlApi:
             last, count, charge = cursor.plan(name, first, share_rows, share_bytes, upto.get(name, UNLIMITED))
             end[name] = int(last)
             tail[name] = int(position.queue.tail)
+            messages[name] = int(count)
+            if position.ends_in_pages(last, upto.get(name, UNLIMITED)):
+                paged.append(name)
             planned_rows += int(count)
             planned_bytes += int(charge)
-        return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
+        found = {"end": end, "tail": tail, "messages": messages, "paged": paged}
+        return {**found, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
 
     def _range(self, request: ControlRequest) -> None:
         if self._reach_range(request):

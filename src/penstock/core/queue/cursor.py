@@ -57,6 +57,14 @@ class Position:
             end = start + rows
         return end <= start or self.line.reach(end)
 
+    def ends_in_pages(self, end: i64, upto: i64) -> bool:
+        """Return whether a plan up to `upto` ended only because the next messages are not in memory yet."""
+        pages = self.queue.pager
+        if pages is None or pages.messages == 0 or end < self.line.newest():
+            return False
+        following = pages.next if pages.next > end + 1 else end + 1
+        return following <= upto and following <= self.queue.tail
+
 
 class Cursor:
     """One application's durable read position."""

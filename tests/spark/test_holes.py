@@ -1,0 +1,109 @@
+"""Batches that yield fewer messages than were planned: reported by the driver or by a task, also on replay."""
+
+import json
+import pickle
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from pyspark_penstock.errors import CursorError
+from pyspark_penstock.options import source_options
+from pyspark_penstock.reader import PenstockStreamReader
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def reader_of():
+    readers = []
+
+    def make(broker, queue, **others):
+        given = {"servers": broker.address, "subscribe": queue, "cursor": f"c-{queue}", "fetchWait": "0ms"}
+        readers.append(PenstockStreamReader(source_options({**given, **others})))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def read(reader, partitions):
+    """Read a batch as tasks do."""
+    copy = pickle.loads(pickle.dumps(reader))
+    return [
+        body
+        for partition in pickle.loads(pickle.dumps(partitions))
+        for batch in copy.read(partition)
+        for body in batch.column("value").to_pylist()
+    ]
+
+
+def replay(reader, start, end):
+    """Read a batch again, planned before a restart."""
+    return read(reader, reader.partitions(start, end))
+
+
+def mixed(broker):
+    """Return a queue of ten messages, of which a restart loses the 4th, 5th and 6th."""
+    queue = broker.declare(durable=True)
+    broker.publish(queue, [b"1", b"2", b"3"], persistent=True)
+    broker.publish(queue, [b"4", b"5", b"6"])
+    broker.publish(queue, [b"7", b"8", b"9", b"10"], persistent=True)
+    return queue
+
+
+LEFT = [b"1", b"2", b"3", b"7", b"8", b"9", b"10"]
+
+
+@pytest.mark.parametrize("drained", [0, 2], ids=["from the beginning", "behind a gap"])
+def test_replay_of_a_batch_that_has_lost_messages_ends_with_the_range(restarts, reader_of, drained):
+    broker = restarts()
+    queue = mixed(broker)
+    if drained:
+        with broker.connect() as connection:
+            channel = connection.channel()
+            tags = [channel.basic_get(queue)[0].delivery_tag for _ in range(drained)]
+            channel.basic_ack(tags[-1])  # The second alone: the first returns, and there is a gap.
+    first = reader_of(broker, queue)
+    start = first.initialOffset()
+    end = json.loads(json.dumps(first.latestOffset(start, ALL)))
+    assert end.get("rows", {}) == ({queue: 9} if drained else {})
+    assert len(read(first, first.partitions(start, end))) == (9 if drained else 10)
+    reader = reader_of(restarts(), queue)
+    planned = 9 if drained else 10
+    with pytest.raises(CursorError, match=f"3 of the {planned} planned messages 1 to 10 of '{queue}' are gone"):
+        replay(reader, start, end)
+
+
+def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, reader_of, capfd):
+    broker = restarts()
+    queue = mixed(broker)
+    first = reader_of(broker, queue)
+    start = first.initialOffset()
+    end = first.latestOffset(start, ALL)
+    reader = reader_of(restarts(), queue, failOnDataLoss="false")
+    assert read(reader, reader.partitions(start, end)) == LEFT
+    assert f"penstock: 3 of the 10 planned messages 1 to 10 of '{queue}' are gone" in capfd.readouterr().err
+    assert reader.latestOffset(end, ALL) == end
+
+
+def test_task_sees_what_was_lost_after_the_driver_has_planned(restarts, reader_of):
+    broker = restarts()
+    queue = mixed(broker)
+    reader = reader_of(broker, queue, maxRecordsPerPartition="5")
+    start = reader.initialOffset()
+    partitions = reader.partitions(start, reader.latestOffset(start, ALL))
+    restarts()
+    with pytest.raises(CursorError, match=f"2 of the 5 planned messages 1 to 5 of '{queue}' are gone"):
+        read(reader, partitions[:1])
+    with pytest.raises(CursorError, match=f"1 of the 5 planned messages 6 to 10 of '{queue}' are gone"):
+        read(reader, partitions[1:])
+
+
+def test_batch_that_is_planned_after_a_restart_has_no_hole(restarts, reader_of):
+    queue = mixed(restarts())
+    reader = reader_of(restarts(), queue)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert (end["q"], end["rows"]) == ({queue: 10}, {queue: 7})
+    assert read(reader, reader.partitions(start, end)) == LEFT
