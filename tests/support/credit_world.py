@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.core.gates.address_depth import depth_of
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
 from penstock.core.queue.queue import Queue
@@ -191,9 +192,11 @@ class CreditWorld:
             )
         held = sum(int(link.credit.hold.messages * link.credit.hold.charge) for link in self.links.values())
         assert int(self.budget.reserved) == held
+        aside = sum(int(link.credit.hold.aside_bytes) for link in self.links.values())
+        assert aside == (0 if self.budget.room is None else int(self.budget.room.aside_bytes)) <= ASIDE_BYTES
         for link in self.links.values():
             credit = link.credit
-            granted = int(credit.reservation.messages + credit.reservation.revoked + credit.hold.messages)
+            granted = int(credit.reservation.messages + credit.reservation.revoked + credit.hold.count())
             assert granted >= link.left >= 0
             if not credit.is_listed:
                 assert granted == link.left, "granted = reserved, and in the hold room"
@@ -234,7 +237,7 @@ class CreditWorld:
         assert int(self.budget.reserved) == 0
         assert int(self.budget.messages) == 0
         room = self.budget.room
-        assert room is None or (room.first_bytes == 0 and not room.gate.requests)
+        assert room is None or (room.first_bytes == room.aside_bytes == 0 and not room.gate.requests)
         for queue in self.house.vhost.queues.values():
             assert all(not gate.requests for gate in queue.gates)
         assert not self.house.broker.credits._waiting

@@ -55,7 +55,7 @@ class Link:
     def left(self) -> int:
         return int(self.credit.credit)
 
-    def send(self, messages: int = 1, charge: int = CHARGE, key: str | None = None) -> int:
+    def send(self, messages: int = 1, charge: int = CHARGE, key: str | None = None, stored: bool = False) -> int:
         """Send as many messages as there is credit for, at most so many; returns how many."""
         sent = 0
         route = self.route
@@ -64,6 +64,8 @@ class Link:
             self.house.vhost.resolve(route, {})
         elif route.epoch != self.house.vhost.epoch:
             self.house.vhost.refresh_route(route)
+        if stored:
+            route = route.persistent()
         while sent < messages and self.credit.publish(route, b"x", charge):
             sent += 1
         return sent

@@ -69,8 +69,8 @@ class CountedDepth(GateOwner):
             self.reserved.fit(capacity.messages - self.messages, size, now)
 
     @override
-    def recall(self, now: float) -> None:
-        self.reserved.recall(now)
+    def recall(self, now: float) -> bool:
+        return self.reserved.recall(now)
 
     @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:

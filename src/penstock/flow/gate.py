@@ -119,8 +119,12 @@ class GateOwner:
         """Return whether a turn may wait a moment without idle consumers behind the gate."""
         return False
 
-    def recall(self, now: float) -> None:
-        """Ask those that have reserved room to give back what they do not use: the first in line lacks room."""
+    def recall(self, now: float) -> bool:
+        """Ask those that have reserved room to give back what they do not use: the first in line lacks room.
+
+        Returns False, and asks nobody, if it has done so within the last `RECALL_S`.
+        """
+        return True
 
     # Descriptions and errors; off the hot path
 

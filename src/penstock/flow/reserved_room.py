@@ -51,12 +51,15 @@ class ReservedRoom:
         else:
             self._holders.pop(id(holder), None)
 
-    def recall(self, now: float) -> None:
-        """Ask all holders to give back soon what they do not use; at most once in RECALL_S."""
-        if self._holders and now >= self._recalled_at + RECALL_S:
+    def recall(self, now: float) -> bool:
+        """Ask all holders to give back soon what they do not use; returns False if the last time was just before."""
+        if self._holders:
+            if now < self._recalled_at + RECALL_S:
+                return False
             self._recalled_at = now
             for holder in self.holders():
                 holder.recall(now)
+        return True
 
     def fit(self, messages: i64, bytes: i64, now: float) -> None:
         """Take room back, from each holder the same part, until no more is reserved than this."""

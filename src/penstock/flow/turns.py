@@ -24,7 +24,8 @@ Gates are scheduled, not waiters, because an opened gate wakes no one by itself.
 long as the gate stays open, so the work is proportional to the messages that pass, not to the waiters.
 
 The first waiter of an open gate may not fit yet: its message is larger than the room. Then the gate is unscheduled
-until its depth has gone down. The others stay behind that waiter, or the largest messages would starve.
+until its depth has gone down, and idle reserved room is recalled. The others stay behind that waiter, or the largest
+messages would starve.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import Chores
 from penstock.flow.gate import Gate, GateTransition, Waiter
+from penstock.flow.reserved_room import RECALL_S
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 
 SCALE: Final = 64
@@ -46,8 +48,8 @@ RETURN_GRACE_S: Final = 0.005
 """Seconds that a returning producer is waited for: one or two round trips with a busy client in Python."""
 
 
-class _ReturnGrace(TimerHandler):
-    """The timer of a gate whose next turn waits for a returning producer."""
+class _GateTimer(TimerHandler):
+    """The timer of a gate whose next turn waits for a returning producer, or for the next recall of idle room."""
 
     def __init__(self, turns: Turns, gate: Gate) -> None:
         super().__init__()
@@ -121,8 +123,8 @@ class Turns:
         waiter = first[2]
         obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
-            if gate.open and gate.owner is not None:
-                gate.owner.recall(now)
+            if gate.open and gate.owner is not None and not gate.owner.recall(now):
+                self._schedule_later(gate, now + RECALL_S)
             return False  # No room for the first yet; its owner schedules the gate again when there is more.
         others: i64 = gate.in_line()
         gate.leave(waiter)
@@ -149,12 +151,16 @@ class Turns:
             heapq.heappop(returning)  # It has returned, or its time is up.
         if not returning or returning[0][0] >= ticket or gate.owner is None or not gate.owner.may_defer_turn():
             return False
+        self._schedule_later(gate, returning[0][1])
+        return True
+
+    def _schedule_later(self, gate: Gate, when: float) -> None:
+        """Schedule a gate at a time (monotonic seconds), or earlier."""
         timer = gate.timer
         if timer is None:
-            timer = _ReturnGrace(self, gate)
+            timer = _GateTimer(self, gate)
             gate.timer = timer
-        self.timers.add(timer, returning[0][1])
-        return True
+        self.timers.add(timer, when)
 
     def _pass(self, waiter: Waiter, gate: Gate, others: i64, now: float) -> None:
         """Let one message pass and queue its producer again. `others`: waiters at the gate, this one included."""

@@ -87,6 +87,8 @@ def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str
     room = f"room for {reserved} of them is reserved in queues"
     if credit.hold.messages > 0:
         room += f", for {amount(credit.hold.messages)} in the hold room of its connection"
+    if credit.hold.aside > 0:
+        room += f"; {amount(credit.hold.aside)} are set aside: held if they find no room when they come"
     return f"link {producer.name} has credit for {_messages(credit.credit)}; {room}; its sender may send"
 
 

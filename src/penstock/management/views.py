@@ -169,7 +169,7 @@ def credit_view(credit: SenderCredit) -> dict[str, object]:
         "available": int(credit.available),
         "window": {"messages": int(credit.window.messages), "bytes": _or_none(credit.window.bytes)},
         "reserved": {"messages": int(reserved.messages), "bytes": int(reserved.messages * reserved.charge)},
-        "hold_room": {"messages": int(held.messages), "bytes": int(held.messages * held.charge)},
+        "hold_room": {"messages": int(held.count()), "bytes": int(held.bytes())},
         "draining": credit.idle.is_draining,
         **credit.counts.as_dict(credit.credit),
         "retry_after_ms": round(credit.retry_after_s() * 1000),

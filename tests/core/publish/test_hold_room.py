@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.publish.held import HoldBudget
-from penstock.core.publish.hold_room import HoldRoom, HoldShare, hold_room_of
+from penstock.core.publish.hold_room import ASIDE_BYTES, HoldRoom, HoldShare, hold_room_of
 from tests.support.broker_fixture import House
 
 
@@ -67,3 +67,22 @@ def test_open_units_of_work_leave_their_room_to_credit() -> None:
     assert (room.free(), room.is_unused()) == (100, False)
     budget.uncommitted = 900
     assert (room.free(), room.is_unused()) == (1000, True)
+
+
+def test_credit_that_is_set_aside_takes_no_room_and_has_a_bound_for_the_connection() -> None:
+    room = make_room()
+    share, other = HoldShare(room), HoldShare(room)
+    assert int(share.set_aside(10, 100)) == 10
+    assert (int(room.free()), int(share.count()), int(share.bytes())) == (1000, 10, 1000)
+    share.recharge(50)
+    share.take(4, 50)
+    assert (int(room.budget.reserved), int(share.count()), int(share.bytes())) == (200, 14, 1200)
+    assert int(other.set_aside(100, ASIDE_BYTES // 10)) == 9, "one tenth less 1,000 is not free"
+    assert int(other.set_aside(1, ASIDE_BYTES // 10)) == 0
+    share.release(5)
+    assert (int(share.aside), int(share.aside_bytes), int(share.messages)) == (5, 500, 4)
+    assert int(share.set_own_aside()) == 4
+    assert (int(room.budget.reserved), int(share.aside), int(share.aside_bytes)) == (0, 9, 700)
+    share.release(9)
+    other.release(9)
+    assert (int(room.aside_bytes), int(share.bytes()), int(other.bytes())) == (0, 0, 0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.message import OVERHEAD
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
@@ -28,14 +30,12 @@ def reserved(house: House) -> int:
     return int(house.vhost.queues["a"].reserved.messages)
 
 
-def make_full(house: House, budget: HoldBudget | None = None) -> tuple[list[Link], Producer]:
+def make_full(house: House, budget: HoldBudget | None = None, octets: int = OCTETS) -> tuple[list[Link], Producer]:
     """Fill a queue of 20 messages with credit that nobody uses, and let a publish wait."""
     house.queue("a", capacity_messages=20, stop_messages=20, resume_messages=20)
-    window = CreditWindow(20, MIB, OCTETS)
-    links = [Link(house, "a", window=window, budget=budget)]
-    run_until_quiet(house)
-    while reserved(house) < 20:
-        links.append(Link(house, "a", window=CreditWindow(20, MIB, OCTETS), budget=budget))
+    links: list[Link] = []
+    while reserved(house) + house.depth("a") < 20:
+        links.append(Link(house, "a", window=CreditWindow(20, 20 * MIB, octets), budget=budget))
         run_until_quiet(house)
     producer = house.producer("p")
     house.publish(producer, "a", CHARGE)
@@ -64,46 +64,47 @@ def test_sender_that_answers_the_drain_frees_the_room_for_those_that_wait(house:
     run_until_quiet(house)
     assert not producer.outbox
     assert not links[0].credit.idle.is_draining
-    assert links[0].left == 1, "a trial from the hold room"
-    assert int(links[0].credit.hold.messages) == 1
+    assert links[0].left == 1, "a trial, which takes no room from others"
+    assert (int(links[0].credit.hold.messages), int(links[0].credit.hold.aside)) == (0, 1)
     assert links[0].client.notified == notified + 1
 
 
-def test_sender_that_does_not_answer_keeps_its_credit_and_its_room_moves_to_the_hold_room(house: House) -> None:
+def test_sender_that_does_not_answer_keeps_its_credit_which_is_set_aside(house: House) -> None:
     links, producer = make_full(house)
     before = [link.left for link in links]
     pass_time(house, 2.2)
     assert not producer.outbox
     assert reserved(house) == 0
     assert [link.left for link in links] == before
-    assert [int(link.credit.hold.messages) for link in links] == before
+    assert [int(link.credit.hold.aside) for link in links] == before
     for _ in range(40):
         house.publish(producer, "a", CHARGE)
     assert house.depth("a") == 20
     assert links[0].send(100) == before[0]
     assert len(links[0].producer.outbox) == before[0], "held, not refused"
-    assert int(links[0].credit.hold.messages) == 0
+    assert int(links[0].credit.hold.aside) == 0
 
 
-def test_sender_that_would_not_answer_is_not_asked_and_its_room_moves_at_once(house: House) -> None:
+def test_sender_that_would_not_answer_is_not_asked_and_its_credit_is_set_aside_at_once(house: House) -> None:
     links, producer = make_full(house)
     before, notified = links[0].left, links[0].client.notified
     for link in links:
         link.credit.idle.asks = False
     pass_time(house, 1.1)
     assert not producer.outbox
-    assert (links[0].left, int(links[0].credit.hold.messages)) == (before, before)
+    assert (links[0].left, int(links[0].credit.hold.aside)) == (before, before)
     assert (links[0].credit.idle.is_draining, links[0].client.notified) == (False, notified)
     assert int(links[0].credit.counts.idle) == 1
 
 
-def test_small_hold_room_takes_what_it_has_room_for(house: House) -> None:
-    budget = HoldBudget(8 * CHARGE)
-    links, producer = make_full(house, budget)
+def test_what_is_set_aside_has_a_bound(house: House) -> None:
+    budget = HoldBudget(MIB)
+    links, producer = make_full(house, budget, MIB)
     pass_time(house, 3.5)
     assert not producer.outbox
-    assert sum(int(link.credit.hold.messages) for link in links) == 6, "a quarter is left for links without a road"
-    assert reserved(house) == 20 - 6
+    aside = ASIDE_BYTES // (MIB + OVERHEAD)
+    assert sum(int(link.credit.hold.aside) for link in links) == aside
+    assert reserved(house) == 20 - aside
 
 
 def test_sender_that_sends_again_is_not_idle(house: House) -> None:
@@ -159,3 +160,78 @@ def test_idle_links_without_a_road_are_asked_to_drain_where_another_of_their_con
     run_until_quiet(house)
     assert links[4].left == 1
     assert links[4].send(1, key="a") == 1
+
+
+def test_waiter_that_comes_soon_after_another_one_gets_the_room_of_links_that_came_between(house: House) -> None:
+    links, producer = make_full(house)
+    for link in links:
+        link.producer.abort()
+    run_until_quiet(house)
+    assert not producer.outbox
+    later, _ = make_full(house)
+    assert all(link.credit.used_at == links[0].credit.used_at for link in later)
+    pass_time(house, 2.3)
+    assert all(int(link.credit.counts.idle) == 1 for link in later), "asked, although the last recall was just before"
+    assert reserved(house) == 0
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["drain is answered", "drain is not answered"])
+def test_room_of_idle_links_is_with_others_within_two_and_a_half_seconds(house: House, answers: bool) -> None:
+    links, producer = make_full(house)
+    newcomer = Link(house, "a")
+    for link in links[:3]:
+        link.send(1)  # Not idle yet when the others come.
+    run_until_quiet(house)
+    until = house.broker.now + 2.5
+    while house.broker.now < until:
+        pass_time(house, 0.1)
+        for link in links if answers else ():
+            if link.credit.idle.is_draining:
+                link.credit.give_back(link.left)
+    assert not producer.outbox
+    assert newcomer.left > 0
+
+
+def test_links_without_a_road_that_send_nothing_take_no_room_from_others_of_their_connection(house: House) -> None:
+    house.queue("a")
+    budget = HoldBudget(MIB)
+    silent = [Link(house, None, window=CreditWindow(), budget=budget) for _ in range(2000)]
+    run_until_quiet(house)
+    assert all(link.left == 1 for link in silent)
+    assert int(budget.reserved) == 0
+    busy = Link(house, None, window=CreditWindow(), budget=budget)
+    for _ in range(8):
+        run_until_quiet(house)
+        assert busy.left > 0
+        busy.send(busy.left, key="a")
+    assert busy.credit.window.stores() is False
+    for link in silent:
+        link.send(1, key="a")
+    run_until_quiet(house)
+    assert not all(link.left > 0 for link in silent), "more than there is hold room for"
+    busy.send(1000, key="a")
+    pass_time(house, 2.5)
+    assert all(link.left > 0 for link in (busy, *silent)), "what lies idle was set aside"
+    for link in [busy, *silent]:
+        link.credit.close()
+    assert budget.room is not None
+    assert (int(budget.reserved), int(budget.room.aside_bytes)) == (0, 0)
+
+
+def test_waiting_publish_takes_back_what_moves_to_its_queue_with_a_binding(house: House) -> None:
+    house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
+    for name in ("a", "b"):
+        house.queue(name, capacity_messages=20, stop_messages=20, resume_messages=20)
+    house.vhost.bind("x", house.vhost.queues["b"], None, "", {})
+    link = Link(house, "", "x", window=CreditWindow(20, MIB, OCTETS))
+    run_until_quiet(house)
+    house.vhost.bind("x", house.vhost.queues["a"], None, "", {})
+    for _ in range(16):
+        house.publish_now("a", CHARGE)
+    link.credit.schedule_review()
+    producer = house.producer("p")
+    house.publish(producer, "a", CHARGE)
+    run_until_quiet(house)
+    house.publish(producer, "a", CHARGE)
+    pass_time(house, 2.5)
+    assert not producer.outbox

@@ -10,6 +10,8 @@ from typing_extensions import override
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.turns import Turns
 
+DISK_KIND: Final = "disk"
+"""Kind of all disk gates."""
 QUOTA: Final = "quota"
 FREE_SPACE: Final = "room"
 STORE_FAILURE: Final = "store"
@@ -33,7 +35,7 @@ class DiskGate(GateOwner):
 
     def __init__(self, disk: DiskState, name: str) -> None:
         self.disk = disk
-        self.gate = Gate("disk", name, disk.turns.transitions)
+        self.gate = Gate(DISK_KIND, name, disk.turns.transitions)
         self.gate.owner = self
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:

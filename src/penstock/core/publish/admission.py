@@ -37,6 +37,36 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
     return NO_GATES if pages is None or not pages.pages_next(charge) else pages.storage.vhost_usage.gates
 
 
+def is_stored(route: Route) -> bool:
+    """Return whether a message on this route is stored by one of its queues."""
+    if route.envelope.persistent:
+        for queue in route.queues:
+            if queue.storage is not None:
+                return True
+    return False
+
+
+def passes_disk(route: Route, charge: i64) -> bool:
+    """Return whether no disk gate stops a message."""
+    for queue in route.queues:
+        for gate in disk_gates(route, queue, charge):
+            if not gate.open:
+                return False
+    return True
+
+
+def credit_gates(queue: Queue, charge: i64, stored: bool) -> list[Gate]:
+    """Return the gates of a queue that stop credit for messages of this charge, `stored` or not."""
+    storage, pages = queue.storage, queue.pager
+    if queue.deleted:
+        return NO_GATES
+    if storage is not None and stored:
+        return [*queue.gates, *storage.vhost_usage.gates]
+    if pages is not None and pages.pages_next(charge):
+        return [*queue.gates, *pages.storage.vhost_usage.gates]
+    return queue.gates
+
+
 def gates_of(queue: Queue) -> list[Gate]:
     """Return all gates of a queue, including the disk gates, which apply to some messages only."""
     storage = queue.storage

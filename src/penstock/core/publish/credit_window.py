@@ -1,10 +1,13 @@
-"""Window of a link: how much credit its sender may have, and the bytes that each message of it reserves.
+"""Window of a link: how much credit its sender may have, and what is expected of each message of it.
 
 Each message of credit is charged with the largest of the last 64 messages, or with an assumption before the first one.
 The window has two bounds, messages and bytes; the smaller one counts. One message may always be granted, however large.
 
 Few senders say how large their messages will be. The credit of the others begins small and is at most twice the number
 of messages that have come (decision 52). So what comes is known by then, and the assumption is wrong for few messages.
+
+Nor do they say whether their messages are to be stored. A link is taken to store if one of its last 64 messages was, so
+that a disk gate stops no sender whose messages are not.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ GROWTH: Final = 2
 FIRST_MESSAGE_OCTETS: Final = 1152
 """Assumed octets of a message before the first one has come: a body of 1 KiB, with its sections."""
 LOOK_BACK: Final = 64
-"""Messages whose largest charge is reserved for each of the next ones."""
+"""Last messages, by which the next ones are judged."""
 
 
 class CreditWindow:
@@ -41,6 +44,8 @@ class CreditWindow:
         "_largest_before",
         "_seen",
         "_seen_in_all",
+        "_transient",
+        "_has_stored",
         "_is_new",
     )
 
@@ -64,6 +69,9 @@ class CreditWindow:
         self._seen: i64 = 0
         self._seen_in_all: i64 = 0
         """Messages since the last change of the block; all messages while their size is unknown."""
+        self._transient: i64 = 0
+        """Messages since the last stored one."""
+        self._has_stored: bool = False
         self._is_new: bool = True
         self._limit: i64 = 0
         self._update_limit()
@@ -79,10 +87,23 @@ class CreditWindow:
             self._is_new = False
             self._update_limit()
 
-    def count(self, messages: i64, largest: i64) -> None:
-        """Count messages that came, with the charge of the largest of them."""
+    def is_unseen(self) -> bool:
+        """Return whether no message has come yet."""
+        return self._transient == 0 and not self._has_stored
+
+    def stores(self) -> bool:
+        """Return whether its messages are taken to be stored, so that disk gates stop its credit: at first they are."""
+        return self._transient < LOOK_BACK if self._has_stored else self._transient == 0
+
+    def count(self, messages: i64, largest: i64, stored: bool = False) -> None:
+        """Count messages that came, with the charge of the largest of them; `stored`: one of them at least was."""
         if messages <= 0:
             return
+        if stored:
+            self._has_stored = True
+            self._transient = 0
+        else:
+            self._transient += messages
         if largest > self._largest:
             self._largest = largest
         self._seen += messages

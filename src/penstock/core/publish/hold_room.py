@@ -3,6 +3,10 @@
 A link that may lead anywhere cannot reserve room in the queues of its messages. Its credit is reserved here: a message
 that does not fit into its queues is held, and is never refused for want of hold room. The room is shared by the links
 of a connection. They wait for it at a gate that is always open: they lack room, and nothing else.
+
+Credit that lies idle is set aside: it takes no room from others, neither in a queue nor here. So does a trial, a single
+message of credit for a link that may have nothing to send. What is set aside has a bound of its own, since its messages
+may all come at once: with the hold room it is what may be held of messages on credit.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.held import HELD_ON_CREDIT_BYTES, HoldBudget
 from penstock.core.publish.reservation import GRANT_MAX, SHARE
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.reserved_room import RECALL_S
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 HOLD_ROOM_BYTES: Final = 1_048_576
 """Most bytes (charges) of a connection's hold budget that are reserved for credit."""
+ASIDE_BYTES: Final = HELD_ON_CREDIT_BYTES - HOLD_ROOM_BYTES
+"""Most bytes (charges) of a connection's credit that is set aside."""
 
 
 class HoldRoom(GateOwner):
@@ -34,6 +40,8 @@ class HoldRoom(GateOwner):
         self.budget = budget
         self.bound: i64 = bound
         """Bytes that held publishes and reserved room have together."""
+        self.aside_bytes: i64 = 0
+        """Bytes of credit that is set aside."""
         self.gate = Gate("hold", name, broker.turns.transitions)
         self.gate.owner = self
         self.first_bytes: i64 = 0
@@ -64,11 +72,13 @@ class HoldRoom(GateOwner):
         return self.bound if self.bound < self.budget.bound else self.budget.bound
 
     @override
-    def recall(self, now: float) -> None:
-        if now >= self._recalled_at + RECALL_S:
-            self._recalled_at = now
-            for credit in self.links.values():
-                credit.idle.watch(now)
+    def recall(self, now: float) -> bool:
+        if now < self._recalled_at + RECALL_S:
+            return False
+        self._recalled_at = now
+        for credit in self.links.values():
+            credit.idle.watch(now)
+        return True
 
     def is_unused(self) -> bool:
         """Return whether nothing is held or reserved: one message always has room then, however large."""
@@ -110,7 +120,7 @@ class HoldRoom(GateOwner):
 class HoldShare:
     """The hold room of one link's credit."""
 
-    __slots__ = ("room", "messages", "charge", "first_bytes")
+    __slots__ = ("room", "messages", "charge", "aside", "aside_bytes", "first_bytes")
 
     def __init__(self, room: HoldRoom) -> None:
         self.room = room
@@ -118,6 +128,9 @@ class HoldShare:
         """Messages of credit that have their room here."""
         self.charge: i64 = 1
         """Bytes reserved for each of them."""
+        self.aside: i64 = 0
+        self.aside_bytes: i64 = 0
+        """Messages of credit that are set aside, and their bytes."""
         self.first_bytes: i64 = 0
         """Bytes of the first grant, until its first message."""
 
@@ -155,8 +168,41 @@ class HoldShare:
         self._change(taken)
         return taken
 
+    def count(self) -> i64:
+        """Return the messages of credit that have their room here, or are set aside."""
+        return self.messages + self.aside
+
+    def bytes(self) -> i64:
+        """Return their bytes (charges)."""
+        return self.messages * self.charge + self.aside_bytes
+
+    def set_aside(self, messages: i64, charge: i64) -> i64:
+        """Set up to so many messages of credit aside; returns for how many there is room."""
+        room = self.room
+        free = (ASIDE_BYTES - room.aside_bytes) // charge
+        taken = messages if messages < free else free
+        if taken <= 0:
+            return 0
+        self.aside += taken
+        self.aside_bytes += taken * charge
+        room.aside_bytes += taken * charge
+        return taken
+
+    def set_own_aside(self) -> i64:
+        """Set those aside that have their room here, as far as that goes; returns how many."""
+        taken = self.set_aside(self.messages, self.charge) if self.messages > 0 else 0
+        self._change(-taken)
+        return taken
+
     def release(self, messages: i64) -> None:
-        """Release the room of messages of credit that were used, or will not come."""
+        """Release so many messages of credit that were used, or will not come: those first that are set aside."""
+        if self.aside > 0:
+            released = messages if messages < self.aside else self.aside
+            size = self.aside_bytes * released // self.aside
+            self.aside -= released
+            self.aside_bytes -= size
+            self.room.aside_bytes -= size
+            messages -= released
         self._change(-messages)
 
     def recharge(self, charge: i64) -> None:

@@ -2,8 +2,8 @@
 
 When the first of those that wait at an open gate lacks room, the gate's owner asks all who have reserved room there
 (`recall`). A link that has not sent for its idle time is then asked to drain: its sender answers with what it will not
-use. Some senders never answer. So a second later the room of what is left moves from the queues to the hold room of the
-connection, as far as that goes. The credit stays: its messages are held if they do not fit when they come.
+use. Some senders never answer. So a second later what is left is set aside (`HoldShare.set_aside`), and its room in the
+queues or in the hold room is free. The credit stays: its messages are held if they do not fit when they come.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class IdleCredit(TimerHandler):
             self.credit.counts.idle += 1
         if self.asks and now < self._asked_at + DRAIN_S:
             return self._asked_at + DRAIN_S
-        self._move_to_hold_room(now)
-        if credit.reservation.messages == 0:
+        self._set_aside(now)
+        if credit.reservation.messages == 0 and credit.hold.messages == 0:
             return NEVER
-        return now + DRAIN_S  # What did not fit there moves when there is room.
+        return now + DRAIN_S  # The rest is set aside when that has room.
 
     def _ask_drain(self, now: float) -> None:
         """Ask the sender to give its unused credit back."""
@@ -102,10 +102,11 @@ class IdleCredit(TimerHandler):
         self.credit.counts.idle += 1
         self.credit.notify()
 
-    def _move_to_hold_room(self, now: float) -> None:
-        """Move the room of unused credit out of the amounts that others share, as far as the hold room goes."""
+    def _set_aside(self, now: float) -> None:
+        """Free the room of unused credit in the amounts that others share."""
         credit = self.credit
-        moved = credit.hold.take(credit.reservation.messages, credit.reservation.charge)
+        credit.counts.moved += credit.hold.set_own_aside()
+        moved = credit.hold.set_aside(credit.reservation.messages, credit.reservation.charge)
         if moved > 0:
             credit.counts.moved += moved
             credit.reservation.settle(moved, now)

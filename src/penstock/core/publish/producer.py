@@ -98,6 +98,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """The newest of those groups, for the fast path."""
         self.credit: SenderCredit | None = None
         """Credit of its client; None where the protocol has none."""
+        self.has_stored: bool = False
+        """True if a message on credit was to be stored, since the credit was settled last."""
         self.credit_path: bool = True
         """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead."""
         if origin is not None:
@@ -188,6 +190,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         sequence = queue.take_place(charge)
         if sequence == 0:
             return False
+        self.has_stored = True
         message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
         route.append(message)
         storage.add(message)

@@ -4,7 +4,7 @@ Theory of operation. A link wants credit if it is new, if its credit is used up,
 there. It then gets some at once, or waits at the first gate that stops it: in the one line of the broker, by bytes,
 beside the held publishes of others. A grant is a part of the free room, up to a window. Its room is reserved in each
 amount on the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`). So
-always `credit + used and not settled == reserved + revoked + hold room`, in messages.
+always `credit + used and not settled == reserved + revoked + hold room + set aside`, in messages.
 
 A message on credit takes free room on the fast path, if there is some. Its credit is settled later, for all messages of
 an input in one step. Without free room it takes its own room, and goes in although a gate is closed. A message without
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.core.message import OVERHEAD
-from penstock.core.publish.admission import gates_of
+from penstock.core.publish.admission import credit_gates, is_stored, passes_disk
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.held import OWN_GATES_PREPAID, RATES_PREPAID
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
@@ -58,7 +59,7 @@ class CreditCounts:
         self.drained: i64 = 0
         """Granted messages that will not come: the sender gave the credit back."""
         self.moved: i64 = 0
-        """Granted messages whose room moved to the hold room, because others waited for it."""
+        """Granted messages that were set aside, because others waited for their room."""
         self.idle: i64 = 0
         """Times that the sender was asked to drain, because others waited."""
 
@@ -150,7 +151,7 @@ class SenderCredit(Waiter):
         self.credit = left
         if charge > self._largest:
             self._largest = charge
-        if self.hold.messages > 0:
+        if self.hold.count() > 0:
             self.settle(self.broker.now)  # A transaction counts it in the same hold budget.
         self.schedule_review()
         return True
@@ -173,9 +174,12 @@ class SenderCredit(Waiter):
         now = self.broker.now
         producer = self.producer
         self._settle(self._unsettled() - 1, now)
+        stored = is_stored(route)
+        past_disk = not stored or self.window.stores() or passes_disk(route, charge)
+        producer.has_stored = stored
         if self.route is not None and (self.route.epoch != self.vhost.epoch or self.route.target is not self._target):
             self._follow(now)
-        if route.target is self._target and self.reservation.messages > 0 and producer.is_ordinary():
+        if route.target is self._target and self.reservation.messages > 0 and past_disk and producer.is_ordinary():
             error = producer.listener.publish_error()
             if error is not None:
                 producer.close(error)
@@ -240,7 +244,7 @@ class SenderCredit(Waiter):
         self.settle(now)
         self._follow(now)
         self._recharge(now)
-        if not self.has_demand():
+        if not self.has_demand() or (self.credit == 0 and self._grant_beside_queues(now)):
             self._leave_line(now)
         elif self.gate is None:
             self._ask(now)
@@ -259,8 +263,6 @@ class SenderCredit(Waiter):
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
-        if self.credit == 0 and self._grant_from_hold_room(now):
-            return
         obstacle = self._stopping_gate(now, False)
         if obstacle is None and self.broker.turns.pending:
             obstacle = self._last_gate()
@@ -294,6 +296,8 @@ class SenderCredit(Waiter):
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
         self.broker.credits.begin_wait(self)
+        if gate.kind == DISK_KIND:
+            self.schedule_review()  # A trial may go on.
 
     @override
     def on_road_changed(self) -> None:
@@ -318,7 +322,7 @@ class SenderCredit(Waiter):
             if self.counts.granted == 0 and not self._goes_anywhere:
                 self.hold.count_first(granted * charge)
             self._add_credit(granted, charge, now)
-            if not self._goes_anywhere and self.idle.others_wait():
+            if self.idle.others_wait():
                 self.idle.watch(now)
         self.producer.update_blocked(now)
         return granted * charge
@@ -348,7 +352,7 @@ class SenderCredit(Waiter):
         self.credit = 0
         self.available = 0
         self.reservation.give_back(now)
-        self.hold.release(self.hold.messages)
+        self.hold.release(self.hold.count())
         self.hold.count_first(0)
         self.hold.room.links.pop(id(self), None)
         self.broker.timers.drop(self.idle)
@@ -430,31 +434,41 @@ class SenderCredit(Waiter):
                     parts = waiting
         return parts if parts < PARTS_MAX else PARTS_MAX
 
-    def _grant_from_hold_room(self, now: float) -> bool:
-        """Grant from the hold room where credit would have no room in a queue, but a message may go in.
+    def _grant_beside_queues(self, now: float) -> bool:
+        """Grant where credit would have no room in a queue, but a message may go in.
 
-        That is a single message, if its sender let its last credit lie idle; and as many as the guaranteed share of an
-        empty queue takes, while a shared limit is closed. Returns False, and grants nothing, in all other cases.
+        That is a trial of one message, which is set aside, for a sender that let its last credit lie idle, or of which
+        nothing has come: on a link that may lead anywhere, and before a closed disk gate, which lets messages pass that
+        are not stored. While a shared limit is closed it is hold room for what the guaranteed share of an empty queue
+        takes. Returns False, and grants nothing, in all other cases.
         """
         charge = self.window.charge
-        if self._goes_anywhere or self.hold.room.gate.in_line():
-            return False
         for gate in self._own_gates():
             if not gate.open or gate.in_line() or not gate.admits(charge, 1, now):
                 return False
-        most: i64 = 1 if self.idle.is_idle else 0
+        is_trial = self.idle.is_idle or (
+            self._goes_anywhere and self.counts.granted == 0 and not self.window.is_size_known
+        )
+        most: i64 = 0
         for queue in self.reservation.queues:
-            for gate in NO_GATES if queue.deleted else gates_of(queue):
+            for gate in credit_gates(queue, charge, self.window.stores()):
                 if not gate.open:
+                    if gate.kind == DISK_KIND and self.window.is_unseen():
+                        is_trial = True
+                        continue
                     share = (gate.guaranteed_bytes - queue.bytes) // charge
                     if share <= 0:
                         return False
                     most = share if most == 0 or share < most else most
-        wanted = self.window.wanted(self.credit)
-        if self.counts.granted == 0 and not self.window.is_size_known:
-            wanted = 1
-        self.hold.recharge(charge)
-        granted = self.hold.grant(wanted if wanted < most else most)
+        granted: i64 = 0
+        if is_trial:
+            granted = self.hold.set_aside(1, charge)
+        elif most > 0 and not self.hold.room.gate.in_line():
+            wanted = self.window.wanted(self.credit)
+            if self.counts.granted == 0 and not self.window.is_size_known:
+                wanted = 1
+            self.hold.recharge(charge)
+            granted = self.hold.grant(wanted if wanted < most else most)
         if granted > 0:
             self._add_credit(granted, charge, now)
         return granted > 0
@@ -493,7 +507,7 @@ class SenderCredit(Waiter):
             gate = self.hold.room.gate
             return gate if (gate.in_line() and not in_turn) or not gate.admits(charge, 1, now) else None
         for queue in self.reservation.queues:
-            for gate in NO_GATES if queue.deleted else gates_of(queue):
+            for gate in credit_gates(queue, charge, self.window.stores()):
                 if not gate.open or (gate.in_line() and not in_turn):
                     return gate
         return self.reservation.full_gate(now)
@@ -518,6 +532,8 @@ class SenderCredit(Waiter):
             self._goes_anywhere = target.by_headers or len(target.queues) > QUEUES_MAX
             queues = NO_QUEUES if self._goes_anywhere else target.queues
             self.reservation.follow(queues, target.gates, now)
+            if self.reservation.messages > 0 and self.idle.others_wait():
+                self.idle.watch(now)
         else:
             self.reservation.refresh(now)
 
@@ -529,7 +545,7 @@ class SenderCredit(Waiter):
 
     def _unsettled(self) -> i64:
         """Return the used messages that still have their room."""
-        return self.reservation.messages + self.reservation.revoked + self.hold.messages - self.credit
+        return self.reservation.messages + self.reservation.revoked + self.hold.count() - self.credit
 
     def _settle(self, messages: i64, now: float) -> None:
         if messages > 0:
@@ -538,7 +554,9 @@ class SenderCredit(Waiter):
 
     def _count(self, messages: i64, now: float) -> None:
         """Count messages that came."""
-        self.window.count(messages, self._largest)
+        producer = self.producer
+        self.window.count(messages, self._largest, producer.has_stored)
+        producer.has_stored = False
         self._largest = 0
         self._is_active = True
         self.used_at = now
@@ -549,7 +567,8 @@ class SenderCredit(Waiter):
 
     def _release(self, messages: i64, now: float) -> None:
         """Release room: hold room first, since a message without own room takes it."""
-        held = messages if messages < self.hold.messages else self.hold.messages
+        count = self.hold.count()
+        held = messages if messages < count else count
         self.hold.release(held)
         if messages > held:
             self.reservation.settle(messages - held, now)

@@ -251,8 +251,8 @@ class Queue(GateOwner):
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
     @override
-    def recall(self, now: float) -> None:
-        self.reserved.recall(now)
+    def recall(self, now: float) -> bool:
+        return self.reserved.recall(now)
 
     @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
