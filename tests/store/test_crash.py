@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from penstock.store.records import QueuePosition
-from tests.support.open_stores import contents, opened, some_row
+from tests.support.open_stores import EMPTY, contents, opened, some_row
 from tests.support.store_process import LIVE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,5 +64,5 @@ def test_process_that_is_killed_while_it_makes_a_store_leaves_one_or_none(tmp_pa
                 list(directory.iterdir())
             process.kill()
         with opened(directory) as store:
-            assert contents(store) == ([], [], [], [])
+            assert contents(store) == EMPTY
             assert store.check() == []

@@ -69,7 +69,8 @@ class Subject:
             found = contents(store)
             assert store.check() == []
         assert_written(found, self.ever)
-        assert (saved.metadata, saved.positions, saved.settlements, saved.rows) == tuple(len(each) for each in found)
+        counts = saved.metadata, saved.positions, saved.settlements, saved.rows, saved.pieces, saved.row_bodies
+        assert counts == tuple(len(each) for each in found)
         if found != self.written:
             assert saved.lost
 
@@ -146,7 +147,7 @@ def test_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> Non
         written = contents(store)
     assert written.things == subject.written.things
     both = (
-        sorted({*old, *new}, key=lambda each: each[0])
+        sorted({*old, *new}, key=lambda each: each[:2])
         for old, new in zip(subject.written[1:], written[1:], strict=True)
     )
     changed = Subject(newer, written, Contents(written.things, *both))

@@ -18,7 +18,7 @@ from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.support.open_stores import committing, contents, filled, opened, unprivileged
+from tests.support.open_stores import EMPTY, committing, contents, filled, opened, some_piece, unprivileged
 
 
 def refusal(directory: Path) -> str:
@@ -112,7 +112,7 @@ def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) 
     (tmp_path / f"{FILE}.new").write_bytes(b"half of")
     (tmp_path / f"{FILE}.new-journal").write_bytes(b"it")
     with opened(tmp_path) as store:
-        assert contents(store) == ([], [], [], [])
+        assert contents(store) == EMPTY
     assert {path.name for path in tmp_path.iterdir()} == {FILE, COUNTER_FILE}
 
 
@@ -235,3 +235,16 @@ def test_in_a_folder_that_may_not_be_written_any_more_no_log_can_be_made(open_fo
     os.chmod(open_folder, 0o500)
     with unprivileged(open_folder):
         assert refusal(open_folder).startswith(f"cannot open the store '{open_folder / FILE}': ")
+
+
+def test_store_of_form_3_gets_tables_for_large_bodies_and_is_repaired_without(tmp_path: Path) -> None:
+    path = tmp_path / "old" / FILE
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA auto_vacuum = 2")
+        schema.migrate(connection, path, schema.MIGRATIONS[:3])
+    assert repair(path.parent, tmp_path / "new").lost == []
+    with opened(path.parent) as store:
+        store.commit(committing(pieces=[some_piece(1, 0)]))
+        assert contents(store).pieces == (some_piece(1, 0),)
+        assert store.check() == []

@@ -10,8 +10,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StoreError
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
-from tests.support.open_stores import committing, contents, some_note, some_octets, some_page, some_row
+from penstock.store.records import (
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+    StoreTransaction,
+)
+from tests.support.open_stores import (
+    Contents,
+    committing,
+    contents,
+    some_note,
+    some_octets,
+    some_page,
+    some_piece,
+    some_row,
+)
 from tests.support.postgres import PROGRAMS, Cluster
 from tests.support.store_engines import Engine, Model, Place, PostgresEngine, SqliteEngine, commits
 
@@ -73,7 +89,7 @@ def test_record_that_is_written_again_has_its_newest_state(engine: Engine) -> No
             positions=[QueuePosition(3, 2, 2, 9)],
         )
         store.commit(after)
-    assert engine.contents() == ([], after.positions, after.settlements, after.rows)
+    assert engine.contents() == Contents([], after.positions, after.settlements, after.rows)
 
 
 def test_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
@@ -130,7 +146,7 @@ def test_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
                 metadata=[MetadataRecord("queue", "", b"")],
             )
         )
-    assert engine.contents() == (
+    assert engine.contents() == Contents(
         [MetadataRecord("queue", "", b"")],
         [],
         [SettlementRecord(2, b"")],
@@ -143,7 +159,7 @@ def test_largest_numbers_come_back(engine: Engine) -> None:
     row, position = MessageRow(most - 1, b"x", most, most, most, most), QueuePosition(most, most, most, most)
     with engine.opened() as store:
         store.commit(committing(rows=[row], positions=[position], settlements=[SettlementRecord(most - 1, b"x")]))
-    assert engine.contents() == ([], [position], [SettlementRecord(most - 1, b"x")], [row])
+    assert engine.contents() == Contents([], [position], [SettlementRecord(most - 1, b"x")], [row])
 
 
 def test_twenty_thousand_things_come_in_the_order_in_which_they_were_declared(engine: Engine) -> None:
@@ -207,3 +223,41 @@ def test_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> Non
             list(look())
     with pytest.raises(StoreError, match=r"is not open$"):
         store.pages(1, 0, 0)
+
+
+def test_pieces_come_back_in_order_without_their_data_and_each_by_itself(engine: Engine) -> None:
+    pieces = [some_piece(7, at, 9_000) for at in range(3)]
+    with engine.opened() as store:
+        store.commit(committing(pieces=[some_piece(9, 0), *reversed(pieces)]))
+        assert [(piece.body, piece.at, piece.size, piece.data) for piece in store.pieces()] == [
+            (7, 0, 9_000, b""), (7, 1, 9_000, b""), (7, 2, 9_000, b""), (9, 0, 1000, b"")
+        ]  # fmt: skip
+        assert [store.piece(7, at) for at in range(3)] == [piece.data for piece in pieces]
+        assert store.damaged == []
+
+
+def test_pieces_of_a_body_are_deleted_in_parts_and_others_stay(engine: Engine) -> None:
+    with engine.opened() as store:
+        store.commit(committing(pieces=[some_piece(body, at) for body in (1, 2, 3) for at in range(5)]))
+        store.commit(committing(pieces_gone=[(2, 0, 2)]))
+        assert [piece.at for piece in store.pieces() if piece.body == 2] == [3, 4]
+        store.commit(committing(pieces_gone=[(2, 3, 9), (4, 0, 9)]))
+        assert [piece.body for piece in store.pieces()] == [1] * 5 + [3] * 5
+
+
+def test_piece_that_is_missing_is_none_and_told(engine: Engine) -> None:
+    with engine.opened() as store:
+        store.commit(committing(pieces=[some_piece(1, 0)]))
+        assert store.piece(1, 1) is None
+        assert [str(damage.what) for damage in store.damaged] == ["piece 1 of body 1"]
+        assert store.damaged[0].why == "it is missing"
+
+
+def test_bodies_of_a_row_leave_with_the_row_and_those_of_pages_with_the_pages(engine: Engine) -> None:
+    bodies = [RowBodies(number, (number, 70 + number)) for number in (1, 2, 3, 4)]
+    with engine.opened() as store:
+        rows = [some_row(1), some_page(2, 9, 10), some_page(3, 9, 20), some_row(4)]
+        store.commit(committing(rows=rows, row_bodies=bodies))
+        assert list(store.row_bodies()) == bodies
+        store.commit(committing(rows_gone=[4], pages_gone=[(9, 15, 25)]))
+        assert list(store.row_bodies()) == bodies[:2]

@@ -8,15 +8,27 @@ from typing import Any
 import pytest
 
 from penstock.store import tables
-from penstock.store.records import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.store.records import (
+    UNKNOWN,
+    BodyPiece,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+)
 from penstock.store.tables import ChecksumError
 
 ROW = MessageRow(3, b"data", 7, 11, 2, 600)
+PIECE = BodyPiece(9, 2, 4, b"data")
+BODIES = tables.encoded_bodies(RowBodies(3, (9, 11)))
 CRC = zlib.crc32(b"data")
 COLUMNS: dict[str, tuple[Any, ...]] = {
     "rows": (*ROW[:1], *ROW[2:], CRC, tables.checksum_row(ROW, CRC), b"data"),
     "notes": (5, tables.checksum_settlement(SettlementRecord(5, b"s")), b"s"),
     "things": (1, b"queue", b"q", tables.checksum_metadata(1, b"queue", b"q", b"m"), b"m"),
+    "pieces": (PIECE.key(), 9, 4, CRC, tables.checksum_piece(PIECE, CRC), b"data"),
+    "row_bodies": (3, 2, tables.checksum_row_bodies(3, 2, BODIES), BODIES),
     "positions": (7, 20, 10, 4, tables.checksum_position(QueuePosition(7, 20, 10, 4))),
 }
 RECORDS = {
@@ -24,6 +36,8 @@ RECORDS = {
     "notes": SettlementRecord(5, b"s"),
     "things": MetadataRecord("queue", "q", b"m"),
     "positions": QueuePosition(7, 20, 10, 4),
+    "pieces": PIECE,
+    "row_bodies": RowBodies(3, (9, 11)),
 }
 
 
@@ -54,4 +68,6 @@ def test_tables_name_a_damaged_page_with_its_queue_and_a_row_whose_head_is_wrong
     damage = tables.damage_of(tables.ROWS, columns[:7], "why")
     assert (damage.what, damage.why, damage.queue, damage.messages) == ("page 3 of queue number 7", "why", 7, 2)
     assert tables.damage_of(tables.ROWS, (4, *columns[1:7]), "why").what == "row 4"
+    assert tables.damage_of(tables.PIECES, COLUMNS["pieces"], "why").what == "piece 2 of body 9"
+    assert tables.damage_of(tables.ROW_BODIES, COLUMNS["row_bodies"], "why").what == "bodies of row 3"
     assert tables.damage_of(tables.POSITIONS, COLUMNS["positions"], "why").what == "position 7"

@@ -13,7 +13,7 @@ from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.wal import FRAME, HEADER, Log
-from tests.support.open_stores import Contents, contents, opened
+from tests.support.open_stores import EMPTY, Contents, contents, opened
 from tests.support.store_process import numbered
 
 COMMITS = 12
@@ -75,7 +75,7 @@ def test_log_that_ends_anywhere_gives_the_last_commit_that_is_whole(crashed: Cra
     for size in (0, 10, HEADER.size, *range(HEADER.size + 5, len(crashed.log), STEP // 2)):
         whole = sum(end <= size for end in crashed.ends)
         with opened(crashed.left(crashed.log[:size])) as store:
-            assert contents(store) == (crashed.states[whole - 1] if whole else ([], [], [], []))
+            assert contents(store) == (crashed.states[whole - 1] if whole else EMPTY)
             assert store.check() == store.damaged == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store.records import MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
-from tests.support.open_stores import committing, contents, opened, some_note, some_page, some_row
+from tests.support.open_stores import EMPTY, committing, contents, opened, some_note, some_page, some_row
 
 
 def everything() -> StoreTransaction:
@@ -47,7 +47,7 @@ def test_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
 def test_empty_commit_is_a_commit(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(StoreTransaction())
-        assert contents(store) == ([], [], [], [])
+        assert contents(store) == EMPTY
 
 
 def test_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.records import (
+    BodyPiece,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+    StoreTransaction,
+)
 from penstock.store.sqlite import SqliteStore
 
 
@@ -20,6 +28,11 @@ class Contents(NamedTuple):
     positions: list[QueuePosition]
     notes: list[SettlementRecord]
     rows: list[MessageRow]
+    pieces: tuple[BodyPiece, ...] = ()
+    row_bodies: tuple[RowBodies, ...] = ()
+
+
+EMPTY = Contents([], [], [], [])
 
 
 @contextmanager
@@ -40,7 +53,10 @@ def contents(store: SqliteStore) -> Contents:
         rows += (
             [row] if row.queue == 0 else [page for page in store.pages(row.queue, row.first, 0) if page[0] == row[0]]
         )
-    return Contents(list(store.metadata()), list(store.positions()), list(store.settlements()), rows)
+    read = [(piece, store.piece(piece.body, piece.at)) for piece in list(store.pieces())]
+    pieces = tuple(piece._replace(data=data) for piece, data in read if data is not None)
+    bodies = tuple(store.row_bodies())
+    return Contents(list(store.metadata()), list(store.positions()), list(store.settlements()), rows, pieces, bodies)
 
 
 def committing(**what: list[Any]) -> StoreTransaction:
@@ -69,6 +85,10 @@ def some_note(number: int, size: int = 50) -> SettlementRecord:
     return SettlementRecord(number, some_octets(-number, size))
 
 
+def some_piece(body: int, at: int, size: int = 1000) -> BodyPiece:
+    return BodyPiece(body, at, size, some_octets(body << 10 | at, size))
+
+
 def filled(directory: Path) -> Contents:
     """Make a store with some of everything, deleted ones too; return what is in it. Its log is written back."""
     with opened(directory) as store:
@@ -84,11 +104,14 @@ def filled(directory: Path) -> Contents:
                         MetadataRecord("binding", f"b{at}", b"to"),
                     ],
                     positions=[QueuePosition(1 + at % 3, 10 * at, 9 * at)],
+                    pieces=[some_piece(at // 3, at % 3, 800 * at)],
+                    pieces_gone=[(at // 3 - 1, 0, 9)] if at % 6 == 5 else [],
+                    row_bodies=[RowBodies(3 * at, (at, at + 1))],
                 )
             )
         found = contents(store)
         assert store.damaged == []
-        assert [len(each) for each in found] == [37, 3, 20, 47]
+        assert [len(each) for each in found] == [37, 3, 20, 47, 16, 17]
     return found
 
 

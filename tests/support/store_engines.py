@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from penstock.store.postgres import postgres_store
 from penstock.store.records import (
     UNKNOWN,
+    BodyPiece,
     MessageRow,
     MetadataRecord,
     QueuePosition,
+    RowBodies,
     SettlementRecord,
     StoreTransaction,
 )
@@ -79,6 +81,8 @@ class Model:
         self.notes: dict[int, SettlementRecord] = {}
         self.things: dict[tuple[str, str], MetadataRecord] = {}
         self.positions: dict[int, QueuePosition] = {}
+        self.pieces: dict[int, BodyPiece] = {}
+        self.row_bodies: dict[int, RowBodies] = {}
 
     def commit(self, commit: StoreTransaction) -> None:
         self.rows.update({row.number: row for row in commit.rows})
@@ -90,12 +94,20 @@ class Model:
                 self.things.pop(name, None)
             else:
                 self.things[name] = thing
+        self.pieces.update({piece.key(): piece for piece in commit.pieces})
+        self.row_bodies.update({bodies.number: bodies for bodies in commit.row_bodies})
         for number in commit.rows_gone:
             self.rows.pop(number, None)
+            self.row_bodies.pop(number, None)
+        for body, at, last in commit.pieces_gone:
+            for piece in list(self.pieces.values()):
+                if piece.body == body and at <= piece.at <= last:
+                    del self.pieces[piece.key()]
         for queue, first, last in commit.pages_gone:
             for row in list(self.rows.values()):
                 if row.queue == queue and row.queue > 0 and first <= row.first <= last:
                     del self.rows[row.number]
+                    self.row_bodies.pop(row.number, None)
         for number in commit.settlements_gone:
             self.notes.pop(number, None)
         for number in commit.positions_gone:
@@ -107,6 +119,8 @@ class Model:
             sorted(self.positions.values()),
             sorted(self.notes.values()),
             sorted(self.rows.values()),
+            tuple(sorted(self.pieces.values())),
+            tuple(sorted(self.row_bodies.values())),
         )
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
@@ -139,6 +153,14 @@ def rows(draw: st.DrawFn) -> MessageRow:
     return MessageRow(number, data, 1 + number % 2, 7 * number, draw(COUNTERS), draw(COUNTERS))
 
 
+def piece_of(body: int, at: int, data: bytes) -> BodyPiece:
+    return BodyPiece(body, at, len(data), data)
+
+
+def pieces() -> st.SearchStrategy[BodyPiece]:
+    return st.builds(piece_of, st.integers(1, 4), st.integers(0, 4), BLOBS)
+
+
 @st.composite
 def commits(draw: st.DrawFn) -> StoreTransaction:
     commit = StoreTransaction()
@@ -160,6 +182,13 @@ def commits(draw: st.DrawFn) -> StoreTransaction:
     commit.pages_gone = draw(
         st.lists(st.tuples(st.integers(0, 2), st.integers(0, 210), st.integers(0, 210)), max_size=2)
     )
+    commit.pieces = draw(st.lists(pieces(), max_size=3, unique_by=lambda piece: piece.key()))
+    commit.pieces_gone = draw(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4)), max_size=2))
+    commit.row_bodies = [
+        RowBodies(row.number, tuple(draw(st.lists(NUMBERS, min_size=1, max_size=3, unique=True))))
+        for row in commit.rows
+        if draw(st.booleans())
+    ]
     commit.settlements_gone = draw(st.lists(NUMBERS, max_size=4))
     commit.positions_gone = draw(st.lists(NUMBERS, max_size=2))
     return commit

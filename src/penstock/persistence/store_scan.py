@@ -19,8 +19,8 @@ from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
 from penstock.setting_names import Features
 from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord
-from penstock.store.store import Damage
-from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS
+from penstock.store.store import Damage, Record
+from penstock.store.tables import METADATA_RECORDS, ROWS, SETTLEMENTS
 
 
 class StoreScanner(RowContext):
@@ -40,7 +40,7 @@ class StoreScanner(RowContext):
         self._declared: set[tuple[str, str]] = set()
         self._fates: dict[int, RowSettlements] = {}
 
-    def take(self, record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow) -> None:
+    def take(self, record: Record) -> None:
         """Take the next record."""
         try:
             if isinstance(record, MetadataRecord):
@@ -50,7 +50,7 @@ class StoreScanner(RowContext):
                 self.account.expect(record.queue, record.messages)
             elif isinstance(record, SettlementRecord):
                 decode_settlement(record.number, record.data, self._fates)
-            else:
+            elif isinstance(record, MessageRow):
                 self._row(record)
         except StoreError as error:
             self.damaged.append(_damage_of(record, str(error)))
@@ -119,11 +119,11 @@ class StoreScanner(RowContext):
             self.account.find(int(run.storage.number), len(left))
 
 
-def _damage_of(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow, why: str) -> Damage:
+def _damage_of(record: Record, why: str) -> Damage:
     if isinstance(record, MessageRow):
         return Damage(f"row {record.number}", why, record.queue, record.messages, ROWS.name)
     if isinstance(record, SettlementRecord):
         return Damage(f"note {record.number}", why, table=SETTLEMENTS.name)
     if isinstance(record, MetadataRecord):
         return Damage(f"{record.kind} '{record.key}'", why, table=METADATA_RECORDS.name)
-    return Damage(f"position {record.queue}", why, table=POSITIONS.name)
+    return Damage("a record", why)

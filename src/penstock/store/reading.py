@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import is_damage
+from penstock.store.records import BodyPiece
 from penstock.store.store import STALE, Damage
-from penstock.store.tables import ROWS, ChecksumError, Table, damage_of
+from penstock.store.tables import PIECES, ChecksumError, Table, damage_of
 
-WITHOUT_PAGES: Final = "CASE queue WHEN 0 THEN data END"
-"""Columns of a row without the data of pages."""
+PIECE: Final = f"SELECT {', '.join(PIECES.columns)} FROM pieces WHERE number = ?"
 UNKNOWN: Final = (1 << 62) - 1
 """Number above every key, for a table whose highest key is unknown."""
 
@@ -52,10 +52,13 @@ def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged:
 
 
 class Reading:
-    """One pass through a table in the order of its keys. Damaged records are collected in a list."""
+    """One pass through a table in the order of its keys. Damaged records are collected in a list.
+
+    The data of pages and pieces is left out unless requested.
+    """
 
     def __init__(
-        self, connection: sqlite3.Connection, table: Table, damaged: list[Damage], with_pages: bool = False
+        self, connection: sqlite3.Connection, table: Table, damaged: list[Damage], with_data: bool = False
     ) -> None:
         self._connection = connection
         self._table = table
@@ -66,8 +69,8 @@ class Reading:
         self._total = 0
         """Number of readable records, and the sum of their checksums."""
         columns = list(table.columns)
-        if table is ROWS and not with_pages:
-            columns[-1] = WITHOUT_PAGES
+        if not with_data:
+            columns = [table.head if name == "data" else name for name in columns]
         stretch = f"FROM {table.name} NOT INDEXED WHERE {table.key} BETWEEN ? AND ? ORDER BY {table.key}"
         self._all = f"SELECT {', '.join(columns)} {stretch} LIMIT ?"
         self._one = f"SELECT {', '.join(name for name in table.columns if name != 'data')} {stretch} LIMIT 1"
@@ -159,3 +162,18 @@ class Reading:
             if not is_damage(error):
                 raise
             return False, None
+
+
+def read_piece_at(connection: sqlite3.Connection, key: int) -> tuple[BodyPiece | None, Damage | None]:
+    """Return the piece with a key, or what is wrong with it. Raises sqlite3.Error for errors other than damage."""
+    try:
+        columns = connection.execute(PIECE, (key,)).fetchone()
+        if columns is None:
+            return None, damage_of(PIECES, (key,), "it is missing")
+        return PIECES.read(columns), None
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return None, damage_of(PIECES, (key,), str(error))
+    except ChecksumError as why:
+        return None, damage_of(PIECES, (key,), str(why))

@@ -4,6 +4,9 @@ A *row* holds messages of one group commit, encoded by penstock.persistence. A *
 redeliveries of messages in rows. A row is deleted when all its messages are gone, a note when all its rows are gone. A
 *thing* is a definition (a queue, a binding ...): the latest state under its kind and key. A *position* is the progress
 of a queue. Rows and notes share one sequence of numbers, which are not reused while anything refers to them.
+
+The body of a large message is not in its row: it is written in *pieces* while it comes. The record *row bodies* says
+which bodies the messages of a row have; a body that no row has is deleted at the next start.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from typing import Final, NamedTuple
 
 UNKNOWN: Final = -1
 """Value of a count that is unknown."""
+PIECE_BITS: Final = 24
+"""Bits of a piece's position in its key."""
 COMMITS: Final = "commits"
 """Name of the transaction count in the table of sums."""
 
@@ -60,6 +65,37 @@ class QueuePosition(NamedTuple):
     """Number of unsettled messages in rows; UNKNOWN in a store of version 1."""
 
 
+class BodyPiece(NamedTuple):
+    """Piece of the body of a large message."""
+
+    body: int
+    """Number of the body."""
+    at: int
+    """Its position in the body: 0, 1, 2 ..."""
+    size: int
+    """Number of its octets."""
+    data: bytes
+    """Its octets; empty where they were not read."""
+
+    def key(self) -> int:
+        """Return its key in the table of pieces: pieces of a body follow each other."""
+        return piece_key(self.body, self.at)
+
+
+class RowBodies(NamedTuple):
+    """Bodies of the large messages in one row, settled ones included."""
+
+    number: int
+    """Number of the row."""
+    bodies: tuple[int, ...]
+    """Numbers of the bodies, each once."""
+
+
+def piece_key(body: int, at: int) -> int:
+    """Return the key of a piece."""
+    return body << PIECE_BITS | at
+
+
 class StoreTransaction:
     """Atomic transaction. Insertions are written before deletions."""
 
@@ -72,6 +108,9 @@ class StoreTransaction:
         "rows",
         "rows_gone",
         "metadata",
+        "pieces",
+        "pieces_gone",
+        "row_bodies",
     )
 
     def __init__(self) -> None:
@@ -87,6 +126,11 @@ class StoreTransaction:
         self.positions: list[QueuePosition] = []
         self.positions_gone: list[int] = []
         """Numbers of deleted queues."""
+        self.pieces: list[BodyPiece] = []
+        self.pieces_gone: list[tuple[int, int, int]] = []
+        """Pieces to delete: the number of a body, and the positions from and to, both included."""
+        self.row_bodies: list[RowBodies] = []
+        """Bodies of new rows; they are deleted with their rows."""
 
     def latest(self) -> list[MetadataRecord]:
         """Return the last state of each definition; new ones in the order of their declaration.
@@ -102,4 +146,5 @@ class StoreTransaction:
             sum(len(row.data) for row in self.rows)
             + sum(len(record.data) for record in self.settlements)
             + sum(len(record.data or b"") for record in self.metadata)
+            + sum(len(piece.data) for piece in self.pieces)
         )

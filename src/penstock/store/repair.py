@@ -16,8 +16,11 @@ from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.store import Damage
 from penstock.store.tables import (
+    FIRST_TABLES,
     METADATA_RECORDS,
+    PIECES,
     POSITIONS,
+    ROW_BODIES,
     ROWS,
     SETTLEMENTS,
     TABLES,
@@ -44,6 +47,8 @@ class Saved(NamedTuple):
     settlements: int
     metadata: int
     positions: int
+    pieces: int
+    row_bodies: int
     """Number of records of each kind in the new store."""
     lost: list[Damage]
     """Damage that could not be saved."""
@@ -95,11 +100,21 @@ class _Repair:
                 self._directory.unlock()
         for table in TABLES:
             found = self._found[table.name]
+            if table not in FIRST_TABLES and not found and self._sums and table.name not in self._sums:
+                continue  # The store is of a version without this table.
             is_damaged = self._saved[table.name] < len(found)
             self._lost += compare(table, self._sums.get(table.name), len(found), sum(found.values()), is_damaged)
         self._lost += self._missing()
         saved = self._saved
-        return Saved(saved["rows"], saved["notes"], saved["things"], saved["positions"], self._lost)
+        return Saved(
+            saved["rows"],
+            saved["notes"],
+            saved["things"],
+            saved["positions"],
+            saved["pieces"],
+            saved["row_bodies"],
+            self._lost,
+        )
 
     def _missing(self) -> Iterator[Damage]:
         """Report transactions that the counter file has and the database lacks."""
@@ -136,7 +151,7 @@ class _Repair:
         seal = columns[-1] if table is POSITIONS else columns[table.columns.index("seal")]
         found[columns[0]] = seal if type(seal) is int else 0
         try:
-            if table is ROWS and columns[-1] is None:
+            if table in (ROWS, PIECES) and columns[-1] is None:
                 raise ChecksumError("not all of it is there")
             record = table.read(columns)
         except ChecksumError as why:
@@ -147,8 +162,11 @@ class _Repair:
             self._metadata.append((columns[0], record))
         elif table is POSITIONS:
             self._add(self._commit.positions, record, 0)
+        elif table is ROW_BODIES:
+            self._add(self._commit.row_bodies, record, 0)
         else:
-            self._add(self._commit.rows if table is ROWS else self._commit.settlements, record, len(record.data))
+            lists: dict[str, list[Any]] = {ROWS.name: self._commit.rows, PIECES.name: self._commit.pieces}
+            self._add(lists.get(table.name, self._commit.settlements), record, len(record.data))
 
     def _add(self, records: list[Any], record: object, size: int) -> None:
         records.append(record)
@@ -160,11 +178,13 @@ class _Repair:
 
 def _table_of(columns: Columns) -> Table | None:
     """Return the table of a record by its form; None if it fits none."""
+    if len(columns) == len(ROW_BODIES.columns) and isinstance(columns[-1], bytes):
+        return ROW_BODIES
     if len(columns) == len(POSITIONS.columns) - 1:
         return POSITIONS  # Version 1.
     if len(columns) == len(POSITIONS.columns) and isinstance(columns[1], int):
         return POSITIONS
-    for table in (ROWS, SETTLEMENTS, METADATA_RECORDS):
+    for table in (ROWS, SETTLEMENTS, METADATA_RECORDS, PIECES):
         if len(columns) == len(table.columns):
             return table
     return None

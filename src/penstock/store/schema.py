@@ -20,7 +20,7 @@ from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
 from penstock.store.records import COMMITS, UNKNOWN
-from penstock.store.tables import POSITIONS, TABLES, Table
+from penstock.store.tables import COMMITS_ID, FIRST_TABLES, PIECES, POSITIONS, ROW_BODIES, Table
 from penstock.version import VERSION
 
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")
@@ -31,9 +31,6 @@ PAGE_SIZE: Final = 8192
 Measured, microseconds of CPU for a commit with 4,096 / 8,192 / 16,384: 3,300 / 2,600 / 2,100 for 1 MiB; 490 / 420 / 400
 for 100 KiB; 230 / 230 / 240 for 10 KiB, of which they write 4.4 / 5.8 / 10.8 times as much.
 """
-
-COMMITS_ID: Final = len(TABLES) + 1
-"""Row in the table of sums that counts transactions, their messages, and how often the store was opened."""
 
 _ROW_COLUMNS: Final = """
     number INTEGER PRIMARY KEY, queue INTEGER NOT NULL, first INTEGER NOT NULL, messages INTEGER NOT NULL,
@@ -63,8 +60,8 @@ def _first(connection: sqlite3.Connection) -> None:
         "seal INTEGER NOT NULL)",
     ):
         connection.execute(statement)
-    for at, table in enumerate(TABLES, 1):
-        connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (at, table.name))
+    for table in FIRST_TABLES:
+        connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (table.id, table.name))
         _sum_up(connection, table)
 
 
@@ -77,7 +74,7 @@ def _sum_up(connection: sqlite3.Connection, table: Table) -> None:
     ):
         connection.execute(
             f"CREATE TRIGGER {table.name}_{event.lower()} AFTER {event} ON {table.name} "
-            f"BEGIN UPDATE sums SET {change} WHERE id = {TABLES.index(table) + 1}; END"
+            f"BEGIN UPDATE sums SET {change} WHERE id = {table.id}; END"
         )
 
 
@@ -106,7 +103,21 @@ def _third(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (COMMITS_ID, COMMITS))
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third)
+def _fourth(connection: sqlite3.Connection) -> None:
+    """Add the tables for the bodies of large messages."""
+    for statement in (
+        "CREATE TABLE pieces (number INTEGER PRIMARY KEY, body INTEGER NOT NULL, size INTEGER NOT NULL, "
+        "crc INTEGER NOT NULL, seal INTEGER NOT NULL, data BLOB NOT NULL)",
+        "CREATE TABLE row_bodies (number INTEGER PRIMARY KEY, bodies INTEGER NOT NULL, seal INTEGER NOT NULL, "
+        "data BLOB NOT NULL)",
+    ):
+        connection.execute(statement)
+    for table in (PIECES, ROW_BODIES):
+        connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (table.id, table.name))
+        _sum_up(connection, table)
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third, _fourth)
 """Migrations: the first creates version 1, the second makes version 2 of version 1, and so on.
 
 A migration recreates a table instead of altering it: statements of a file are compared with those of a new one, and

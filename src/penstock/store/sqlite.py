@@ -26,12 +26,30 @@ from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused
 from penstock.store.page_index import PageIndex
-from penstock.store.reading import Reading
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.reading import Reading, read_piece_at
+from penstock.store.records import (
+    BodyPiece,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+    StoreTransaction,
+    piece_key,
+)
 from penstock.store.reserve import Reserve
 from penstock.store.space import Space, log_bytes, measure
-from penstock.store.store import Damage, Store, Usage, ignore
-from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
+from penstock.store.store import Damage, Record, Store, Usage, ignore
+from penstock.store.tables import (
+    METADATA_RECORDS,
+    PIECES,
+    POSITIONS,
+    ROW_BODIES,
+    ROWS,
+    SETTLEMENTS,
+    TABLES,
+    Table,
+)
 from penstock.store.transaction_count import count_transaction, missing, read_count
 from penstock.store.wal import judge, secure
 from penstock.store.writing import write
@@ -215,15 +233,31 @@ class SqliteStore(Store):
         finally:
             self._remember(pages)
 
-    def check(
-        self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
-    ) -> list[Damage]:
+    def pieces(self) -> Iterator[BodyPiece]:
+        """Return the pieces of bodies, in order, without their data."""
+        return self._read(PIECES)
+
+    def row_bodies(self) -> Iterator[RowBodies]:
+        """Return the bodies of rows, oldest row first."""
+        return self._read(ROW_BODIES)
+
+    def piece(self, body: int, at: int) -> bytes | None:
+        """Return the data of a piece; None if it is missing or damaged."""
+        try:
+            piece, damage = read_piece_at(self._connected(), piece_key(body, at))
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "read") from None
+        if damage is not None and damage not in self.damaged:
+            self.damaged.append(damage)
+        return None if piece is None else piece.data
+
+    def check(self, take: Callable[[Record], None] = ignore) -> list[Damage]:
         """Read everything, pages too, and return the damage. Raises StoreError for other errors."""
         connection = self._connected()
         damaged: list[Damage] = []
         try:
             for table in TABLES:
-                for record in Reading(connection, table, damaged, with_pages=True).records():
+                for record in Reading(connection, table, damaged, with_data=True).records():
                     take(record)
             for (line,) in connection.execute("PRAGMA integrity_check(10)"):
                 if line != b"ok":

@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Final, NamedTuple
 
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.records import (
+    BodyPiece,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+    StoreTransaction,
+)
 
 
 class Usage(NamedTuple):
@@ -42,7 +50,11 @@ class Damage(NamedTuple):
     """Table that misses something; empty if nothing may be missing."""
 
 
-def ignore(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow) -> None:
+Record = MetadataRecord | QueuePosition | SettlementRecord | BodyPiece | RowBodies | MessageRow
+"""Record of any table."""
+
+
+def ignore(record: Record) -> None:
     """Ignore a record."""
 
 
@@ -59,9 +71,9 @@ class Store(ABC):
 
     damaged: list[Damage]
     """Damage found since it was opened: `metadata`, `positions`, `settlements`, `rows` and `pages` return intact
-    records and put the rest here.
+    records and put the rest here; `pieces`, `row_bodies` and `piece` do the same.
 
-    Missing records are known when one of the first four was read to its end.
+    Missing records are known when one of the first four, `pieces` or `row_bodies` was read to its end.
     """
 
     @abstractmethod
@@ -103,6 +115,18 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def pieces(self) -> Iterator[BodyPiece]:
+        """Return the pieces of the bodies of large messages, in order, without their data (b"")."""
+
+    @abstractmethod
+    def row_bodies(self) -> Iterator[RowBodies]:
+        """Return the bodies of rows, oldest row first."""
+
+    @abstractmethod
+    def piece(self, body: int, at: int) -> bytes | None:
+        """Return the data of a piece; None if it is missing or damaged, which is recorded. Raises StoreError."""
+
+    @abstractmethod
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order.
 
@@ -126,12 +150,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def check(
-        self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
-    ) -> list[Damage]:
+    def check(self, take: Callable[[Record], None] = ignore) -> list[Damage]:
         """Read everything, pages too, and return the damage. Raises StoreError for other errors.
 
-        Intact records are passed to `take`: metadata, positions, settlements, then rows with their data.
+        Intact records are passed to `take` with their data: metadata, positions, settlements, pieces of bodies, the
+        bodies of rows, then rows.
         """
 
     @abstractmethod

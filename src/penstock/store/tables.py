@@ -1,8 +1,8 @@
 """Tables of the store and the checksums of their records.
 
 The checksum (column `seal`) is the crc32 of a record and of its table's name. It reveals records whose octets have
-changed on the disk, and misplaced records. Only the data of a row has a checksum of its own, which the row's checksum
-covers: so the rest of a page's row can be verified without its data.
+changed on the disk, and misplaced records. Only the data of a row or piece has a checksum of its own, which the
+record's checksum covers: so the rest of a page's row, or of a piece, can be verified without its data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.store.records import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.store.records import (
+    PIECE_BITS,
+    UNKNOWN,
+    BodyPiece,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+)
 from penstock.store.store import Damage
 
 ROW: Final = struct.Struct("<3s6q")
@@ -20,6 +29,9 @@ SETTLEMENT: Final = struct.Struct("<4sq")
 METADATA: Final = struct.Struct("<5s3q")
 POSITION: Final = struct.Struct("<8s3q")
 COUNTED: Final = struct.Struct("<8s4q")
+PIECE: Final = struct.Struct("<5s4q")
+ROW_BODIES_HEAD: Final = struct.Struct("<6s2q")
+BODY_NUMBER: Final = struct.Struct("<q")
 
 
 class ChecksumError(Exception):
@@ -38,6 +50,10 @@ class Table(NamedTuple):
     """All columns, the key first."""
     read: Callable[[tuple[Any, ...]], Any]
     """Decode a record from its columns, in their order. Raises ChecksumError."""
+    id: int
+    """Its number in the table of sums, which never changes."""
+    head: str = "data"
+    """Expression for its data where only the records themselves are read."""
 
 
 def encoded(text: str) -> bytes:
@@ -71,6 +87,21 @@ def checksum_position(position: QueuePosition) -> int:
     if position.messages == UNKNOWN:
         return zlib.crc32(POSITION.pack(b"position", *position[:3]))
     return zlib.crc32(COUNTED.pack(b"position", *position))
+
+
+def checksum_piece(piece: BodyPiece, crc: int) -> int:
+    """Return the checksum of a piece whose data has this checksum."""
+    return zlib.crc32(PIECE.pack(b"piece", piece.key(), piece.body, piece.size, crc))
+
+
+def checksum_row_bodies(number: int, bodies: int, data: bytes) -> int:
+    """Return the checksum of the bodies of a row: their count and their encoded numbers."""
+    return zlib.crc32(data, zlib.crc32(ROW_BODIES_HEAD.pack(b"bodies", number, bodies)))
+
+
+def encoded_bodies(record: RowBodies) -> bytes:
+    """Encode the numbers of the bodies of a row."""
+    return b"".join([BODY_NUMBER.pack(body) for body in record.bodies])
 
 
 def read_head(columns: tuple[Any, ...]) -> MessageRow:
@@ -113,6 +144,25 @@ def read_position(columns: tuple[Any, ...]) -> QueuePosition:
     return position
 
 
+def read_piece(columns: tuple[Any, ...]) -> BodyPiece:
+    """Decode a piece; its data is empty if it was not read (None). Raises ChecksumError."""
+    number, body, size, crc, seal, data = columns
+    _judge(lambda: number >> PIECE_BITS == body)
+    piece = BodyPiece(body, number & ((1 << PIECE_BITS) - 1), size, b"")
+    _judge(lambda: checksum_piece(piece, crc) == seal)
+    if data is None:
+        return piece
+    _judge(lambda: len(data) == size and zlib.crc32(data) == crc)
+    return piece._replace(data=data)
+
+
+def read_row_bodies(columns: tuple[Any, ...]) -> RowBodies:
+    """Decode the bodies of a row. Raises ChecksumError."""
+    number, bodies, seal, data = columns
+    _judge(lambda: checksum_row_bodies(number, bodies, data) == seal and len(data) == bodies * BODY_NUMBER.size)
+    return RowBodies(number, tuple(body for (body,) in BODY_NUMBER.iter_unpack(data)))
+
+
 def _judge(is_right: Callable[[], bool]) -> None:
     try:
         if is_right():
@@ -122,20 +172,48 @@ def _judge(is_right: Callable[[], bool]) -> None:
     raise ChecksumError("its checksum is wrong")
 
 
-ROWS: Final = Table(
-    "rows", "row", "number", ("number", "queue", "first", "messages", "size", "crc", "seal", "data"), read_row
+METADATA_RECORDS: Final = Table(
+    "things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_metadata, 1
 )
-SETTLEMENTS: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_settlement)
-METADATA_RECORDS: Final = Table("things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_metadata)
 POSITIONS: Final = Table(
-    "positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"), read_position
+    "positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"), read_position, 2
 )
-TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, ROWS)
-"""Tables in the order of their numbers in the table of sums; see schema.py."""
+SETTLEMENTS: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_settlement, 3)
+ROWS: Final = Table(
+    "rows",
+    "row",
+    "number",
+    ("number", "queue", "first", "messages", "size", "crc", "seal", "data"),
+    read_row,
+    4,
+    "CASE queue WHEN 0 THEN data END",
+)
+PIECES: Final = Table(
+    "pieces",
+    "piece",
+    "number",
+    ("number", "body", "size", "crc", "seal", "data"),
+    read_piece,
+    6,
+    "CASE WHEN size < 0 THEN data END",
+)
+ROW_BODIES: Final = Table(
+    "row_bodies", "bodies of row", "number", ("number", "bodies", "seal", "data"), read_row_bodies, 7
+)
+FIRST_TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, ROWS)
+"""Tables of schema version 1."""
+COMMITS_ID: Final = 5
+"""Number in the table of sums of the counts of transactions, their messages, and how often the store was opened."""
+TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, PIECES, ROW_BODIES, ROWS)
+"""All tables, in the order in which a check reads them."""
 
 
 def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
     """Return the damage report of a record with these columns; rows may lack their data."""
+    if table is PIECES and type(columns[0]) is int:
+        number = columns[0]
+        where = f"piece {number & ((1 << PIECE_BITS) - 1)} of body {number >> PIECE_BITS}"
+        return Damage(where, why, table=table.name)
     if table is not ROWS:
         return Damage(f"{table.one} {columns[0]}", why, table=table.name)
     try:

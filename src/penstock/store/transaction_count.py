@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.faults import DAMAGED
-from penstock.store.schema import COMMITS_ID
+from penstock.store.tables import COMMITS_ID
 
 
 def read_count(connection: sqlite3.Connection) -> tuple[Count, int]:

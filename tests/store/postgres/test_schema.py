@@ -141,6 +141,7 @@ def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_ar
     with engine.opened() as store:
         address = store.address
     cluster.ask(f'ALTER TABLE "{address.schema}".positions DROP messages')
+    cluster.ask(f'DROP TABLE "{address.schema}".pieces, "{address.schema}".row_bodies')
     for queue, wrong in ((1, 0), (2, 1)):
         seal = checksum_position(QueuePosition(queue, 70, 7)) ^ wrong
         cluster.ask(f'INSERT INTO "{address.schema}".positions VALUES (%s, 70, 7, %s)', queue, seal)

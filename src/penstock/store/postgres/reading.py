@@ -16,9 +16,9 @@ import psycopg
 
 from penstock.store.postgres.faults import DAMAGED, state_of
 from penstock.store.postgres.writing import PLACE
-from penstock.store.records import MessageRow
+from penstock.store.records import MessageRow, piece_key
 from penstock.store.store import Damage
-from penstock.store.tables import METADATA_RECORDS, ROWS, ChecksumError, Table, damage_of
+from penstock.store.tables import METADATA_RECORDS, PIECES, ROWS, ChecksumError, Table, damage_of
 
 PIECE_RECORDS: Final = 4_000
 PIECE_BYTES: Final = 8 * 1024 * 1024
@@ -26,8 +26,6 @@ PIECE_BYTES: Final = 8 * 1024 * 1024
 SPOILT_RECORDS: Final = 100
 """Most records of a piece in which some cannot be read."""
 LISTED_PAGES: Final = 100
-HEADS: Final = "CASE queue WHEN 0 THEN data END"
-"""Columns of a row without the data of pages."""
 
 Columns = tuple[Any, ...]
 
@@ -46,9 +44,9 @@ class Reading:
         self._query = ask
         self._damaged = damaged
 
-    def records(self, table: Table, with_pages: bool = False) -> Iterator[Any]:
-        """Return the intact records by key. The data of pages is left out unless requested."""
-        data = HEADS if table is ROWS and not with_pages else "data"
+    def records(self, table: Table, with_data: bool = False) -> Iterator[Any]:
+        """Return the intact records by key. The data of pages and pieces is left out unless requested."""
+        data = "data" if with_data else table.head
         low = -1
         while True:
             found = self._piece(table, data, low)
@@ -84,6 +82,17 @@ class Reading:
                     found.append(page)
             if not numbers or (found and len(numbers) < LISTED_PAGES):
                 return found
+
+    def piece(self, body: int, at: int) -> bytes | None:
+        """Return the data of a piece; None if it is missing or damaged."""
+        key = piece_key(body, at)
+        met = len(self._damaged)
+        for columns in self._read(PIECES, "data", [key]):
+            piece = self._judged(PIECES, columns)
+            return None if piece is None else bytes(piece.data)
+        if len(self._damaged) == met:
+            self._meet(damage_of(PIECES, (key,), "it is missing"))
+        return None
 
     def _piece(self, table: Table, data: str, low: int) -> list[Columns]:
         """Return the next records; empty at the end."""
@@ -162,6 +171,6 @@ def _columns(table: Table, data: str) -> str:
 
 
 def _damage(table: Table, columns: Columns, why: str) -> Damage:
-    if len(columns) == 1:
+    if len(columns) == 1 and table is not PIECES:
         return Damage(f"{table.one} {columns[0]}", why, table=table.name)
     return damage_of(table, columns, why)

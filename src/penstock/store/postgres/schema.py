@@ -59,7 +59,20 @@ def _second(connection: psycopg.Connection[Any]) -> None:
     connection.execute(f"ALTER TABLE positions ADD messages bigint NOT NULL DEFAULT {UNKNOWN}".encode())
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
+def _third(connection: psycopg.Connection[Any]) -> None:
+    """Add the tables for the bodies of large messages."""
+    for statement in (
+        "CREATE TABLE pieces (number bigint PRIMARY KEY, body bigint NOT NULL, size bigint NOT NULL, "
+        f"crc bigint NOT NULL, seal bigint NOT NULL, data bytea NOT NULL) WITH ({_BUSY}, toast.{_BUSY})",
+        "ALTER TABLE pieces ALTER data SET STORAGE EXTERNAL",
+        "CREATE TABLE row_bodies (number bigint PRIMARY KEY, bodies bigint NOT NULL, seal bigint NOT NULL, "
+        f"data bytea NOT NULL) WITH ({_BUSY})",
+        "ALTER TABLE row_bodies ALTER data SET STORAGE EXTERNAL",
+    ):
+        connection.execute(statement.encode())
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third)
 """Migrations: the first creates version 1, the second makes version 2 of version 1, and so on."""
 
 

@@ -26,7 +26,7 @@ STEP_S: Final = 0.05
 
 
 class Space:
-    """Byte counts of the table of rows. Its methods raise psycopg.Error."""
+    """Byte counts of the tables of rows and pieces. Its methods raise psycopg.Error."""
 
     def __init__(self, address: DatabaseAddress, lines: SessionSockets) -> None:
         self.address = address
@@ -40,7 +40,10 @@ class Space:
 
     def count(self, session: Session) -> None:
         """Read the present counts, once."""
-        ((self.live,),) = session.ask("SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM rows")
+        ((self.live,),) = session.ask(
+            "SELECT coalesce(sum(size), 0)::bigint FROM "
+            "(SELECT octet_length(data) AS size FROM rows UNION ALL SELECT size FROM pieces) AS sizes"
+        )
         self.deleted = 0
         self._vacuums = _vacuums(session)
 
@@ -53,8 +56,8 @@ class Space:
         """Return the size of tables and indexes, and how much of it cannot be reused."""
         ((taken, other),) = session.ask(
             "SELECT sum(pg_total_relation_size(oid))::bigint, "
-            "coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relname <> 'rows'), 0)::bigint FROM pg_class "
-            "WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s) AND relkind = 'r'",
+            "coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relname NOT IN ('rows', 'pieces')), 0)::bigint "
+            "FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s) AND relkind = 'r'",
             self.address.schema,
         )
         self._look(session)
@@ -98,7 +101,7 @@ class Vacuum:
         self.deleted = deleted
         """Bytes that were deleted when it began."""
         try:
-            session.send(b"VACUUM rows")
+            session.send(b"VACUUM rows, pieces")
         except BaseException:
             session.abandon()
             raise
@@ -115,9 +118,9 @@ class Vacuum:
 
 
 def _vacuums(session: Session) -> int:
-    """Return the number of vacuums of the table that holds the data of rows (TOAST)."""
+    """Return the number of vacuums of the tables that hold the data of rows and pieces (TOAST)."""
     found = session.ask(
-        "SELECT (vacuum_count + autovacuum_count)::bigint FROM pg_stat_all_tables "
-        "WHERE relid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'rows'::regclass)"
+        "SELECT coalesce(sum(vacuum_count + autovacuum_count), 0)::bigint FROM pg_stat_all_tables WHERE relid IN "
+        "(SELECT reltoastrelid FROM pg_class WHERE oid IN ('rows'::regclass, 'pieces'::regclass))"
     )
     return int(found[0][0]) if found else 0

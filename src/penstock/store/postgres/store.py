@@ -25,9 +25,26 @@ from penstock.store.postgres.session import Session
 from penstock.store.postgres.session_sockets import SessionSockets
 from penstock.store.postgres.space import Space
 from penstock.store.postgres.writing import calls_of, change_of
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
-from penstock.store.store import Damage, Store, Usage, ignore
-from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
+from penstock.store.records import (
+    BodyPiece,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+    StoreTransaction,
+)
+from penstock.store.store import Damage, Record, Store, Usage, ignore
+from penstock.store.tables import (
+    METADATA_RECORDS,
+    PIECES,
+    POSITIONS,
+    ROW_BODIES,
+    ROWS,
+    SETTLEMENTS,
+    TABLES,
+    Table,
+)
 
 OPEN_S: Final = 1.0
 """Seconds for which `open` waits for the lease.
@@ -148,13 +165,26 @@ class PostgresStore(Store):
         except (Disconnected, Refusal, psycopg.Error) as error:
             raise self._failure(error, "read") from None
 
-    def check(
-        self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
-    ) -> list[Damage]:
+    def pieces(self) -> Iterator[BodyPiece]:
+        """Return the pieces of bodies, in order, without their data."""
+        return self._read(PIECES)
+
+    def row_bodies(self) -> Iterator[RowBodies]:
+        """Return the bodies of rows, oldest row first."""
+        return self._read(ROW_BODIES)
+
+    def piece(self, body: int, at: int) -> bytes | None:
+        """Return the data of a piece; None if it is missing or damaged."""
+        try:
+            return Reading(self._query, self.damaged).piece(body, at)
+        except (Disconnected, Refusal, psycopg.Error) as error:
+            raise self._failure(error, "read") from None
+
+    def check(self, take: Callable[[Record], None] = ignore) -> list[Damage]:
         """Read everything, pages too, and return the damage. Raises StoreError for other errors."""
         damaged: list[Damage] = []
         for table in TABLES:
-            for record in self._intact(Reading(self._query, damaged).records(table, with_pages=True)):
+            for record in self._intact(Reading(self._query, damaged).records(table, with_data=True)):
                 take(record)
         return damaged
 
@@ -180,7 +210,7 @@ class PostgresStore(Store):
     def _commit(self, commit: StoreTransaction) -> None:
         session = self._connected()
         calls = calls_of(commit, self._lease.epoch)
-        self._space.changed(change_of(commit, calls, session.run(calls)))
+        self._space.changed(change_of(calls, session.run(calls)))
 
     def reclaim_space(self) -> bool:
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError, StoreLost.

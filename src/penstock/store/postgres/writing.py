@@ -10,17 +10,22 @@ from typing import Final, NamedTuple
 from psycopg import pq
 
 from penstock.store.postgres.session import Call, Statement
-from penstock.store.records import MetadataRecord, StoreTransaction
+from penstock.store.records import MetadataRecord, StoreTransaction, piece_key
 from penstock.store.tables import (
+    PIECES,
     POSITIONS,
+    ROW_BODIES,
     ROWS,
     SETTLEMENTS,
     Table,
     checksum_metadata,
+    checksum_piece,
     checksum_position,
     checksum_row,
+    checksum_row_bodies,
     checksum_settlement,
     encoded,
+    encoded_bodies,
 )
 
 INT8, BYTEA, INT8_ARRAY = 20, 17, 1016
@@ -58,11 +63,25 @@ INSERT_THING: Final = Statement(
     "ON CONFLICT (kind, key) DO UPDATE SET seal = excluded.seal, data = excluded.data",
     (BYTEA, BYTEA, INT8, BYTEA),
 )
-DELETE_ROWS: Final = _delete(ROWS, "RETURNING octet_length(data)::bigint")
+INSERT_PIECE: Final = _insert(PIECES, "RETURNING xmax = 0")
+INSERT_ROW_BODIES: Final = _insert(ROW_BODIES)
+DELETE_ROWS: Final = Statement(
+    b"delete_rows",
+    "WITH bodies AS (DELETE FROM row_bodies WHERE number = ANY($1)) "
+    "DELETE FROM rows WHERE number = ANY($1) RETURNING octet_length(data)::bigint",
+    (INT8_ARRAY,),
+)
 DELETE_PAGES: Final = Statement(
     b"delete_pages",
-    "DELETE FROM rows WHERE queue = $1 AND queue > 0 AND first BETWEEN $2 AND $3 RETURNING octet_length(data)::bigint",
+    "WITH pages AS (DELETE FROM rows WHERE queue = $1 AND queue > 0 AND first BETWEEN $2 AND $3 "
+    "RETURNING number, octet_length(data)::bigint AS size), "
+    "bodies AS (DELETE FROM row_bodies WHERE number IN (SELECT number FROM pages)) SELECT size FROM pages",
     (INT8, INT8, INT8),
+)
+DELETE_PIECES: Final = Statement(
+    b"delete_pieces",
+    "DELETE FROM pieces WHERE number BETWEEN $1 AND $2 RETURNING octet_length(data)::bigint",
+    (INT8, INT8),
 )
 DELETE_NOTES: Final = _delete(SETTLEMENTS)
 DELETE_POSITIONS: Final = _delete(POSITIONS)
@@ -70,7 +89,7 @@ DELETE_THING: Final = Statement(b"delete_thing", "DELETE FROM things WHERE kind 
 
 
 class Change(NamedTuple):
-    """Change of a commit in the table of rows, in bytes of data."""
+    """Change of a commit in the tables of rows and pieces, in bytes of data."""
 
     written: int
     replaced: int
@@ -89,6 +108,7 @@ def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
     calls += [_declaration(record) for record in commit.latest()]
     for position in commit.positions:
         calls.append((INSERT_POSITION, [*map(integer, position), integer(checksum_position(position))]))
+    calls += _bodies(commit)
     for statement, keys in (
         (DELETE_ROWS, commit.rows_gone),
         (DELETE_NOTES, commit.settlements_gone),
@@ -97,20 +117,36 @@ def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
         if keys:
             calls.append((statement, [array(keys)]))
     calls += [(DELETE_PAGES, [*map(integer, pages)]) for pages in commit.pages_gone]
+    for body, first, last in commit.pieces_gone:
+        calls.append((DELETE_PIECES, [integer(piece_key(body, first)), integer(piece_key(body, last))]))
     return calls
 
 
-def change_of(commit: StoreTransaction, calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
+def _bodies(commit: StoreTransaction) -> list[Call]:
+    """Return the statements that write pieces of bodies, and the bodies of new rows."""
+    calls: list[Call] = []
+    for piece in commit.pieces:
+        crc = zlib.crc32(piece.data)
+        numbers = (piece.key(), piece.body, piece.size, crc, checksum_piece(piece, crc))
+        calls.append((INSERT_PIECE, [*map(integer, numbers), piece.data]))
+    for record in commit.row_bodies:
+        data = encoded_bodies(record)
+        seal = checksum_row_bodies(record.number, len(record.bodies), data)
+        calls.append((INSERT_ROW_BODIES, [*map(integer, (record.number, len(record.bodies), seal)), data]))
+    return calls
+
+
+def change_of(calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
     """Return the change of a commit, from the results of its statements."""
-    replaced = deleted = 0
-    rows = iter(commit.rows)
-    for (statement, _), result in zip(calls, results, strict=True):
-        if statement is INSERT_ROW:
-            row = next(rows)
-            replaced += 0 if result.get_value(0, 0) == b"\x01" else len(row.data)
-        elif statement in (DELETE_ROWS, DELETE_PAGES):
+    written = replaced = deleted = 0
+    for (statement, values), result in zip(calls, results, strict=True):
+        if statement in (INSERT_ROW, INSERT_PIECE):
+            size = len(values[-1])
+            written += size
+            replaced += 0 if result.get_value(0, 0) == b"\x01" else size
+        elif statement in (DELETE_ROWS, DELETE_PAGES, DELETE_PIECES):
             deleted += sum(int.from_bytes(result.get_value(at, 0) or b"", "big") for at in range(result.ntuples))
-    return Change(sum(len(row.data) for row in commit.rows), replaced, deleted)
+    return Change(written, replaced, deleted)
 
 
 def array(numbers: Sequence[int]) -> bytes:
