@@ -388,8 +388,11 @@ class LargeReader:
     def end(self) -> None:
         """End before all is taken: the listener is not notified any more."""
         self.listener = None
+        self.left = 0
         self._read = None
         self._piece = b""
+        self._spans = []
+        self._span = 0
 
     def on_read(self, read: PieceRead, octets: bytes | None, fault: str) -> None:
         """Handle a piece that was read, or could not be."""

@@ -71,7 +71,7 @@ class LinkCredit(Credit):
     A delivery spends it, and its settlement does not restore it. Only the bytes are restored.
     """
 
-    __slots__ = ("delivery_count", "granted")
+    __slots__ = ("delivery_count", "granted", "paused")
 
     def __init__(self, delivery_count: i64 = 0, window_bytes: i64 = UNBOUNDED) -> None:
         super().__init__(NO_WINDOW, window_bytes)
@@ -79,6 +79,8 @@ class LinkCredit(Credit):
         """The sender's delivery count: it advances with each delivery and with drained credit, and wraps around."""
         self.granted: i64 = 0
         """Messages that may still be sent."""
+        self.paused: bool = False
+        """True while a delivery is under way that nothing of the link may follow yet."""
 
     def grant(self, delivery_count: i64, link_credit: i64) -> None:
         """Replace the credit by what the receiver grants, counted from the delivery count that it has seen."""
@@ -101,7 +103,7 @@ class LinkCredit(Credit):
 
     @override
     def left(self) -> i64:
-        return self.granted
+        return 0 if self.paused else self.granted
 
     @override
     def spend(self, messages: i64, bytes: i64) -> None:
@@ -112,4 +114,4 @@ class LinkCredit(Credit):
 
     @override
     def describe(self) -> str:
-        return "its receiver has granted no credit"
+        return "a large message is being sent on its link" if self.paused else "its receiver has granted no credit"

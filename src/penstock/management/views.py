@@ -189,7 +189,7 @@ def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
         "queue": consumer.queue.name,
         "unacknowledged": int(consumer.credit.out),
         "prefetch": int(consumer.prefetch) or None,
-        "link_credit": int(credit.left()) if isinstance(credit, LinkCredit) else None,
+        "link_credit": int(credit.granted) if isinstance(credit, LinkCredit) else None,
         "delivered": int(consumer.delivered),
         "adaptive_window": adaptive_window_view(consumer),
         "obstacles": obstacles(consumer, now),

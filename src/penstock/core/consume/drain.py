@@ -64,8 +64,9 @@ def _end_lift(consumer: Consumer) -> None:
 def is_drained(consumer: Consumer) -> bool:
     """Return whether nothing can be delivered to a consumer without an event from outside."""
     queue = consumer.queue
-    if consumer.credit.left() == 0:
-        return True
+    credit = consumer.credit
+    if credit.left() == 0:
+        return not (isinstance(credit, LinkCredit) and credit.paused)
     if queue.scheduled or queue.returning:
         return False
     scan = consumer.scan

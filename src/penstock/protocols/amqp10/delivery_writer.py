@@ -13,11 +13,14 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch
+from penstock.core.large_bodies import LargeReader, PieceListener, Span
+from penstock.core.large_content import body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, Envelope, Message
 from penstock.core.message_format import MessageFormat
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.address_annotations import annotations_octets, with_address
 from penstock.protocols.amqp10.delivery_ids import SentIds
+from penstock.protocols.amqp10.large_delivery import LargeDelivery
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.outgoing_link import OutgoingLink
     from penstock.protocols.amqp10.session import AmqpSession
 
+DATA_START: Final = b"\x00\x53\x75\xb0"
+"""First octets of a data section, up to its size in four octets."""
 PLAIN_FIRST: Final = 0x005373
 PLAIN_LAST: Final = 0x005378
 """First three octets of a message that begins with its properties or a later section, up to the footer."""
@@ -46,7 +51,7 @@ PLAIN_LAST: Final = 0x005378
 class PendingDelivery:
     """A delivery of which some or all frames are not written yet."""
 
-    __slots__ = ("link", "number", "tag", "payload", "sent", "resumed", "state")
+    __slots__ = ("link", "number", "tag", "payload", "sent", "resumed", "state", "reader")
 
     def __init__(self, link: OutgoingLink, number: i64, tag: i64, payload: bytes) -> None:
         self.link = link
@@ -58,6 +63,12 @@ class PendingDelivery:
         self.resumed: bool = False
         self.state: Composite | None = None
         """Outcome of a resumed delivery that is settled."""
+        self.reader: LargeReader | None = None
+        """The body of a large message, which follows the payload."""
+
+    def is_large(self) -> bool:
+        """Tell whether a body follows the payload."""
+        return self.reader is not None and self.reader.left > 0
 
 
 class DeliveryWriter:
@@ -67,6 +78,8 @@ class DeliveryWriter:
         self._session = session
         self.ids = SentIds()
         self._pending: deque[PendingDelivery] = deque()
+        self._large: dict[OutgoingLink, LargeDelivery] = {}
+        """Large deliveries of which the beginning is written, by link."""
         self._drained: list[OutgoingLink] = []
         """Links that are drained when all that waits is written."""
         self._sections = Sections()
@@ -87,7 +100,7 @@ class DeliveryWriter:
 
     def may_report_drained(self, link: OutgoingLink) -> bool:
         """Tell whether a drained link may say so now; else it hears again when all that waits is written."""
-        if not self._pending:
+        if not self._pending and link not in self._large:
             return True
         if link not in self._drained:
             self._drained.append(link)
@@ -159,8 +172,11 @@ class DeliveryWriter:
 
     def write_resumed(self, link: OutgoingLink, number: i64, tag: i64, message: Message) -> None:
         """Write an unsettled delivery of a resumed link."""
-        header, content, start = self._parts(message)
-        self._resume(PendingDelivery(link, number, tag, header + content[start:]))
+        if is_large(message.content):
+            self._resume(self._large_parts(link, number, tag, message))
+        else:
+            header, content, start = self._parts(message, message.content)
+            self._resume(PendingDelivery(link, number, tag, header + content[start:]))
 
     def write_outcome(self, link: OutgoingLink, number: i64, tag: i64, state: Composite | None) -> None:
         """Write the outcome of a delivery that was decided while its link was suspended."""
@@ -197,7 +213,10 @@ class DeliveryWriter:
         out = session.engine.out
         windows = session.windows
         tag = number + link.tag_base
-        header, content, start = self._parts(message)
+        if is_large(message.content):
+            self._pending.append(self._large_parts(link, number, tag, message))
+            return
+        header, content, start = self._parts(message, message.content)
         size: i64 = len(header) + len(content) - start
         if self._pending or size > largest or windows.remote_incoming_window <= 0:
             self._pending.append(PendingDelivery(link, number, tag, header + content[start:]))
@@ -213,18 +232,40 @@ class DeliveryWriter:
         session = self._session
         windows = session.windows
         pending = self._pending
-        while pending and windows.remote_incoming_window > 0:
+        while pending and windows.remote_incoming_window > 0 and pending[0].link not in self._large:
             delivery = pending[0]
             self._write_frame(session.engine.out, delivery)
             windows.count_sent(1)
             if delivery.sent == len(delivery.payload):
                 pending.popleft()
+                if delivery.reader is not None and delivery.is_large():
+                    large = LargeDelivery(delivery.link, delivery.reader)
+                    self._large[delivery.link] = large
+                    large.go_on()
             session.connection.request_flush()
         if self._drained and not pending and session.is_open():
             drained = self._drained
             self._drained = []
             for link in drained:
                 link.on_drained()
+
+    def on_window(self) -> None:
+        """Go on after a flow of the peer, with large deliveries too."""
+        self.go_on()
+        for large in list(self._large.values()):
+            large.on_window()
+
+    def on_large_sent(self, link: OutgoingLink) -> None:
+        """Go on behind a large delivery that is complete."""
+        del self._large[link]
+        was_empty = self.is_empty()
+        self.go_on()
+        session = self._session
+        session.on_credit_restored(link.consumer)
+        if not was_empty and self.is_empty():
+            session.wake_waiting()
+        if link.resumption is not None:
+            link.resumption.send()
 
     def _write_frame(self, out: BytesWriter, delivery: PendingDelivery) -> None:
         session, link = self._session, delivery.link
@@ -233,7 +274,7 @@ class DeliveryWriter:
         end: i64 = len(delivery.payload)
         if end - start > largest:
             end = start + largest
-        more = end < len(delivery.payload)
+        more = end < len(delivery.payload) or delivery.is_large()
         if start == 0:
             if delivery.number != self.ids.next_number:
                 self._skip_to(delivery.number)
@@ -270,14 +311,39 @@ class DeliveryWriter:
 
     def forget(self, link: OutgoingLink) -> None:
         """Drop the deliveries of a detached link that are not complete."""
+        large = self._large.pop(link, None)
+        if large is not None:
+            large.abort()
         if self._pending:
             self._pending = deque([delivery for delivery in self._pending if delivery.link is not link])
             self._drained = [drained for drained in self._drained if drained is not link]
             self.go_on()
 
-    def _parts(self, message: Message) -> tuple[bytes, bytes, i64]:
+    def end(self) -> None:
+        """End large deliveries: the connection is gone."""
+        for large in self._large.values():
+            large.end()
+        self._large = {}
+
+    def _large_parts(self, link: OutgoingLink, number: i64, tag: i64, message: Message) -> PendingDelivery:
+        """Return the delivery of a large message: its head, and a reader of its body."""
+        head = head_of(message.content)
+        body = body_of(message.content)
+        assert body is not None
+        is_ours = head[0] == FIRST_OCTET
+        header, content, start = self._parts(message, head)
+        self._sections.walk(content, 0, len(content))
+        payload = header + content[start : self._sections.body_at]
+        spans = [Span(0, body.octets)]
+        if not is_ours:
+            payload += DATA_START + int(body.data_octets()).to_bytes(4, "big")
+            spans = body.spans
+        delivery = PendingDelivery(link, number, tag, payload)
+        delivery.reader = LargeReader(self._session.broker.large, body, spans, PieceListener())
+        return delivery
+
+    def _parts(self, message: Message, content: bytes) -> tuple[bytes, bytes, i64]:
         """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""
-        content = message.content
         if content[0] != FIRST_OCTET:
             content = self._session.broker.formats.convert(content, self._format())
         envelope = message.envelope

@@ -373,6 +373,8 @@ class Amqp10Engine(ProtocolEngine):
             self.idle.end()
         self.idle = None
         self.sasl = None
+        for session in self.channels.values():
+            session.writer.end()
 
     @override
     def has_sender_credit(self) -> bool:

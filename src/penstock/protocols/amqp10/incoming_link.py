@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.large_bodies import LargeBody
+from penstock.core.large_content import large_content
 from penstock.core.message import OVERHEAD
 from penstock.core.publish.admission import describe_target
 from penstock.core.publish.producer import Producer
@@ -25,6 +27,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.client_profiles import Profile, profile_of_sender
+from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
@@ -36,7 +39,6 @@ from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import Target
 from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
 from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
-from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.disposition import (
     ACCEPTED_STATE,
@@ -91,9 +93,8 @@ class IncomingLink(Link):
         self._reported_at: float = -NEVER
         """Time of the last flow that told what blocks the sender: monotonic seconds."""
         self._sections = session.engine.reader.sections
-        self._pieces: list[bytes] = []
-        """Payloads of the delivery that arrives in several frames."""
-        self._pieces_octets: i64 = 0
+        self._assembly = DeliveryAssembly(self)
+        """The delivery that arrives in several frames."""
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""
         self._arriving_settled: bool = False
@@ -103,8 +104,6 @@ class IncomingLink(Link):
         """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
         self._skips: bool = False
         """True if that delivery is a resumed one, whose payload is not needed."""
-        self._partial: PartialDelivery | None = None
-        """Charge of its payloads; None if there is no such delivery."""
 
     # Credit
 
@@ -217,7 +216,6 @@ class IncomingLink(Link):
 
     def _on_piece(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Take a frame of a delivery that has several, or is aborted."""
-        session = self.session
         if self._arriving_id == ABSENT:
             self._begin(transfer, data)
             self._arriving_id = transfer.delivery_id
@@ -233,34 +231,33 @@ class IncomingLink(Link):
             if not transfer.more:
                 self._drop_pieces()
             return
-        payload = data[transfer.payload : end]
-        self._pieces_octets += len(payload)
-        if self._pieces_octets > self.max_message_size:
+        assembly = self._assembly
+        if assembly.octets + end - transfer.payload > self.max_message_size:
             raise self._too_large()
-        if self._partial is None:
-            self._partial = PartialDelivery(self)
-        session.connection.services.partial_messages.add(self._partial, len(payload) + PIECE_BYTES)
-        self._pieces.append(payload)
+        assembly.add(data[transfer.payload : end])
         if not transfer.more:
-            content = b"".join(self._pieces)
+            body = assembly.finish()
+            fault = assembly.fault
+            content = assembly.content()
             delivery_id, settled = self._arriving_id, self._arriving_settled
             self._drop_pieces()
             if self.settle_mode != MIXED:
                 self._check_settled(settled)
-            self._on_message(content, 0, len(content), delivery_id, settled)
+            if fault is not None:
+                self._refuse(delivery_id, settled, fault)
+            else:
+                self._on_message(content, 0, len(content), delivery_id, settled, body)
 
     def _drop_pieces(self) -> None:
-        if self._partial is not None:
-            self.session.connection.services.partial_messages.give_back(self._partial)
-            self._partial = None
-        self._pieces = []
-        self._pieces_octets = 0
+        self._assembly.drop()
         self._arriving_id = ABSENT
         self._arriving_settled = False
         self._skips = False
 
-    def _on_message(self, data: bytes, start: i64, end: i64, delivery_id: i64, settled: bool) -> None:
-        """Publish a complete message, or give it its outcome."""
+    def _on_message(
+        self, data: bytes, start: i64, end: i64, delivery_id: i64, settled: bool, body: LargeBody | None = None
+    ) -> None:
+        """Publish a complete message, or give it its outcome; `body` is that of a large one."""
         if self._format > 0:
             unknown = NotImplementedHere(f"a message with message-format {self._format}; only 0 is known")
             self._refuse(delivery_id, settled, unknown)
@@ -280,21 +277,24 @@ class IncomingLink(Link):
         except BrokerError as refused:
             self._refuse(delivery_id, settled, refused)
             return
+        charge: i64 = len(content) + OVERHEAD
+        if body is not None:
+            charge += body.octets
+            content = large_content(content, body)
         reached = route.target
         if reached.control:
-            self._control_request(route, content, delivery_id, settled)
+            self._control_request(route, content, charge, delivery_id, settled)
             return
         if not reached.queues:
-            self._unroutable(delivery_id, settled, route, content)
+            self._unroutable(delivery_id, settled, route, content, charge)
             return
         if self.posting is None:
-            self._publish(route, content, delivery_id, settled)
+            self._publish(route, content, charge, delivery_id, settled)
         else:
-            self._post(self.posting, route, content, delivery_id, settled)
+            self._post(self.posting, route, content, charge, delivery_id, settled)
 
-    def _publish(self, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
+    def _publish(self, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool) -> None:
         producer = self.producer
-        charge: i64 = len(content) + OVERHEAD
         producer.confirming = not settled
         if not settled:
             self.ids.add(producer.confirms.published + 1, delivery_id, self._second)
@@ -312,16 +312,18 @@ class IncomingLink(Link):
                 f"bytes of at most {int(budget.bound):,}"
             )
 
-    def _post(self, posting: Posting, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
+    def _post(
+        self, posting: Posting, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool
+    ) -> None:
         """Store a message until the commit of its transaction.
 
         It leaves its reservation, and so does the link's other credit: the commit may need that room.
         """
         if self.credit.route is not None:
             self.credit.leave_road()
-        self.credit.spend(len(content) + OVERHEAD)
+        self.credit.spend(charge)
         try:
-            posting.publish(self, route, content, len(content) + OVERHEAD)
+            posting.publish(self, route, content, charge)
         except BrokerError as error:
             if settled and posting.transaction is None:
                 raise  # Nobody would learn it.
@@ -330,9 +332,9 @@ class IncomingLink(Link):
             if posting.transaction is not None and not settled:
                 posting.transaction.add_provisional(self.session, delivery_id, not self._second)
 
-    def _control_request(self, route: Route, content: bytes, delivery_id: i64, settled: bool) -> None:
+    def _control_request(self, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool) -> None:
         """Pass a message to the control exchange on to the control API."""
-        self.credit.spend(len(content) + OVERHEAD)
+        self.credit.spend(charge)
         session = self.session
         connection = session.connection
         declared = session.broker.durable_changes.durable_declarations
@@ -341,9 +343,9 @@ class IncomingLink(Link):
             self._write(delivery_id, delivery_id, not self._second, ACCEPTED_STATE)
         connection.output.await_change(declared)
 
-    def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes) -> None:
+    def _unroutable(self, delivery_id: i64, settled: bool, route: Route, content: bytes, charge: i64) -> None:
         self.session.broker.count_unroutable(self.producer, route, content)
-        self.credit.spend(len(content) + OVERHEAD)
+        self.credit.spend(charge)
         if not settled:
             unroutable = self.target.unroutable
             if unroutable is Unroutable.RELEASED and not self.profile.hears_released:
@@ -453,18 +455,6 @@ class IncomingLink(Link):
             self.producer.close_gracefully()
         else:
             self.producer.abort(self.session.connection.losses.cause)
-
-
-class PartialDelivery(PartialMessage):
-    """The received part of a link's incomplete delivery."""
-
-    def __init__(self, link: IncomingLink) -> None:
-        super().__init__(link.session.connection)
-        self._link = link
-
-    @override
-    def fail(self, error: BrokerError) -> None:
-        self._link.detach(error)
 
 
 class LinkPublisher(ProducerListener):

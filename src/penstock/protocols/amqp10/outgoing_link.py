@@ -129,7 +129,7 @@ class OutgoingLink(Link):
             session.number,
             self.handle,
             serial_add(self.credit.delivery_count, -waiting),
-            self.credit.left() + waiting,
+            self.credit.granted + waiting,
             self.consumer.available(),
             self._drain,
         )

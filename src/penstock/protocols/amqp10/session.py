@@ -200,7 +200,7 @@ class AmqpSession(Session):
                     link.on_flow(flow)
             elif flow.echo:
                 self.request_flow(None)
-            self.writer.go_on()
+            self.writer.on_window()
             if not was_open and self.window_open():
                 self.wake_waiting()
         except BrokerError as error:
@@ -350,6 +350,7 @@ class AmqpSession(Session):
 
     def end(self, graceful: bool) -> None:
         """End the publishing side of all links. The consuming side ends by `SessionTeardown`."""
+        self.writer.end()
         for coordinator in self._coordinators():
             coordinator.end()
         if self.transactions > 0:

@@ -1,0 +1,156 @@
+"""Delivery assembly: a delivery of an incoming link that arrives in several frames.
+
+A small one is put together. Once `min-large-message` octets have come, and a body that can be walked has begun, the
+delivery becomes large: what lies before the body is its head, and the body goes in pieces. Requests to the control
+exchange are always put together, and so is a body of amqp-value or amqp-sequence that holds a list, a map or another
+compound value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.large_bodies import LargeBody, Span
+from penstock.errors import BrokerError
+from penstock.protocols.amqp10.malformed import MalformedMessage
+from penstock.protocols.common.large_arrivals import LargeMessage
+from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
+from penstock.wire.amqp10.body_walk import BodyWalk, body_start, may_walk
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.spec import DATA
+from penstock.wire.amqp10.value_walk import UNFIT
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp10.incoming_link import IncomingLink
+
+NO_DATA: Final = b"\x00\x53\x75\xa0\x00"
+"""A data section without octets: the body of a head."""
+NO_VALUE: Final = b"\x00\x53\x77\x40"
+"""An amqp-value that is null: the same for a head whose message has an amqp-value."""
+
+
+class PartialDelivery(PartialMessage):
+    """The received part of a link's incomplete delivery."""
+
+    def __init__(self, link: IncomingLink) -> None:
+        super().__init__(link.session.connection)
+        self._link = link
+
+    @override
+    def fail(self, error: BrokerError) -> None:
+        self._link.detach(error)
+
+
+class DeliveryAssembly:
+    """The incomplete delivery of one link."""
+
+    def __init__(self, link: IncomingLink) -> None:
+        self._link = link
+        self.octets: i64 = 0
+        """Octets of all its sections that have come."""
+        self.fault: BrokerError | None = None
+        """The reason why it will be rejected: the body of a large message is malformed. The rest of it is dropped."""
+        self._partial: PartialDelivery | None = None
+        """Charge of what is in memory; None if there is no such delivery."""
+        self._payloads: list[bytes] = []
+        self._large_from: i64 = 0
+        """Octets from which on it is looked at whether it is large; 0 if it never is."""
+        self._head: bytes = b""
+        self._walk: BodyWalk | None = None
+        self._large: LargeMessage | None = None
+        """The body, if it goes in pieces."""
+
+    def add(self, payload: bytes) -> None:
+        """Add the payload of a frame. Raises ResourceError (506) if too much has arrived in part."""
+        connection = self._link.session.connection
+        if self._partial is None:
+            self._partial = PartialDelivery(self._link)
+            self._large_from = connection.limits.min_large_message
+        self.octets += len(payload)
+        if self.fault is not None:
+            return
+        if self._large is None:
+            connection.services.partial_messages.add(self._partial, len(payload) + PIECE_BYTES)
+            self._payloads.append(payload)
+            if 0 < self._large_from <= self.octets:
+                self._review()
+        else:
+            self._add_to_body(payload)
+
+    def finish(self) -> LargeBody | None:
+        """Return the body of a complete delivery if it is large; None if it was put together, or has a fault."""
+        walk, large = self._walk, self._large
+        if walk is None or large is None:
+            return None
+        try:
+            walk.finish()
+        except CodecError as error:
+            self._give_up(error)
+            return None
+        spans = [Span(start, size) for start, size in zip(walk.starts, walk.sizes, strict=True)]
+        if walk.code != DATA:  # In AMQP 0-9-1 the body of a value is in AMQP encoding.
+            spans = [Span(0, spans[0].start + spans[0].octets)]
+        return large.finish(spans)
+
+    def content(self) -> bytes:
+        """Return the sections of a complete delivery; those of a large one with an empty body."""
+        return self._head if self._walk is not None else b"".join(self._payloads)
+
+    def drop(self) -> None:
+        """Drop what has come."""
+        if self._partial is not None:
+            self._link.session.connection.services.partial_messages.give_back(self._partial)
+            self._partial = None
+            self._payloads = []
+            self._head = b""
+            self._walk = None
+            self._large = None
+            self.fault = None
+            self.octets = 0
+
+    def _review(self) -> None:
+        """Let the body go in pieces if it has begun, and can be walked."""
+        data = b"".join(self._payloads)
+        self._payloads = [data]
+        start = body_start(data, len(data))
+        if start == UNFIT:
+            self._large_from = 2 * self.octets  # It is copied each time.
+            return
+        self._large_from = 0
+        if not may_walk(data, start):
+            return
+        head = data[:start] + (NO_DATA if data[start + 2] == DATA else NO_VALUE)
+        if self._is_control(head):
+            return
+        assert self._partial is not None
+        self._payloads = []
+        self._head = head
+        self._walk = BodyWalk()
+        self._large = LargeMessage(self._link.session.connection, self._partial)
+        self._add_to_body(data[start:])
+
+    def _is_control(self, head: bytes) -> bool:
+        """Tell whether a message is a request to the control exchange, or will be refused anyway."""
+        sections = Sections()
+        try:
+            sections.walk(head, 0, len(head))
+            return self._link.target.route_of(head, head, sections).target.control
+        except (CodecError, BrokerError):
+            return False  # It is told when the delivery is complete.
+
+    def _add_to_body(self, octets: bytes) -> None:
+        assert self._walk is not None and self._large is not None
+        try:
+            self._walk.feed(octets)
+        except CodecError as error:
+            self._give_up(error)
+        else:
+            self._large.append(octets)
+
+    def _give_up(self, error: CodecError) -> None:
+        self.fault = MalformedMessage(error)
+        self._large = None
