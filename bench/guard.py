@@ -1,8 +1,9 @@
 """Guard the hot path: instructions per message to publish, deliver and acknowledge, counted by valgrind's callgrind.
 
-Noise of the machine does not move instruction counts, so a small loss shows at once. Every step is run twice, for N
-and for 2N messages; the difference divided by N is what one message costs, and start-up falls out. The recorded values
-belong to one CPython minor version, architecture and compiler with its flags; elsewhere they would say nothing.
+Noise of the machine does not move instruction counts, so a small loss shows at once. Every step is run for N and for
+2N messages; the difference divided by N is what one message costs, and what comes before falls out. All steps of a
+protocol run in one process, for start-up under valgrind takes longer than all of them. The recorded values belong to
+one CPython minor version, architecture and compiler with its flags; elsewhere they would say nothing.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from bench import hotpath, hotpath10
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = Path(__file__).resolve().parent / "guard.json"
 MESSAGES = 5_000
+MARK = "getppid"
+"""Function at which counting begins anew; see hotpath.mark."""
 STEPS: dict[str, Callable[..., None]] = {**hotpath.STEPS, **hotpath10.STEPS}
 TOLERANCE = 0.03
 """Allowed increase: builds of sources that differ elsewhere differ by up to 2 %, as memory happens to lie."""
@@ -84,27 +87,40 @@ def reason_not_to_compare(records: Records, here: dict[str, str]) -> str | None:
     return f"The values were recorded with {differences}."
 
 
-def count(step: str, messages: int) -> int:
-    """Return the instructions of a whole process that takes this step with so many messages."""
-    module = "bench.hotpath" if step in hotpath.STEPS else "bench.hotpath10"
+def count(module: str, steps: Sequence[str]) -> list[int]:
+    """Return the instructions between the marks of a process that takes these steps; see hotpath.take_steps."""
     with tempfile.TemporaryDirectory(prefix="penstock-guard-") as scratch:
-        output = Path(scratch) / "callgrind.out"
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}",
-                   sys.executable, "-m", module, step, str(messages)]  # fmt: skip
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/counts", f"--dump-before={MARK}",
+                   sys.executable, "-m", module, str(MESSAGES), *steps]  # fmt: skip
         # Another hash seed would be another order of dictionary probes.
         environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise GuardError(f"`{' '.join(command)}` failed:\n{done.stderr}")
-        found = re.search(r"^(?:totals|summary):\s*(\d+)", output.read_text(), re.MULTILINE)
+        found = [total(path) for path in sorted(Path(scratch).glob("counts.*"), key=lambda path: int(path.suffix[1:]))]
+    if len(found) < 6 * len(steps):
+        raise GuardError(f"callgrind saw {len(found)} marks, of {6 * len(steps)}.")
+    return found
+
+
+def total(counts: Path) -> int:
+    """Return the instructions in a file that callgrind wrote."""
+    found = re.search(r"^(?:totals|summary):\s*(\d+)", counts.read_text(), re.MULTILINE)
     if not found:
         raise GuardError("callgrind wrote no total.")
     return int(found[1])
 
 
-def per_message(step: str) -> int:
-    """Return the instructions that one message costs in this step."""
-    return round((count(step, 2 * MESSAGES) - count(step, MESSAGES)) / MESSAGES)
+def per_message(wanted: Sequence[str]) -> dict[str, int]:
+    """Return the instructions that one message costs in each of these steps."""
+    found = {}
+    for module, known in (("bench.hotpath", hotpath.STEPS), ("bench.hotpath10", hotpath10.STEPS)):
+        steps = [step for step in wanted if step in known]
+        counts = count(module, steps) if steps else []
+        for number, step in enumerate(steps):
+            _, _, _, once, _, twice = counts[6 * number :][:6]
+            found[step] = round((twice - once) / MESSAGES)
+    return found
 
 
 def read() -> Records:
@@ -141,10 +157,9 @@ def main() -> int:
     if reason:
         print(f"Skipped: {reason}")
         return 0
-    found = {}
+    found = per_message(tuple(STEPS))
     complaints = []
     for step, action in STEPS.items():
-        found[step] = per_message(step)
         note = f"recorded {before[step]}" if step in before else "not recorded yet"
         print(f"{step:9} {found[step]:6} instructions per message ({note}): {action.__doc__}", flush=True)
         if step in before and (complaint := judge(step, found[step], before[step])):

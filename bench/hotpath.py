@@ -1,8 +1,8 @@
 """One step of the hot path in this process, without sockets: what the guard counts and the memory is measured on.
 
-`python -m bench.hotpath STEP N` prepares, takes the step for N messages and ends at once. All steps begin with the same
-number of messages published and, where they need it, delivered, whatever N is: two runs with different N differ in
-nothing but the step.
+`python -m bench.hotpath N STEP...` prepares and takes each step for N messages, then for 2N. All steps begin with the
+same number of messages published and, where they need it, delivered, whatever N is: two runs with different N differ
+in nothing but the step.
 """
 
 import gc
@@ -201,23 +201,34 @@ def check(step: str, bench: Bench, messages: int) -> None:
         raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
 
 
-def take_step(
+def take_steps(
     make: Callable[[], B], steps: dict[str, Callable[[B, int], None]], check: Callable[[str, B, int], None]
 ) -> None:
-    """Take the step that the command line names, and end without tidying up, which would be counted too."""
+    """Take the steps that the command line names, each for a few, N and 2N messages, with a mark before and after."""
     # A collection falls into one run or the other for reasons that have nothing to do with the step.
     gc.disable()
-    step, messages = sys.argv[1], int(sys.argv[2])
-    bench = make()
-    steps[step](bench, messages)
-    check(step, bench, messages)
+    messages = int(sys.argv[1])
+    benches = []  # What is tidied up would be counted.
+    for step in sys.argv[2:]:
+        for count in (BATCH, messages, 2 * messages):
+            mark()
+            bench = make()
+            steps[step](bench, count)
+            mark()
+            check(step, bench, count)
+            benches.append(bench)
     sys.stdout.flush()
     os._exit(0)
 
 
+def mark() -> None:
+    """Call the C function at which callgrind begins to count anew, which nobody else calls (bench.guard)."""
+    os.getppid()
+
+
 def main() -> None:
-    """Take one step and end; see `take_step`."""
-    take_step(Bench, STEPS, check)
+    """Take some steps and end; see `take_steps`."""
+    take_steps(Bench, STEPS, check)
 
 
 if __name__ == "__main__":

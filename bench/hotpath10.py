@@ -1,4 +1,4 @@
-"""As hotpath.py, over AMQP 1.0: `python -m bench.hotpath10 STEP N`.
+"""As hotpath.py, over AMQP 1.0: `python -m bench.hotpath10 N STEP...`.
 
 All input is built beforehand, since each message has a delivery-id of its own.
 """
@@ -6,7 +6,7 @@ All input is built beforehand, since each message has a delivery-id of its own.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, PREPARED, QUEUE, Bench, take_step
+from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, PREPARED, QUEUE, Bench, take_steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
@@ -213,8 +213,8 @@ def check(step: str, bench: Bench10, messages: int) -> None:
 
 
 def main() -> None:
-    """Take one step and end; see `hotpath.take_step`."""
-    take_step(Bench10, STEPS, check)
+    """Take some steps and end; see `hotpath.take_steps`."""
+    take_steps(Bench10, STEPS, check)
 
 
 if __name__ == "__main__":

@@ -10,18 +10,26 @@ from bench.guard import STEPS
 from bench.hotpath import BATCH, Bench
 from tests.profiles import thorough
 
+MEASURED = tuple(STEPS) if thorough() else ("through", "stored", "through10")
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS if thorough() else ("through", "stored", "through10"))
-def test_step_takes_no_more_instructions_than_recorded(step: str) -> None:
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, int]:
+    """Instructions per message of each step."""
     records, here = guard.read(), guard.surroundings()
     reason = guard.reason_to_skip() or guard.reason_not_to_compare(records, here)
     if reason:
         pytest.skip(reason)
-    before = guard.recorded(records, here).get(step)
+    return guard.per_message(MEASURED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", MEASURED)
+def test_step_takes_no_more_instructions_than_recorded(found: dict[str, int], step: str) -> None:
+    before = guard.recorded(guard.read(), guard.surroundings()).get(step)
     if before is None:
         pytest.skip(f"{step} is not recorded in these surroundings yet; `make guard` with --record does it")
-    assert guard.judge(step, guard.per_message(step), before) is None
+    assert guard.judge(step, found[step], before) is None
 
 
 def test_queued_messages_are_nothing_that_the_garbage_collector_looks_at() -> None:
