@@ -7,6 +7,7 @@ of them; this test also looks into packages.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
@@ -33,6 +34,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return what each module imports, for typing or at run time."""
     sources = {module_name(path): path for path in SOURCES.rglob("*.py")}

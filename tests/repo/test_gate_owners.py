@@ -24,7 +24,7 @@ def asked_classes(tree: ast.Module) -> list[tuple[int, str, str]]:
     return [
         (call.lineno, ast.unparse(call.args[0]), name.id)
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "isinstance"
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "isinstance"
         for name in ast.walk(call.args[1])
         if isinstance(name, ast.Name)
     ]

@@ -2,6 +2,8 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,16 +34,15 @@ def python_files(*folders: str) -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def nodes(path: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(path.read_text(), str(path)))
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured of a file."""
 
-
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Every function of a file with its length in lines, docstring included."""
-    for node in nodes(path):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            yield f"{path.relative_to(ROOT)} {node.name}", node.end_lineno - node.lineno + 1
+    lines: int
+    functions: tuple[tuple[str, int], ...]
+    """Every function with its length in lines, docstring included."""
+    classes: tuple[tuple[str, int, int], ...]
+    """Every class with the numbers of its public methods and attributes."""
 
 
 def public_methods(node: ast.ClassDef) -> set[str]:
@@ -62,11 +63,18 @@ def attributes(node: ast.ClassDef) -> set[str]:
     return found
 
 
-def classes(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Every class of a file with the numbers of its public methods and attributes."""
-    for node in nodes(path):
-        if isinstance(node, ast.ClassDef):
-            yield f"{path.relative_to(ROOT)} {node.name}", len(public_methods(node)), len(attributes(node))
+@cache
+def sizes(path: Path) -> Sizes:
+    """Measure a file; it is parsed once, for all tests."""
+    text, place = path.read_text(), path.relative_to(ROOT)
+    functions, classes = [], []
+    for node in ast.walk(ast.parse(text, str(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            functions.append((f"{place} {node.name}", node.end_lineno - node.lineno + 1))
+        elif isinstance(node, ast.ClassDef):
+            classes.append((f"{place} {node.name}", len(public_methods(node)), len(attributes(node))))
+    return Sizes(len(text.splitlines()), tuple(functions), tuple(classes))
 
 
 FILES = list(python_files("src", "scripts", "tests", "bench", "demo", "compat"))
@@ -75,19 +83,19 @@ SOURCES = list(python_files("src"))
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_file_has_at_most_600_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+    assert sizes(path).lines <= LONGEST_FILE
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_function_is_no_longer_than_a_page(path: Path) -> None:
     most = LONGEST_FUNCTION.get(path.relative_to(ROOT).parts[0], LONGEST_ELSEWHERE)
-    assert [(name, lines) for name, lines in functions(path) if lines > LONG_FUNCTIONS.get(name, most)] == []
+    assert [(name, lines) for name, lines in sizes(path).functions if lines > LONG_FUNCTIONS.get(name, most)] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_class_has_at_most_25_public_methods_and_25_attributes(path: Path) -> None:
     large = []
-    for name, methods, fields in classes(path):
+    for name, methods, fields in sizes(path).classes:
         most_methods, most_fields = LARGE_CLASSES.get(name, (MOST_METHODS, MOST_ATTRIBUTES))
         if methods > most_methods or fields > most_fields:
             large.append((name, methods, fields))
@@ -95,6 +103,6 @@ def test_class_has_at_most_25_public_methods_and_25_attributes(path: Path) -> No
 
 
 def test_exception_to_the_limits_names_what_exists() -> None:
-    known = {name for path in SOURCES for name, _ in functions(path)}
-    known |= {name for path in SOURCES for name, _, _ in classes(path)}
+    known = {name for path in SOURCES for name, _ in sizes(path).functions}
+    known |= {name for path in SOURCES for name, _, _ in sizes(path).classes}
     assert sorted({*LONG_FUNCTIONS, *LARGE_CLASSES} - known) == []
