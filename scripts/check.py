@@ -30,8 +30,8 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
-AT_ONCE = 3
-"""Checks that run at the same time: one more than the cores of a small machine, for they wait now and then."""
+AT_ONCE = (os.cpu_count() or 2) + 2
+"""Checks that run at the same time: more than there are cores, for they wait for half of their time."""
 GROUPS = (
     ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
@@ -43,6 +43,7 @@ GROUPS = (
     ("core", ("tests/core/**/test_*.py",)),
     ("protocols", ("tests/protocols/**/test_*.py", "tests/management/**/test_*.py", "tests/driver/**/test_*.py")),
     ("persistence", ("tests/persistence/**/test_*.py",)),
+    ("repository", ("tests/repo/**/test_*.py", "tests/spark/**/test_*.py")),
 )
 """What is one part, the longest first; what is not named here is one more part, before them."""
 NOTHING_COMPILED = ("tests/repo", "tests/spark", "tests/store")
@@ -55,8 +56,11 @@ WHOLE_BROKER = (
     "tests/checklists",
     "tests/bench",
     "tests/demo",
+    "tests/sim",
+    "tests/fuzz",
+    "tests/scenarios",
 )
-"""Tests of a whole broker, through its ports: they run once, with the compiled form where there is one."""
+"""Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
 SMOKE = (
     "tests/server/test_broker.py",
     "tests/server/test_confirms.py",
@@ -70,6 +74,8 @@ SMOKE = (
 """Those of them that run interpreted as well."""
 LONG = ("--hypothesis-profile=nightly", "--timeout=900")
 """What pytest is told for the long run; see tests/profiles.py."""
+SECOND = ("--hypothesis-profile=second",)
+"""What it is told for tests of the interpreted form that run compiled as well."""
 SLOWEST = 10
 """Tests in the list of the slowest ones."""
 INTERPRETED, COMPILED = "interpreted", "compiled"
@@ -101,6 +107,8 @@ class Part:
     form: str
     paths: tuple[str, ...]
     marks: str = "not spark"
+    second: bool = False
+    """Its tests run in the other form as well, and may try less in this one."""
 
 
 Check = Callable[[IO[str]], Outcome]
@@ -168,15 +176,17 @@ def title(part: Part) -> str:
 def tests(part: Part, long: bool) -> Check:
     """Return the check that a part passes; the interpreted form is that of the sources, not what is installed."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # Hundreds of brokers start; each would compile the sources anew.
     environment["PENSTOCK_EXPECT"] = part.form
     if part.form == INTERPRETED:
         environment["PYTHONPATH"] = str(SOURCES)
+    profile = LONG if long else SECOND if part.second else ()
 
     def check(output: IO[str]) -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "report.xml")
             words = [sys.executable, "-m", "pytest", "-q", "-m", part.marks, f"--junitxml={report}", "--durations=10"]
-            words += ["-p", "no:cacheprovider", *(LONG if long else ()), *part.paths]
+            words += ["-p", "no:cacheprovider", *profile, *part.paths]
             if part.form == COMPILED:
                 words += ["-o", "pythonpath=."]
             code, seconds, cpu_seconds = run(words, output, environment)
@@ -195,16 +205,17 @@ def below(files: Iterable[str], folders: Iterable[str]) -> set[str]:
     return {file for file in files if any(file.startswith(f"{folder}/") for folder in folders)}
 
 
-def parts(form: str, paths: Iterable[str]) -> list[Part]:
+def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
     """Cut what is below these paths into parts."""
     left = set(paths)
     found: list[Part] = []
     for name, patterns in GROUPS:
         here = {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
         if here and here <= left:
-            found.append(Part(name, form, tuple(sorted(here))))
+            found.append(Part(name, form, tuple(sorted(here)), second=second))
             left -= here
-    return [Part("the rest", form, tuple(sorted(left))), *found]
+    rest = [Part("the rest", form, tuple(sorted(left)), second=second)] if left else []
+    return [*rest, *found]
 
 
 def all_parts(form: str) -> list[Part]:
@@ -214,8 +225,9 @@ def all_parts(form: str) -> list[Part]:
     if form == INTERPRETED:
         return [spark, *parts(INTERPRETED, every)]
     compiled = parts(COMPILED, every - below(every, NOTHING_COMPILED))
-    interpreted = parts(INTERPRETED, every - below(every, WHOLE_BROKER))
-    return [spark, *compiled, Part("smoke", INTERPRETED, SMOKE), *interpreted]
+    once = parts(INTERPRETED, below(every, NOTHING_COMPILED))
+    twice = parts(INTERPRETED, every - below(every, (*WHOLE_BROKER, *NOTHING_COMPILED)), second=True)
+    return [spark, *compiled, Part("smoke", INTERPRETED, SMOKE), *once, *twice]
 
 
 def installed_form() -> str:

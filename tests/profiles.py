@@ -1,4 +1,8 @@
-"""How much random tests try: a part in `make test`, all in `make test-long` (--hypothesis-profile=nightly)."""
+"""How much random tests try: a part in `make test`, all in `make test-long` (--hypothesis-profile=nightly).
+
+Where both forms run in `make test`, the interpreted one tries less (--hypothesis-profile=second): its sources are those
+of the compiled one, each of its examples takes two or three times as long, and most examples are the same in both.
+"""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -7,11 +11,14 @@ from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 
-CI, NIGHTLY = "ci", "nightly"
+CI, SECOND, NIGHTLY = "ci", "second", "nightly"
+SHARES = {CI: 5, SECOND: 15, NIGHTLY: 1}
+"""By which examples are divided."""
 
 # Shared machines are slow at times; a deadline per example, or for making examples, would fail for that alone.
 _SLOW = [HealthCheck.too_slow]
 settings.register_profile(CI, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=30)
+settings.register_profile(SECOND, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=15)
 settings.register_profile(NIGHTLY, deadline=None, suppress_health_check=_SLOW, print_blob=True)
 
 
@@ -26,5 +33,5 @@ def sample(cases: Sequence[T]) -> Sequence[T]:
 
 
 def examples(count: int) -> int:
-    """Return how many examples to try where the long run tries `count`: a fifth of them."""
-    return count if thorough() else -(-count // 5)
+    """Return how many examples to try where the long run tries `count`: a fifth of them, or a fifteenth."""
+    return -(-count // SHARES[settings.get_current_profile_name()])
