@@ -64,8 +64,11 @@ class CreditWorld:
         key, exchange = ROADS[road % len(ROADS)]
         if key and key not in self.house.vhost.queues:
             return
-        window = CreditWindow(8, MIB, OCTETS)
-        self.links[number] = Link(self.house, key, exchange, window, self.budget)
+        self.links[number] = self.link_to(key, exchange)
+
+    def link_to(self, key: str | None, exchange: str, is_size_known: bool = True) -> Link:
+        window = CreditWindow(8, MIB, OCTETS if is_size_known else 0)
+        return Link(self.house, key, exchange, window, self.budget)
 
     def send(self, number: int, messages: int, size: int) -> None:
         link = self.links.get(number)
