@@ -425,10 +425,11 @@ class LargeReader:
         return False
 
 
-def write_data(out: BytesWriter, body: LargeBody) -> None:
-    """Write the data of a body of which all pieces are in memory."""
+def write_data(out: BytesWriter, body: LargeBody, skipped: i64) -> None:
+    """Write the data of a body of which all pieces are in memory, without its first octets."""
     for span in body.spans:
-        position = span.start
+        position = span.start + skipped
+        skipped = 0
         end = span.start + span.octets
         while position < end:
             at = position % PIECE_OCTETS

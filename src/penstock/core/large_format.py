@@ -12,7 +12,7 @@ from typing_extensions import override
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.death_record import DeathRecord
-from penstock.core.large_bodies import write_data
+from penstock.core.large_bodies import LargeBody, write_data
 from penstock.core.large_content import LARGE_OCTET, body_of, head_of, with_head
 from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
@@ -44,15 +44,22 @@ class LargeFormat(MessageFormat):
     @override
     def body(self, content: bytes) -> bytes:
         out = BytesWriter()
+        write_data(out, _in_memory(content), 0)
+        return out.getvalue()
+
+    @override
+    def payload(self, content: bytes) -> bytes:
+        out = BytesWriter()
         self.write_payload(out, content)
         return out.getvalue()
 
     @override
     def write_payload(self, out: BytesWriter, content: bytes) -> None:
-        body = body_of(content)
-        if body is None or not body.is_in_memory():
-            raise UnreadableContent("the body of a large message is not in memory")
-        write_data(out, body)
+        body = _in_memory(content)
+        skipped: i64 = 0
+        if body.spans[0].start == 0:  # Data sections begin behind their descriptor.
+            skipped = self.of_head(content).text_at(body.pieces[0][:8])
+        write_data(out, body, skipped)
 
     def body_bytes(self, content: bytes) -> i64:
         """See `MessageFormat.body_bytes`."""
@@ -90,3 +97,11 @@ class LargeFormat(MessageFormat):
     @override
     def copies(self, content: bytes) -> list[str]:
         return self.of_head(content).copies(head_of(content))
+
+
+def _in_memory(content: bytes) -> LargeBody:
+    """Return the body of a large message. Raises UnreadableContent unless all of it is in memory."""
+    body = body_of(content)
+    if body is None or not body.is_in_memory():
+        raise UnreadableContent("the body of a large message is not in memory")
+    return body

@@ -74,6 +74,10 @@ class MessageFormat:
         """Write the body of a message as a program reads it."""
         out.write(self.payload(content))
 
+    def text_at(self, beginning: bytes) -> i64:
+        """Return where the text begins in a body with these first octets; 0 unless it is a text in its own encoding."""
+        return 0
+
     def body_bytes(self, content: bytes) -> i64:
         """Return the octets of a message's body."""
         return len(self.body(content))

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
-from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.message import OVERHEAD, Envelope, Message
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
@@ -43,6 +43,7 @@ from penstock.management import (
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
 from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
+from penstock.management.block_loads import BlockLoads, large_bodies
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS, ControlRequest
 from penstock.management.definitions_import import answer_import
 from penstock.management.status import answer_status
@@ -101,6 +102,7 @@ class ControlApi:
         self.node = node
         self.broker = broker
         self.version = version
+        self._block_loads = BlockLoads(self)
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
         self._waiting_for: dict[Queue, dict[WaitingPlan, None]] = {}
         """Waiting plans by each queue that they wait for."""
@@ -160,7 +162,7 @@ class ControlApi:
             if answer is not None:
                 self._answer(request, answer)
         except BrokerError as error:
-            self._fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
+            self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
         """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
@@ -188,7 +190,7 @@ class ControlApi:
                 body = yield from text_steps(answer, self.broker.work)
                 self._reply(request, "application/json", body)
         except BrokerError as error:
-            self._fail(request, error)
+            self.fail(request, error)
         if request.connection is not None:
             request.connection.output.await_change(declared)
 
@@ -214,7 +216,7 @@ class ControlApi:
             self._persist_planned(cursor, found)
             self._reply(request, "application/json", json.dumps(answer).encode())
         except BrokerError as error:
-            self._fail(request, error)
+            self.fail(request, error)
         self._stop_waiting(cursor)
         if request.connection is not None:
             request.connection.output.await_change(declared)  # After a crash its positions must stay valid.
@@ -349,7 +351,16 @@ class ControlApi:
         queue = request.text("queue")
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
         messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
-        self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.broker.formats, self.broker.wall_offset))
+        bodies = large_bodies(messages)
+        if bodies:
+            self._block_loads.add(request, messages, bodies)
+        else:
+            self.reply_block(request, messages)
+
+    def reply_block(self, request: ControlRequest, messages: list[Message]) -> None:
+        """Reply with messages as a block."""
+        block = encode_block(request.text("queue"), messages, self.broker.formats, self.broker.wall_offset)
+        self._reply(request, CONTENT_TYPE, block)
 
     def _settle(self, request: ControlRequest) -> dict[str, object]:
         cursor = self._held_cursor(request)
@@ -413,6 +424,10 @@ class ControlApi:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
         return cursor
 
+    def check_holder(self, request: ControlRequest) -> None:
+        """Check that a request still holds its cursor. Raises NotFound (404), Fenced (409)."""
+        self._held_cursor(request)
+
     def _held_cursor(self, request: ControlRequest) -> Cursor:
         cursor = self._cursor(request)
         cursor.check(request.number("token"), self.broker.now)
@@ -464,7 +479,8 @@ class ControlApi:
                 if not plans:
                     del self._waiting_for[queue]
 
-    def _fail(self, request: ControlRequest, error: BrokerError) -> None:
+    def fail(self, request: ControlRequest, error: BrokerError) -> None:
+        """Reply with an error."""
         code = int(error.code)
         body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
         self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())

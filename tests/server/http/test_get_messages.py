@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 
 import penstock
+from penstock.client import Connection
 from penstock.server.http import get_messages
 from tests.support.brokers import in_process
-from tests.support.http_client import Web
+from tests.support.http_client import Answer, Web
 from tests.support.loop_steps import steps_of
+from tests.support.piece_store import PieceStore
 from tests.support.toy_format import ToyFormat
 
 
@@ -106,3 +108,43 @@ async def test_stored_message_of_another_format_is_shown_as_any_other(tmp_path: 
             stored = broker.driver.broker.vhosts["/"].queues["q"].ready_queue.next()
             assert stored is not None
             assert formats.of(stored.content).name == "toy"
+
+
+async def test_large_messages_are_read_as_far_as_they_are_shown() -> None:
+    body = bytes(range(128)) * 40_000  # 5 MB: more than an answer has room for.
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        bodies = broker.driver.broker.large
+        store = PieceStore(bodies)
+
+        async def taken(count: int, **more: object) -> Answer:
+            """Take messages; the broker reads their pieces meanwhile."""
+            asked = {"ackmode": "ack_requeue_true", "count": count, "encoding": "auto", **more}
+            answer = asyncio.ensure_future(asyncio.to_thread(web.ask, "POST", "/queues/%2F/q/get", asked))
+            while not answer.done():
+                store.write()
+                store.read()
+                await asyncio.sleep(0)
+            return await answer
+
+        def publish() -> None:
+            web.do("PUT", "/queues/%2F/q", {}, status=201)
+            with Connection(broker.url) as connection:
+                channel = connection.channel()
+                channel.publish(body, routing_key="q")
+                channel.close()
+
+        sent = asyncio.ensure_future(asyncio.to_thread(publish))
+        queues = broker.driver.broker.vhosts["/"].queues
+        while not sent.done() or not queues["q"].available():
+            store.write()
+            await asyncio.sleep(0)
+        store.write()
+        whole = await taken(1)
+        assert (whole.status, "set truncate" in whole.reason) == (400, True)
+        (shown,) = (await taken(1, truncate=300_000)).json
+        assert (shown["payload_bytes"], shown["payload"]) == (len(body), body[:300_000].decode())
+        assert queues["q"].available() == 1
+        store.fault = "disk I/O error"
+        failed = await taken(1, truncate=300_000)
+        assert failed.status == 500

@@ -27,6 +27,7 @@ from penstock.protocols.amqp10.property_conversion import (
 )
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.format_codes import STRING32
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.message_rewriter import header_octets, with_annotations
@@ -34,6 +35,8 @@ from penstock.wire.amqp10.sections import Sections, data_octets, joined_data
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA
 from penstock.wire.amqp10.values import Symbol
 
+VALUE_START: Final = b"\x00\x53\x77"
+"""Descriptor of an amqp-value."""
 FIRST_OCTET: Final = 0
 """A section is a described value, and those begin with 0 (section 1.2)."""
 
@@ -77,6 +80,12 @@ class Amqp10Format(MessageFormat):
         except CodecError as error:
             raise UnreadableContent(error.reason) from None
         return self.body(content)
+
+    @override
+    def text_at(self, beginning: bytes) -> i64:
+        if len(beginning) < 8 or beginning[:3] != VALUE_START or beginning[3] != STRING32:
+            return 0
+        return 8
 
     @override
     def body_bytes(self, content: bytes) -> i64:

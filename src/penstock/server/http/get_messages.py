@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 import json
 from typing import Final
 
 from starlette.responses import Response
+from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import finish_requeueing
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
+from penstock.core.large_bodies import LargeReader, PieceListener
+from penstock.core.large_content import body_of
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
-from penstock.errors import NotFound, ResourceLocked
+from penstock.errors import InternalError, NotFound, ResourceLocked
 from penstock.management.rabbitmq_json import Shape, plain
 from penstock.server.http.request import ApiRequest, bad_request, text, whole
 
@@ -53,6 +57,23 @@ async def get(request: ApiRequest) -> Response:
     return Response(b"[" + b"".join(taking.parts) + b"]", media_type="application/json")
 
 
+class _Arrived(PieceListener):
+    """Wakes a request when a piece was read."""
+
+    def __init__(self) -> None:
+        self._known: asyncio.Future[None] | None = None
+
+    def expect(self) -> asyncio.Future[None]:
+        """Return what is done when the next piece was read."""
+        self._known = asyncio.get_running_loop().create_future()
+        return self._known
+
+    @override
+    def on_piece(self, reader: LargeReader) -> None:
+        if self._known is not None and not self._known.done():
+            self._known.set_result(None)
+
+
 class Taking:
     """One `get` request: the messages taken, and the answer so far."""
 
@@ -82,20 +103,48 @@ class Taking:
             oldest = queue.ready_queue.next()
             if oldest is None:
                 return
-            body = broker.formats.find(oldest.content).body(oldest.content)
-            shown = body if self._most is None else body[: self._most]
-            if self._size + len(shown) > BYTES_MOST:
+            size = int(broker.formats.body_bytes(oldest.content))
+            most = size if self._most is None else min(self._most, size)
+            if self._size + most > BYTES_MOST:
                 if not self._taken:
                     raise bad_request(
-                        f"the message has {len(body):,} bytes; an answer has at most {BYTES_MOST:,}; set truncate"
+                        f"the message has {size:,} bytes; an answer has at most {BYTES_MOST:,}; set truncate"
                     )
                 return
-            self._size += len(shown)
+            shown = await self._body(oldest, most)
+            if shown is None:
+                continue
+            self._size += most
             message = self._take_one(oldest)
             left = int(queue.waiting())
-            await self._append(message, len(body), shown, left)
+            await self._append(message, size, shown, left)
             if self._taken % MESSAGES_AT_ONCE == 0:
                 await self._pause()
+
+    async def _body(self, oldest: Message, most: int) -> bytes | None:
+        """Return the beginning of a body; None if another message has become the oldest while it was read."""
+        broker = self.ask.driver.broker
+        body = body_of(oldest.content)
+        if body is None:
+            return broker.formats.find(oldest.content).body(oldest.content)[:most]
+        parts: list[bytes] = []
+        octets = 0
+        listener = _Arrived()
+        reader = LargeReader(broker.large, body, body.spans, listener)
+        while octets < most and not reader.fault:
+            part = reader.take(most - octets)
+            if part:
+                parts.append(part)
+                octets += len(part)
+                continue
+            arrived = listener.expect()
+            self.ask.begin()  # Pieces are read at the end of a turn.
+            await arrived
+            self.ask.begin()
+        reader.end()
+        if reader.fault:
+            raise InternalError(f"a large message cannot be read from the store: {reader.fault}")
+        return b"".join(parts) if self.queue.ready_queue.next() is oldest else None
 
     def _take_one(self, oldest: Message) -> Message:
         queue = self.queue
