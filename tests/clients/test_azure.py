@@ -1,4 +1,4 @@
-"""The engine inside azure-servicebus, and uamqp, over AMQP 1.0 (PyPI): outcomes, and messages without credit."""
+"""The engine inside azure-servicebus over AMQP 1.0 (PyPI): outcomes, and messages without credit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import BrokerProcess
-from tests.support.fetched_clients import ROOT, ClientMissingError, azure_python, uamqp_python
+from tests.support.fetched_clients import ROOT, ClientMissingError, azure_python
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
@@ -62,16 +62,3 @@ def test_azure_that_sends_much_without_credit_is_detached_and_the_queue_keeps_it
     assert last["answers"] == 60, "none of its messages is left without an answer"
     assert last["accepted"] <= broker.queue(name)["highest"]["messages"] <= CAPACITY
     assert "amqp:link:transfer-limit-exceeded" in broker.log()
-
-
-def test_uamqp_hears_and_gives_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
-    try:
-        python = uamqp_python()
-    except ClientMissingError as missing:
-        pytest.skip(str(missing))
-    dead_lettering(channel, name)
-    assert check(python, "check_uamqp", broker.url.rstrip("/"), name) == [
-        {"outcomes": ["SendComplete", "SendFailed: ErrorCodes.UnknownError"]},
-        {"deliveries": [["a", 0], ["a", 0], ["a", 1]]},
-    ]
-    assert broker.queue(f"{name}-dead")["depth"]["messages"] == 1

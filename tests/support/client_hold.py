@@ -30,7 +30,14 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
-from tests.support.fetched_clients import ClientMissingError, azure_python, go_program, jms_jars, uamqp_python
+from tests.support.fetched_clients import (
+    ClientMissingError,
+    azure_python,
+    go_program,
+    jms_jars,
+    rust_program,
+    uamqp_python,
+)
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
 """Seconds of the hold."""
@@ -88,7 +95,13 @@ class Client:
         return [f"{fetched[word]}/*" if word == "@JARS" else str(fetched.get(word, word)) for word in self.words]
 
 
-FETCHED = {"@JARS": jms_jars, "@GO": go_program, "@AZURE": azure_python, "@UAMQP": uamqp_python}
+FETCHED = {
+    "@JARS": jms_jars,
+    "@GO": go_program,
+    "@RUST": rust_program,
+    "@AZURE": azure_python,
+    "@UAMQP": uamqp_python,
+}
 
 
 @cache
@@ -120,6 +133,7 @@ AMQP10_CLIENTS = (
     Client("Qpid JMS", _JMS, ("credit",)),
     Client("rhea", ("node", str(HERE / "node" / "hold_rhea.js")), ("credit",)),
     Client("go-amqp", ("@GO", "hold"), ("credit",)),
+    Client("fe2o3-amqp", ("@RUST", "hold"), ("credit",)),
     Client("azure-servicebus", ("@AZURE", "-m", "tests.clients.drivers.with_azure"), ("credit",)),
     Client("uamqp", ("@UAMQP", "-m", "tests.clients.drivers.with_uamqp"), ("credit",)),
 )

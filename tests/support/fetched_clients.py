@@ -1,4 +1,4 @@
-"""Clients that tests fetch and build, pinned by hashes: Qpid JMS from Maven Central, go-amqp from the Go module proxy,
+"""Clients that tests fetch and build, pinned by hashes: Qpid JMS and Artemis from Maven Central, go-amqp from the Go module proxy,
 fe2o3-amqp from crates.io, azure-servicebus and uamqp from PyPI.
 
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
@@ -33,13 +33,25 @@ def jms_jars() -> Path:
     found = _place(source, "pom.xml", "jars.sha256")
     if not found.is_dir():
         with _fetching("Qpid JMS", "mvn", found) as folder:
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-            _run(["mvn", "--quiet", "--batch-mode", "--file", str(source / "pom.xml"), *goal], source)
-            listed = dict(reversed(line.split()) for line in (source / "jars.sha256").read_text().splitlines())
-            there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder).iterdir()}
-            if there != listed:
-                raise ClientMissingError("what Maven fetched for Qpid JMS is not what jars.sha256 lists")
+            _maven("Qpid JMS", source, folder)
             shutil.copytree(folder, found)
+    return found
+
+
+@cache
+def artemis_home() -> Path:
+    """Return the folder of Artemis: ARTEMIS_HOME, or what was fetched. Raises ClientMissingError."""
+    if os.environ.get("ARTEMIS_HOME"):
+        return Path(os.environ["ARTEMIS_HOME"])
+    source = HERE / "java" / "artemis"
+    found = _place(source, "pom.xml", "jars.sha256")
+    if not found.is_dir():
+        with _fetching("Artemis", "mvn", found) as folder:
+            _maven("Artemis", source, folder)
+            (archive,) = Path(folder).iterdir()
+            _run(["tar", "-xzf", str(archive)], Path(folder))
+            (unpacked,) = (each for each in Path(folder).iterdir() if each.is_dir())
+            shutil.copytree(unpacked, found)
     return found
 
 
@@ -53,6 +65,18 @@ def go_program() -> Path:
             program = Path(folder, "program")
             _run(["go", "build", "-mod=readonly", "-o", str(program), "."], source)
             shutil.copy(program, found)
+    return found
+
+
+@cache
+def rust_program() -> Path:
+    """Return the program with fe2o3-amqp. Raises ClientMissingError."""
+    source = HERE / "rust"
+    found = _place(source, "Cargo.toml", "Cargo.lock", "src/main.rs")
+    if not found.exists():
+        with _fetching("fe2o3-amqp", "cargo", found) as folder:
+            _run(["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", folder], source)
+            shutil.copy(Path(folder, "release", "fe2o3-driver"), found)
     return found
 
 
@@ -83,6 +107,16 @@ def _python_with(what: str, lock: str) -> Path:
             _run([*pip, "--require-hashes", "-r", lock], source)
             part.rename(found)
     return python
+
+
+def _maven(what: str, source: Path, folder: str) -> None:
+    """Copy what a pom.xml asks for into a folder, and compare it with the hashes of jars.sha256."""
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    _run(["mvn", "--quiet", "--batch-mode", "--file", str(source / "pom.xml"), *goal], source)
+    listed = dict(reversed(line.split()) for line in (source / "jars.sha256").read_text().splitlines())
+    there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder).iterdir()}
+    if there != listed:
+        raise ClientMissingError(f"what Maven fetched for {what} is not what jars.sha256 lists")
 
 
 def _place(folder: Path, *names: str) -> Path:

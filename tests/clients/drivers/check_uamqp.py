@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import uamqp
 from uamqp.authentication import SASLPlain
 from uamqp.errors import ErrorPolicy
+from uamqp.message import MessageProperties
 
 from tests.clients.drivers.common import tell
 from tests.support.tls_relay import TlsRelay, make_certificate
@@ -24,9 +25,9 @@ def common() -> dict[str, Any]:
     return {"auth": login, "error_policy": ErrorPolicy(max_retries=0)}
 
 
-def outcome(address: str, body: bytes) -> str:
+def outcome(address: str, body: bytes, **properties: object) -> str:
     client = uamqp.SendClient(f"amqps://localhost/{address}", **common())
-    message = uamqp.Message(body)
+    message = uamqp.Message(body, properties=MessageProperties(**properties))
     client.queue_message(message)
     (state,) = client.send_all_messages(close_on_done=False)
     client.close()
@@ -52,5 +53,11 @@ def receive() -> None:
 with tempfile.TemporaryDirectory() as folder:
     certificate, key = make_certificate(Path(folder))
     relay = TlsRelay(certificate, key, str(url.hostname), int(url.port or 0))
-    tell(outcomes=[outcome(name, b"a"), outcome("exchanges/amq.topic/nobody", b"b")])
+    tell(
+        outcomes=[
+            outcome(name, b"a"),
+            outcome("exchanges/amq.topic/nobody", b"b"),  # Released.
+            outcome(name, b"c", user_id=b"somebody-else"),  # Rejected.
+        ]
+    )
     receive()

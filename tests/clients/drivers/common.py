@@ -3,7 +3,8 @@
 A driver is a program that does one thing with one client library: it publishes `count` messages of `size` octets, their
 number in front, to the queue `held`, with or without confirms, and meanwhile consumes from the queue `beside`,
 acknowledging. It writes one JSON object a line: {"version"}, {"received"}, {"confirmed"}, {"refused"}, {"failed"} (with
-the client's own words), and {"done"} when it has got rid of all its messages. When its standard input ends it
+the client's own words), and {"done"} when it has got rid of all its messages. With the way "idle" it publishes one
+message, and the others when its consumer has received one. When its standard input ends it
 says goodbye and leaves. Without confirms its consumer has a connection of its own, where the client publishes on one
 that the broker may have to leave unread.
 """
@@ -31,6 +32,8 @@ class Task:
     count: int
     size: int
     confirms: bool
+    idle: bool = False
+    """True if it publishes one message, and the others when its consumer has received one."""
 
     def body(self, number: int) -> bytes:
         return str(number).encode().ljust(self.size)
@@ -38,7 +41,7 @@ class Task:
 
 def read_task() -> Task:
     url, held, beside, count, size, way = sys.argv[1:]
-    return Task(url, held, beside, int(count), int(size), way == "confirms")
+    return Task(url, held, beside, int(count), int(size), way == "confirms", way == "idle")
 
 
 def tell(**event: object) -> None:

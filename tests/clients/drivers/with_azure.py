@@ -20,6 +20,7 @@ from tests.clients.drivers.common import read_task, tell, told_to_leave
 
 task = read_task()
 leaving = told_to_leave()
+arrived = threading.Event()
 url = urlsplit(task.url)
 COMMON: dict[str, Any] = {
     "auth": SASLPlainAuth(url.username, url.password),
@@ -31,6 +32,8 @@ COMMON: dict[str, Any] = {
 def publish() -> None:
     with SendClient(url.netloc.rpartition("@")[2], task.held, **COMMON) as client:
         for number in range(task.count):
+            if number == 1 and task.idle:
+                arrived.wait()
             try:
                 client.send_message(Message(data=[task.body(number)]))
             except AMQPException as error:
@@ -48,6 +51,7 @@ def consume() -> None:
                 frame, message = client._received_messages.get()
                 client.settle_messages(frame[1], frame[2], "accepted")
                 tell(received=int(b"".join(message.data)))
+                arrived.set()
 
 
 tell(version=version("azure-servicebus"))

@@ -21,6 +21,7 @@ class Driver(MessagingHandler):  # type: ignore[misc]
         self.task = read_task()
         self.sent = 0
         self.answered = 0
+        self.allowed = 1 if self.task.idle else self.task.count
         self.numbers: dict[str, int] = {}
         self.leaving = EventInjector()
 
@@ -40,7 +41,7 @@ class Driver(MessagingHandler):  # type: ignore[misc]
         self.connection.close()
 
     def on_sendable(self, event: Any) -> None:
-        while self.sender.credit and self.sent < self.task.count:
+        while self.sender.credit and self.sent < self.allowed:
             message = proton.Message(body=self.task.body(self.sent), inferred=True)
             self.numbers[self.sender.send(message).tag] = self.sent
             self.sent += 1
@@ -48,6 +49,8 @@ class Driver(MessagingHandler):  # type: ignore[misc]
     def on_message(self, event: Any) -> None:
         message = event.message  # Its body is a view of its own memory.
         tell(received=int(bytes(message.body)))
+        self.allowed = self.task.count
+        self.on_sendable(event)
 
     def on_accepted(self, event: Any) -> None:
         self.answer(event, "confirmed")

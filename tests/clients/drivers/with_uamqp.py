@@ -22,6 +22,7 @@ from tests.support.tls_relay import TlsRelay, make_certificate
 
 task = read_task()
 leaving = told_to_leave()
+arrived = threading.Event()
 url = urlsplit(task.url)
 
 
@@ -33,6 +34,8 @@ def common() -> dict[str, Any]:
 def publish() -> None:
     client = uamqp.SendClient(f"amqps://localhost/{task.held}", **common())
     for number in range(task.count):
+        while number == 1 and task.idle and not arrived.is_set():
+            client.do_work()
         client.queue_message(uamqp.Message(task.body(number)))
         (state,) = client.send_all_messages(close_on_done=False)
         if state is not MessageState.SendComplete:
@@ -49,6 +52,7 @@ def consume() -> None:
         for message in client.receive_message_batch(max_batch_size=10, timeout=50):  # Milliseconds.
             message.accept()
             tell(received=int(b"".join(message.get_data())))
+            arrived.set()
     client.close()
 
 

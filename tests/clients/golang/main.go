@@ -42,10 +42,15 @@ func version() string {
 	return "unknown"
 }
 
-func publish(session *amqp.Session, held string, count int, size int) {
+var arrived = make(chan bool, 1)
+
+func publish(session *amqp.Session, held string, count int, size int, idle bool) {
 	background := context.Background()
 	sender := need(session.NewSender(background, held, nil))
 	for number := range count {
+		if number == 1 && idle {
+			<-arrived
+		}
 		// Waits for credit, and for the outcome.
 		err := sender.Send(background, amqp.NewMessage(fmt.Appendf(nil, "%-*d", size, number)), nil)
 		if err != nil {
@@ -69,6 +74,10 @@ func consume(session *amqp.Session, beside string) {
 			tell("failed", err.Error())
 		}
 		tell("received", need(strconv.Atoi(strings.TrimSpace(string(message.GetData())))))
+		select {
+		case arrived <- true:
+		default:
+		}
 	}
 }
 
@@ -79,7 +88,7 @@ func hold(words []string) {
 	connection := need(amqp.Dial(background, url, nil))
 	session := need(connection.NewSession(background, nil))
 	go consume(session, words[2])
-	go publish(session, words[1], need(strconv.Atoi(words[3])), need(strconv.Atoi(words[4])))
+	go publish(session, words[1], need(strconv.Atoi(words[3])), need(strconv.Atoi(words[4])), words[5] == "idle")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = connection.Close()
 }

@@ -4,7 +4,7 @@
 const path = require("path");
 const rhea = require("rhea");
 
-const [url, held, beside, count, size] = process.argv.slice(2);
+const [url, held, beside, count, size, way] = process.argv.slice(2);
 const { hostname, port } = new URL(url.replace("amqp:", "http:"));
 const tell = (event) => console.log(JSON.stringify(event));
 
@@ -14,7 +14,11 @@ connection.on("connection_error", ({ connection }) => tell({ failed: String(conn
 connection.on("disconnected", ({ error }) => error && tell({ failed: String(error) }));
 
 const receiver = connection.open_receiver(beside);
-receiver.on("message", ({ message }) => tell({ received: Number(message.body.content.toString()) }));
+receiver.on("message", ({ message }) => {
+  tell({ received: Number(message.body.content.toString()) });
+  allowed = Number(count);
+  send();
+});
 
 // A session sends its messages in turn, so that one sender without credit would hold the others: one session a sender.
 const session = connection.create_session();
@@ -23,12 +27,14 @@ const sender = session.open_sender(held);
 const numbers = new Map();
 let next = 0;
 let answered = 0;
-sender.on("sendable", () => {
-  while (sender.sendable() && next < Number(count)) {
+let allowed = way === "idle" ? 1 : Number(count);
+function send() {
+  while (sender.sendable() && next < allowed) {
     const body = rhea.message.data_section(Buffer.from(String(next).padEnd(Number(size))));
     numbers.set(sender.send({ body }).id, next++);
   }
-});
+}
+sender.on("sendable", send);
 function answer(kind) {
   return ({ delivery }) => {
     tell({ [kind]: numbers.get(delivery.id) });

@@ -61,7 +61,7 @@ class CreditCounts:
         self.moved: i64 = 0
         """Granted messages that were set aside, because others waited for their room."""
         self.idle: i64 = 0
-        """Times that the sender was asked to drain, because others waited."""
+        """Times that its sender was idle while others waited; one that may answer is asked to drain."""
 
     def as_dict(self, unused: i64) -> dict[str, object]:
         """Return the counts as plain data; `unused` is the present credit."""

@@ -2,6 +2,7 @@
 
 import jakarta.jms.*;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CountDownLatch;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
 public class Hold {
@@ -9,9 +10,12 @@ public class Hold {
         System.out.println("{\"" + kind + "\": " + (value instanceof String ? "\"" + value + "\"" : value) + "}");
     }
 
-    static void publish(Session session, String queue, int count, int size) throws JMSException {
+    static final CountDownLatch ARRIVED = new CountDownLatch(1);
+
+    static void publish(Session session, String queue, int count, int size, boolean idle) throws Exception {
         MessageProducer producer = session.createProducer(session.createQueue(queue));
         for (int number = 0; number < count; number++) {
+            if (number == 1 && idle) ARRIVED.await();
             BytesMessage message = session.createBytesMessage();
             message.writeBytes(String.format("%-" + size + "d", number).getBytes(StandardCharsets.UTF_8));
             producer.send(message);  // Waits for credit, and for the outcome.
@@ -33,6 +37,7 @@ public class Hold {
                 byte[] body = new byte[(int) bytes.getBodyLength()];
                 bytes.readBytes(body);
                 tell("received", Long.valueOf(new String(body, StandardCharsets.UTF_8).trim()));
+                ARRIVED.countDown();
             } catch (JMSException failure) {
                 tell("failed", failure.toString());
             }
@@ -41,7 +46,7 @@ public class Hold {
         Session session = connection.createSession();
         Thread publishing = new Thread(() -> {
             try {
-                publish(session, words[1], Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+                publish(session, words[1], Integer.parseInt(words[3]), Integer.parseInt(words[4]), words[5].equals("idle"));
             } catch (Exception failure) {
                 tell("failed", failure.toString());
             }
