@@ -26,10 +26,7 @@ t: setup  ## The tests that ARGS names, interpreted from the sources: make t ARG
 
 test-clients: setup  ## Other people's suites and applications, on Penstock and on RabbitMQ where it is installed
 	@scripts/suites.sh || true
-	@PENSTOCK_FETCH=1 $(RUN) -m pytest -q -rs tests/clients/test_qpid_jms.py tests/clients/test_rhea.py \
-	    tests/clients/test_go_amqp.py tests/clients/test_azure.py tests/clients/test_proton.py \
-	    tests/clients/test_holding_amqp10.py
-	@$(RUN) -m compat
+	@PENSTOCK_FETCH=1 $(RUN) -m tests.support.client_report; found=$$?; $(RUN) -m compat && exit $$found
 
 lint: setup  ## Only lint, types and import contracts
 	@$(RUN) scripts/check.py --lint

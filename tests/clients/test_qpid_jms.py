@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 CHECKS = (
     "queue", "asynchronous", "presettled", "acknowledged", "rejected", "transacted", "selector", "browser", "topic",
     "durable", "shared", "temporary", "request", "unknown",
+    "refused",
 )  # fmt: skip
 
 

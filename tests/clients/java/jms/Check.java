@@ -376,6 +376,31 @@ public class Check {
         }
     }
 
+    static String refusal(MessageProducer producer, Destination to, Message message) throws JMSException {
+        try {
+            if (to == null) producer.send(message);
+            else producer.send(to, message);
+            return "none";
+        } catch (JMSException failure) {
+            return failure.getClass().getSimpleName() + ": " + failure.getMessage();
+        }
+    }
+
+    static void refused() throws Exception {  // What a sender hears of its messages.
+        try (Connection connection = connect(null)) {
+            Session session = connection.createSession();
+            MessageProducer anyone = session.createProducer(null);
+            MessageProducer nobody = session.createProducer(session.createQueue("/exchanges/amq.topic/nobody"));
+            MessageProducer work = session.createProducer(session.createQueue(prefix + "-work"));
+            Destination nowhere = session.createQueue("/queues/" + prefix + "-nowhere");
+            Message text = session.createTextMessage("a");
+            same(refusal(nobody, null, text), "JMSException: Delivery failed: released by receiver");  // Released.
+            same(refusal(anyone, nowhere, text).matches("InvalidDestinationException: .*amqp:not-found.*"), true);  // Rejected.
+            work.send(text);  // The session goes on.
+            receive(session.createConsumer(session.createQueue(prefix + "-work")), 1);
+        }
+    }
+
     static final Map<String, Act> CHECKS = new TreeMap<>(Map.ofEntries(
         Map.entry("queue", Check::queue), Map.entry("asynchronous", Check::asynchronous),
         Map.entry("presettled", Check::presettled), Map.entry("acknowledged", Check::acknowledged),
@@ -383,7 +408,8 @@ public class Check {
         Map.entry("selector", Check::selector), Map.entry("browser", Check::browser),
         Map.entry("topic", Check::topic), Map.entry("durable", Check::durable),
         Map.entry("shared", Check::shared), Map.entry("temporary", Check::temporary),
-        Map.entry("request", Check::request), Map.entry("unknown", Check::unknown)));
+        Map.entry("request", Check::request), Map.entry("unknown", Check::unknown),
+        Map.entry("refused", Check::refused)));
 
     public static void main(String[] words) throws Exception {
         server = words[0];
