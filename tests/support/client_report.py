@@ -68,12 +68,13 @@ class Row:
 def rows() -> list[Row]:
     requirements, proton, java = ROOT / "requirements", "python-qpid-proton", HERE / "java"
     version = r"</artifactId><version>(.+?)<"
+    artemis = _pinned(java / "artemis/pom.xml", "apache-artemis" + version)
     modules = ("test_proton", "test_proton_links", "test_proton_transactions", "test_proton_operator")
     return [
         Row("Qpid Proton", _python(proton), modules),
         Row("RabbitMQ's Python client", _python("rabbitmq-amqp-python-client"), ("test_rabbitmq_amqp10",)),
         Row("Qpid JMS", _pinned(java / "jms/pom.xml", "client" + version), ("test_qpid_jms",)),
-        Row("Artemis' command line", _pinned(java / "artemis/pom.xml", "apache-artemis" + version), ("test_artemis_cli",)),
+        Row("Artemis' command line", artemis, ("test_artemis_cli",)),
         Row("rhea", _node, ("test_rhea",)),
         Row("go-amqp", _pinned(HERE / "golang/go.mod", r"go-amqp v(\S+)"), ("test_go_amqp",)),
         Row("fe2o3-amqp", _pinned(HERE / "rust/Cargo.toml", r'fe2o3-amqp = "=(.+?)"'), ("test_fe2o3",)),

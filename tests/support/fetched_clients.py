@@ -1,6 +1,7 @@
-"""Clients that tests fetch and build, pinned by hashes: Qpid JMS and Artemis from Maven Central, go-amqp from the Go module proxy,
-fe2o3-amqp from crates.io, azure-servicebus and uamqp from PyPI.
+"""Clients that tests fetch and build, pinned by hashes.
 
+Qpid JMS and Artemis come from Maven Central, go-amqp from the Go module proxy, fe2o3-amqp from crates.io, and
+azure-servicebus and uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
 
