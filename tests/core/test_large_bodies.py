@@ -100,6 +100,45 @@ def test_pieces_leave_the_memory_when_they_are_written_and_come_back_one_by_one(
     assert listener.calls == 3
 
 
+def test_the_next_piece_is_read_ahead_and_no_more() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    store: dict[tuple[int, int], bytes] = {}
+    body = arrived(bodies, OCTETS)
+    stored(bodies, store)
+    listener = Listener()
+    reader = LargeReader(bodies, body, body.spans, listener)
+    assert reader.take(1000) == b""
+    bodies.take_reads()[0].on_read(store[1, 0])
+    assert reader.take(1000) == OCTETS[:1000]
+    (ahead,) = bodies.take_reads()
+    assert ahead.index == 1
+    ahead.on_read(store[1, 1])
+    assert (listener.calls, reader.is_waiting()) == (1, False)
+    assert reader.take(PIECE_OCTETS) == OCTETS[1000:PIECE_OCTETS]
+    assert bodies.reads == []
+    assert reader.take(10) == OCTETS[PIECE_OCTETS : PIECE_OCTETS + 10]
+    assert [read.index for read in bodies.take_reads()] == [2]
+
+
+def test_a_fault_of_reading_ahead_counts_when_the_piece_is_needed() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    store: dict[tuple[int, int], bytes] = {}
+    body = arrived(bodies, OCTETS)
+    stored(bodies, store)
+    listener = Listener()
+    reader = LargeReader(bodies, body, body.spans, listener)
+    reader.take(10)
+    bodies.take_reads()[0].on_read(store[1, 0])
+    assert len(reader.take(PIECE_OCTETS)) == PIECE_OCTETS
+    bodies.take_reads()[0].on_read(None, "disk I/O error")
+    assert (reader.fault, listener.calls) == ("", 1)
+    assert reader.take(10) == b""
+    bodies.take_reads()[0].on_read(store[1, 1])
+    assert reader.take(10) == OCTETS[PIECE_OCTETS : PIECE_OCTETS + 10]
+
+
 def test_a_piece_that_is_not_written_yet_is_read_from_memory() -> None:
     bodies = LargeBodies()
     bodies.stores = True

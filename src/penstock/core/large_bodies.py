@@ -6,7 +6,7 @@ leaves the memory when it is written. All pieces of a body are recorded before t
 not written yet is bounded for each connection (`PieceBudget`) and for the node.
 
 A `LargeReader` takes octets of a body in order. A piece that is in the store only becomes a `PieceRead`; its listener
-is notified when it was read. A reader holds at most two pieces.
+is notified when it was read. The next piece is read ahead, so a reader holds two at most.
 
 A body lives while something refers to a `LargeBody` with its number. The end of the last one only notes the number, for
 the next store transaction, which deletes its pieces.
@@ -330,9 +330,12 @@ class LargeReader:
         "_spans",
         "_span",
         "_done",
+        "_last",
         "_index",
         "_piece",
+        "_ahead",
         "_read",
+        "_waits",
     )
 
     def __init__(self, bodies: LargeBodies, body: LargeBody, spans: list[Span], listener: PieceListener) -> None:
@@ -342,8 +345,12 @@ class LargeReader:
         """The reason why a piece could not be read; empty as long as none failed."""
         self.left: i64 = 0
         """Octets that were not taken yet."""
+        self._last: i64 = -1
+        """Index of the last piece that is needed."""
         for span in spans:
             self.left += span.octets
+            if span.octets > 0:
+                self._last = (span.start + span.octets - 1) // PIECE_OCTETS
         self._bodies = bodies
         self._spans = spans
         self._span: i64 = 0
@@ -353,8 +360,12 @@ class LargeReader:
         self._index: i64 = -1
         """Index of the piece that is at hand; -1 for none."""
         self._piece: bytes = b""
+        self._ahead: bytes = b""
+        """The piece after it, once it was read ahead."""
         self._read: PieceRead | None = None
         """The piece that is being read."""
+        self._waits: bool = False
+        """True if the listener waits for that piece."""
 
     def take(self, most: i64) -> bytes:
         """Take the next octets, at most `most`; empty at the end, after a fault, and while a piece is being read.
@@ -383,14 +394,16 @@ class LargeReader:
 
     def is_waiting(self) -> bool:
         """Return whether its next piece is being read."""
-        return self._read is not None
+        return self._waits
 
     def end(self) -> None:
         """End before all is taken: the listener is not notified any more."""
         self.listener = None
         self.left = 0
         self._read = None
+        self._waits = False
         self._piece = b""
+        self._ahead = b""
         self._spans = []
         self._span = 0
 
@@ -399,30 +412,46 @@ class LargeReader:
         if read is not self._read:
             return
         self._read = None
+        if octets is not None:
+            self._ahead = octets
+        if not self._waits:
+            return  # A fault counts when the piece is needed: it is then read again.
+        self._waits = False
         if octets is None:
             self.fault = fault or f"piece {read.index} of body {read.number} is not in the store"
-        else:
-            self._index = read.index
-            self._piece = octets
         if self.listener is not None:
             self.listener.on_piece(self)
 
     def _hold(self, index: i64) -> bool:
-        """Hold a piece, or ask for it. Return whether it is at hand."""
+        """Hold a piece, or wait for it. Return whether it is at hand."""
         if index == self._index:
             return True
-        if self._read is not None or self.fault:
+        if self._waits or self.fault:
             return False
+        ahead = self._ahead
+        in_turn = index == self._index + 1
+        self._ahead = b""
         self._piece = b""
-        self._index = -1
         found = self.body.pieces.get(int(index))
-        if found is not None:
-            self._index = index
-            self._piece = found
-            return True
-        self._read = PieceRead(self, self.body.number, index)
-        self._bodies.reads.append(self._read)
-        return False
+        if found is None and ahead and in_turn:
+            found = ahead
+        if found is None:
+            self._index = index - 1
+            self._waits = True
+            self._ask(index)
+            return False
+        self._index = index
+        self._piece = found
+        if index < self._last and int(index + 1) not in self.body.pieces:
+            self._ask(index + 1)
+        return True
+
+    def _ask(self, index: i64) -> None:
+        """Ask for a piece, unless it is being read."""
+        read = self._read
+        if read is None or read.index != index:
+            self._read = PieceRead(self, self.body.number, index)
+            self._bodies.reads.append(self._read)
 
 
 def write_data(out: BytesWriter, body: LargeBody, skipped: i64) -> None:
