@@ -117,12 +117,23 @@ class BrokerLink:
         return retried(attempt, self._drop, self._server, self._retries)
 
 
-def connect(access: Access, server: Address) -> Connection:
-    """Return a new connection.
+def connect(access: Access, server: Address, query: str = "") -> Connection:
+    """Return a new connection; `query` is the query whose results it publishes.
 
     Raises `penstock.client.ConnectError`.
     """
-    return Connection(Parameters(server.host, server.port, access.user, access.password, access.vhost))
+    return Connection(Parameters(server.host, server.port, access.user, access.password, access.vhost, query))
+
+
+def query_of_task() -> str:
+    """Return the id of the streaming query whose task this is, from its checkpoint; empty outside of one.
+
+    By it the broker knows the cursor that waits for what the same query publishes.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return "" if context is None else context.getLocalProperty("sql.streaming.queryId") or ""
 
 
 def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Address, retries: Retries) -> Result:
@@ -159,21 +170,21 @@ def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink
     return _links[key]
 
 
-def shared_connection(access: Access, server: Address) -> Connection:
-    """Return this process's connection for publishing, opened if there is none or it is closed.
+def shared_connection(access: Access, server: Address, query: str = "") -> Connection:
+    """Return this process's connection for publishing the results of a query, opened if there is none or it is closed.
 
     Control operations use another one: the broker may pause reading from a producer, and then reads no requests. Raises
     `penstock.client.ConnectError`.
     """
-    key = (server, access, os.getpid())
+    key = (server, access, query, os.getpid())
     connection = _connections.get(key)
     if connection is None or connection.closed is not None:
-        connection = _connections[key] = connect(access, server)
+        connection = _connections[key] = connect(access, server, query)
     return connection
 
 
-def drop_connection(access: Access, server: Address) -> None:
+def drop_connection(access: Access, server: Address, query: str = "") -> None:
     """Close this process's connection for publishing, if any; the next task opens a new one."""
-    connection = _connections.pop((server, access, os.getpid()), None)
+    connection = _connections.pop((server, access, query, os.getpid()), None)
     if connection is not None:
         connection.close()

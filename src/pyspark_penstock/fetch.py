@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client import ControlError
 from pyspark_penstock.blocks import Block, decode
-from pyspark_penstock.connections import BrokerLink, shared_link
+from pyspark_penstock.connections import BrokerLink, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
 from pyspark_penstock.options import SourceOptions
@@ -80,6 +80,7 @@ def _request(slice_: Slice, options: SourceOptions, lo: int) -> dict[str, object
         "hi": slice_.hi,
         "rows": options.block_rows,
         "bytes": options.block_bytes,
+        "query": query_of_task() or None,
     }
 
 

@@ -26,7 +26,7 @@ from penstock.client import (
     Publisher,
     Timeout,
 )
-from pyspark_penstock.connections import BrokerLink, drop_connection, shared_connection
+from pyspark_penstock.connections import BrokerLink, drop_connection, query_of_task, shared_connection
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
 from pyspark_penstock.options import Retries, SinkOptions
 from pyspark_penstock.rows import Rows, rows_of
@@ -95,6 +95,7 @@ class Sender:
         """Store the target."""
         self._options = options
         self._server = options.access.servers[0]
+        self._query = query_of_task()
         self._patience = _HoldTimer(options)
         self._publisher: Publisher | None = None
 
@@ -160,7 +161,7 @@ class Sender:
     def _open(self) -> Publisher:
         if self._publisher is None:
             options = self._options
-            connection = shared_connection(options.access, self._server)
+            connection = shared_connection(options.access, self._server, self._query)
             self._require_target(connection)
             self._publisher = Publisher(
                 connection,
@@ -192,7 +193,7 @@ class Sender:
             self._drop()
 
     def _drop(self) -> None:
-        drop_connection(self._options.access, self._server)
+        drop_connection(self._options.access, self._server, self._query)
         self._publisher = None
         self._patience.renewed()
 

@@ -11,10 +11,12 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.management import why
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from penstock.wire.amqp10.spec import FLOW
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
+from tests.support.chained_queues import Chain
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
@@ -240,3 +242,17 @@ def test_why_says_in_each_situation_what_the_documentation_shows(situation: str)
 
 def test_documentation_shows_these_situations_and_no_others() -> None:
     assert list(documented()) == list(SITUATIONS)
+
+
+def test_query_that_waits_for_itself_is_named() -> None:
+    chain = Chain("q1", "q2")
+    chain.fill("q1")
+    chain.plan("q1", 100)
+    sink = chain.sink("q1")
+    while not sink.outbox:
+        chain.publish(sink, "q2", 100)
+    gate = next(iter(sink.gates.values()))
+    sentences = [each for each in why.waits_of(gate, chain.broker) if "waits for itself" in each]
+    assert len(sentences) == 1
+    assert "results of cursor of q1, whose messages leave" in sentences[0]
+    assert "maxOffsetsPerTrigger" in sentences[0]

@@ -45,7 +45,7 @@ class Tuned(NamedTuple):
 
 def shake_hands(connection: Connection, deadline: float) -> Tuned:
     """Open the connection before `deadline` (monotonic seconds); raises `ConnectError` with advice."""
-    host, port, user, _, virtual_host = connection.parameters
+    host, port, user, _, virtual_host, _ = connection.parameters
     step = _FIRST_STEP
     try:
         connection.send(spec.PROTOCOL_HEADER, _left(deadline))
@@ -79,10 +79,11 @@ def _hear_start(connection: Connection, deadline: float) -> dict[str, object]:
 
 
 def _show_credentials(connection: Connection, deadline: float) -> None:
+    query = connection.parameters.query
     start_ok = method_frame(
         0,
         spec.CONNECTION_START_OK,
-        client_properties=CLIENT_PROPERTIES,
+        client_properties=CLIENT_PROPERTIES if not query else {**CLIENT_PROPERTIES, "penstock_query": query},
         mechanism="PLAIN",
         response=plain_response(connection.parameters.user, connection.parameters.password),
         locale="en_US",

@@ -14,6 +14,8 @@ class Parameters(NamedTuple):
     user: str = "guest"
     password: str = "guest"
     virtual_host: str = "/"
+    query: str = ""
+    """Name of the streaming query whose results are published; empty for none."""
 
     @classmethod
     def from_url(cls, url: str) -> Parameters:

@@ -17,6 +17,7 @@ from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.pinned_room import PinnedRooms
 from penstock.core.queue.queue import Queue
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import WorkMeter
@@ -38,6 +39,7 @@ class Dispatcher(PublishContext):
         self.page_reads: list[PageRead] = []
         self.credits = CreditLine()
         """Links of senders whose credit changes."""
+        self.pinned_rooms = PinnedRooms()
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()

@@ -18,6 +18,7 @@ from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.message import OVERHEAD, Envelope, Message
 from penstock.core.queue.cursor import Cursor, Position
+from penstock.core.queue.pinned_room import most_to_plan
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
@@ -304,7 +305,9 @@ class ControlApi:
     def _planned(self, request: ControlRequest, cursor: Cursor) -> tuple[dict[str, object], bool]:
         """Plan all queues: each gets an equal share of rows and bytes first, then the unused rest."""
         start, upto = request.offsets("start"), request.offsets("upto")
-        rows, size = request.amount("rows", UNLIMITED), request.amount("bytes", UNLIMITED)
+        most = most_to_plan(cursor)
+        rows = min(request.amount("rows", UNLIMITED), int(most.messages))
+        size = min(request.amount("bytes", UNLIMITED), int(most.bytes))
         end: dict[str, object] = {}
         tail: dict[str, object] = {}
         messages: dict[str, object] = {}
@@ -349,6 +352,8 @@ class ControlApi:
     def _reply_range(self, request: ControlRequest) -> None:
         cursor = self._held_cursor(request)
         queue = request.text("queue")
+        if request.fields.get("query") is not None:
+            self.broker.pinned_rooms.assign(cursor, request.text("query"))
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
         messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
         bodies = large_bodies(messages)
@@ -457,6 +462,7 @@ class ControlApi:
 
     def _drop(self, cursor: Cursor) -> None:
         cursor.delete(self.broker.now)
+        self.broker.pinned_rooms.assign(cursor, "")
         self._answer_waiting(cursor)
         del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
         if self.broker.journal is not None:

@@ -21,6 +21,7 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.measure import amount
@@ -365,7 +366,23 @@ def waits_of(gate: Gate, broker: Broker) -> list[str]:
 
 
 def _of_sum(gate: Gate, broker: Broker) -> list[str]:
-    return [_largest(gate, broker)]
+    return [_largest(gate, broker), *_circles(gate, broker)]
+
+
+def _circles(gate: Gate, broker: Broker) -> list[str]:
+    """Describe queries that wait at a gate for room which only their own settlement frees."""
+    limit = gate.owner
+    found: list[str] = []
+    for waiter in gate.blocked.values():
+        room = waiter.pinned_room() if isinstance(waiter, Producer) else None
+        if room is not None and isinstance(limit, CountedDepth) and room.pins(limit) and isinstance(waiter, Producer):
+            cursors = ", ".join([cursor.name for cursor in room.cursors])
+            found.append(
+                f"{waiter.name} waits for itself: it publishes the results of cursor {cursors}, whose messages leave "
+                f"{text_of(gate).name(gate)} only after that, and it has taken the half of the capacity that it may "
+                "take beyond it; raise the capacity, or let the query read less at once (maxOffsetsPerTrigger)"
+            )
+    return _first(found, "that wait for themselves")
 
 
 def _of_free_space(gate: Gate, broker: Broker) -> list[str]:
@@ -383,6 +400,7 @@ def _of_readers(gate: Gate, broker: Broker) -> list[str]:
 
 RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
     "queue": _of_readers,
+    "address": _circles,
     "vhost": _of_sum,
     "memory": _of_sum,
     QUOTA: _of_sum,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.queue.overflow import HOLD
+from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
@@ -83,17 +84,23 @@ def first_closed_gate(
     now: float,
     finishing: Gate | None,
     rates_prepaid: bool = False,
+    room: PinnedRoom | None = None,
 ) -> Gate | None:
     """Return the first gate that stops a publish in its turn: closed, or without room for it.
 
     `own` are its producer's gates, which do not stop a request to the broker; `queues` are the targets of the message.
     `finishing` is the closed gate whose round is being finished, if any. `rates_prepaid`: rates have counted it.
+    `room` is that of its query, None for most.
     """
     for gate in own:
         if not route.control and not gate.lets_pass(charge, 1, now, finishing):
             return gate
     for gate in route.gates:
-        if not (rates_prepaid and gate.frequent) and not gate.lets_pass(charge, 1, now, finishing):
+        if (
+            not (rates_prepaid and gate.frequent)
+            and not gate.lets_pass(charge, 1, now, finishing)
+            and not is_excused(room, gate, 1, charge)
+        ):
             return gate
     copies = len(queues)
     for queue in queues:
@@ -103,6 +110,7 @@ def first_closed_gate(
                 size > gate.guaranteed_bytes
                 and not queue.deleted
                 and not gate.lets_pass(charge, copies, now, finishing)
+                and not is_excused(room, gate, copies, charge * copies)
             ):
                 return gate
         for gate in disk_gates(route, queue, charge):
@@ -119,18 +127,24 @@ def gate_for_new_publish(
     now: float,
     others_have_turns: bool,
     rates_prepaid: bool = False,
+    room: PinnedRoom | None = None,
 ) -> Gate | None:
     """Return the gate where a new publish must wait, or None if it passes.
 
     `others_have_turns`: waiters still have turns now. A closed gate alone does not stop it: between stop and capacity
     messages are accepted, and their confirms withheld. But it does not pass others that wait, at this gate or for
-    their turn. `rates_prepaid`: rates have counted it.
+    their turn. `rates_prepaid`: rates have counted it. `room` is that of its query, None for most: at a gate that it
+    excuses the publish waits behind nobody.
     """
     for gate in own:
         if not route.control and (gate.has_line() or not gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
-        if not (rates_prepaid and gate.frequent) and (gate.has_line() or not gate.admits(charge, 1, now)):
+        if (
+            not (rates_prepaid and gate.frequent)
+            and (gate.has_line() or not gate.admits(charge, 1, now))
+            and not is_excused(room, gate, 1, charge)
+        ):
             return gate
     copies = len(queues)
     for queue in queues:
@@ -138,7 +152,11 @@ def gate_for_new_publish(
             return queue.gate
         size = queue.bytes + charge
         for gate in queue.gates:
-            if size > gate.guaranteed_bytes and (gate.has_line() or not gate.admits(charge, copies, now)):
+            if (
+                size > gate.guaranteed_bytes
+                and (gate.has_line() or not gate.admits(charge, copies, now))
+                and not is_excused(room, gate, copies, charge * copies)
+            ):
                 return gate
         for gate in disk_gates(route, queue, charge):
             if gate.has_line() or not gate.open:
@@ -146,14 +164,25 @@ def gate_for_new_publish(
     return None
 
 
-def stopping_gate(producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float) -> Gate | None:
+def is_excused(room: PinnedRoom | None, gate: Gate, messages: i64, bytes: i64) -> bool:
+    """Return whether a publish need not wait at a gate, because its query pins messages there."""
+    return room is not None and room.excuses(gate, messages, bytes)
+
+
+def stopping_gate(
+    producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float, room: PinnedRoom | None = None
+) -> Gate | None:
     """Return the gate that stops a producer's new publish although there is room; None: it passes.
 
     The room between stop and capacity is for messages in flight when the gate closed. A producer that has waited a
     whole hold deadline at the gate has had its share. If a policy refuses the message at once, the policy applies.
     """
     for gate in route.gates:
-        if not gate.open and producer.is_stopped_at(gate, hold_deadline_s(route.queues)):
+        if (
+            not gate.open
+            and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
+            and not is_excused(room, gate, 1, charge)
+        ):
             return gate
     for queue in route.queues:
         size = queue.bytes + charge
@@ -162,20 +191,35 @@ def stopping_gate(producer: WaitingPublisher, route: Route, content: bytes, char
                 not gate.open
                 and size > gate.guaranteed_bytes
                 and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
+                and not is_excused(room, gate, len(route.queues), charge * len(route.queues))
             ):
                 if queue.takes(content, charge, now):
                     return gate
     return None
 
 
-def record_blocked(found: list[Gate], route: Route, queue: Queue) -> None:
-    """Add to `found` the closed gates that a message has just passed into a queue."""
+def record_blocked(
+    found: list[Gate], route: Route, queue: Queue, charge: i64 = 0, room: PinnedRoom | None = None
+) -> None:
+    """Add to `found` the closed gates that a message has just passed into a queue, but for those that `room` excuses.
+
+    What it took there is counted in `room`.
+    """
+    excused = False
     for gate in route.gates:
         if not gate.open and not gate.frequent and gate not in found:
-            found.append(gate)
+            if is_excused(room, gate, 0, 0):
+                excused = True
+            else:
+                found.append(gate)
     for gate in queue.gates:
         if not gate.open and queue.bytes > gate.guaranteed_bytes and gate not in found:
-            found.append(gate)
+            if is_excused(room, gate, 0, 0):
+                excused = True
+            else:
+                found.append(gate)
+    if excused and room is not None:
+        room.take(1, charge)
 
 
 def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.publish.dead_letters import PendingDeadLetters
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.waiting_publisher import WaitingPublisher
+    from penstock.core.queue.pinned_room import PinnedRooms
     from penstock.core.routing.route import Route
     from penstock.core.teardown import Teardowns
     from penstock.errors import BrokerError
@@ -31,6 +32,7 @@ class PublishContext(ConsumeContext):
     closed_session_budget: Lingering
     endings: Teardowns
     credits: CreditLine
+    pinned_rooms: PinnedRooms
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
 

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from penstock.core.gates.address_depth import share_of
 from penstock.core.publish import admission
 from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID
+from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
@@ -31,11 +32,13 @@ def enqueue_all(
     closed: list[Gate],
     decided: bool = False,
     prepaid: int = NOT_PREPAID,
+    room: PinnedRoom | None = None,
 ) -> Queue | None:
     """Put a message into its queues; adds the gates that closed behind it to `closed`.
 
     `own` are its producer's gates; `decided`: all queues accept it, as the caller has checked; `prepaid`: see
-    `HeldPublish`. Returns a queue that is deleted or whose overflow policy refused it; None if all accepted.
+    `HeldPublish`; `room` is that of its query, None for most. Returns a queue that is deleted or whose overflow policy
+    refused it; None if all accepted.
     """
     now = broker.now
     broker.work.done += QUEUE_WORK * len(queues)
@@ -58,5 +61,5 @@ def enqueue_all(
         if route.envelope.ttl_s != NEVER:
             broker.watch_lifetime(queue)
         broker.schedule_delivery(queue)
-        admission.record_blocked(closed, route, queue)
+        admission.record_blocked(closed, route, queue, charge, room)
     return refused

@@ -107,7 +107,8 @@ class HeldPublish(Held):
         if self.prepaid != NOT_PREPAID:
             own = admission.NO_GATES
         paid = self.prepaid == RATES_PREPAID
-        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing, paid)
+        room = self.producer.pinned_room()
+        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing, paid, room)
 
     @override
     def turn_gate(self) -> Gate | None:

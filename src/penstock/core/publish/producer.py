@@ -32,6 +32,7 @@ from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.publish.withheld_run import WithheldRun
+from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ResourceError
@@ -102,8 +103,14 @@ class Producer(WaitingPublisher, DurabilityListener):
         """True if a message on credit was to be stored, since the credit was settled last."""
         self.credit_path: bool = True
         """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead."""
+        self.query: str = ""
+        """Name of the query whose results it publishes; empty for most."""
         if origin is not None:
             broker.add_producer(origin, self)
+
+    def pinned_room(self) -> PinnedRoom | None:
+        """Return what its query pins; None for most."""
+        return self.broker.pinned_rooms.of(self.query) if self.query else None
 
     def set_gates(self, own: list[Gate]) -> None:
         """Set the gates on the road of all its messages."""
@@ -234,9 +241,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         pending = broker.turns.pending
         own = self.own if prepaid == NOT_PREPAID else admission.NO_GATES
         paid = prepaid == RATES_PREPAID
-        obstacle = admission.gate_for_new_publish(own, route, route.queues, charge, broker.now, pending, paid)
+        room = self.pinned_room()
+        obstacle = admission.gate_for_new_publish(own, route, route.queues, charge, broker.now, pending, paid, room)
         if obstacle is None:
-            obstacle = admission.stopping_gate(self, route, content, charge, broker.now)
+            obstacle = admission.stopping_gate(self, route, content, charge, broker.now, room)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle, prepaid)
         else:
@@ -281,7 +289,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """
         closed: list[Gate] = []
         promises = self.broker.durable_changes.durable_ops
-        refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed, False, prepaid)
+        room = self.pinned_room()
+        refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed, False, prepaid, room)
         if confirmed and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.

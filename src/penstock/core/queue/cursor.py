@@ -22,6 +22,7 @@ from typing_extensions import override
 from penstock.core.message import Message
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.overflow.drop_head import DropHead
+from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.chores import Chore
@@ -76,6 +77,8 @@ class Cursor:
         self.positions: dict[str, Position] = {}
         self.polling: bool = False
         """True while a plan waits for messages."""
+        self.room: PinnedRoom | None = None
+        """Room that its query pins; None while the query is not known."""
         self.touched: float = 0.0
         """Time of its holder's last request."""
 
@@ -205,6 +208,9 @@ class Cursor:
                 f"queue '{queue}' ends at {position.queue.tail}; cursor '{self.name}' cannot settle {end}"
             )
         if end > position.settled:
+            if self.room is not None:
+                _, count, size = position.line.extent(position.settled, UNLIMITED, UNLIMITED, end)
+                self.room.give_back(count, size)
             position.settled = end
             if position.planned < end:
                 position.planned = end

@@ -35,6 +35,7 @@ from penstock.protocols.amqp091.publish_properties import property_mask, route_v
 from penstock.protocols.common.ack_timeout import AckTimeout
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import TeardownState
+from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
 from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
@@ -90,6 +91,7 @@ class Channel(Session):
         self.producer = Producer(
             broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
+        self.producer.query = str(connection.peer.properties.get(QUERY, ""))
 
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""

@@ -11,6 +11,7 @@ from penstock.protocols.amqp091.client_profiles import profile_of
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import log_in
+from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import SaslError, parse_plain
@@ -22,7 +23,7 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_MIN: Final = 4096
 """Frame size that every peer must accept (section 4.2.3)."""
 
-KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name")
+KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name", QUERY)
 KEPT_LETTERS: Final = 255
 """Client properties that are stored for people, with the most letters of each. Others are dropped."""
 CAPABILITIES: Final = (
