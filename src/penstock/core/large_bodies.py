@@ -396,14 +396,19 @@ class LargeReader:
         """Return whether its next piece is being read."""
         return self._waits
 
-    def end(self) -> None:
-        """End before all is taken: the listener is not notified any more."""
-        self.listener = None
-        self.left = 0
+    def pause(self) -> None:
+        """Drop the pieces at hand: nothing is taken for some time."""
         self._read = None
         self._waits = False
+        self._index = -1
         self._piece = b""
         self._ahead = b""
+
+    def end(self) -> None:
+        """End before all is taken: the listener is not notified any more."""
+        self.pause()
+        self.listener = None
+        self.left = 0
         self._spans = []
         self._span = 0
 

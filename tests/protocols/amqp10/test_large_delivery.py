@@ -7,7 +7,7 @@ import pytest
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.connection_output import OUTPUT_FULL
+from penstock.protocols.common.connection_output import OPEN_SOURCES, OUTPUT_FULL
 from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec
@@ -109,6 +109,22 @@ def test_frames_stop_at_the_window_of_the_session_and_go_on(driver: BrokerDriver
         flow = {"incoming_window": 10, "next_outgoing_id": 0, "outgoing_window": 9}
         heard += client.say(performative(spec.FLOW, 0, next_incoming_id=seen, **flow)) + received(client)
     assert payload(heard).endswith(BODY)
+
+
+def test_sessions_without_a_window_keep_no_piece_and_hold_up_no_other(driver: BrokerDriver) -> None:
+    filled(driver, *[data_section(BODY)] * (OPEN_SOURCES + 1))
+    store = PieceStore(driver.broker.large)
+    client = Amqp10Dialogue(driver, session=False, max_frame_size=20_000)
+    for channel in range(OPEN_SOURCES):
+        client.begin(channel, incoming_window=2)
+        client.attach_receiver("/queues/q", channel=channel, name=f"r{channel}")
+        client.flow(1, 1, channel, incoming_window=2)
+    assert len(client.connection.output.sources) == 0
+    client.begin(OPEN_SOURCES)
+    heard = client.attach_receiver("/queues/q", channel=OPEN_SOURCES, credit=1, name="r")
+    heard += received(client, store.read)
+    assert payload([each for each in heard if each.channel == OPEN_SOURCES]).endswith(BODY)
+    assert not client.connection.output.sources
 
 
 def test_a_link_that_detaches_in_the_middle_aborts(driver: BrokerDriver) -> None:

@@ -63,7 +63,8 @@ class LargeOutput(OutputSource):
         self._contents.append(added)
         channel.out = added.after
         if len(self._contents) == 1:
-            self.go_on()
+            channel.connection.output.open_source(self)
+            channel.connection.request_flush()
 
     def bound(self) -> None:
         """Pause the input of the connection if too much waits."""
@@ -79,11 +80,12 @@ class LargeOutput(OutputSource):
         for content in self._contents:
             content.reader.end()
         self._contents.clear()
+        self._channel.connection.output.close_source(self)
         self._channel.large = None
         self._channel.out = self._channel.engine.out
 
     def go_on(self) -> None:
-        """Go on writing: octets are at hand."""
+        """Go on writing: the next piece was read, or could not be."""
         connection = self._channel.connection
         if connection.is_closed():
             self.end()
@@ -97,6 +99,8 @@ class LargeOutput(OutputSource):
 
     @override
     def write_some(self, out: BytesWriter) -> bool:
+        if not self._contents:
+            return False
         content = self._contents[0]
         reader = content.reader
         most = self._channel.engine.frame_max - FRAME_OVERHEAD
@@ -122,6 +126,7 @@ class LargeOutput(OutputSource):
         channel = self._channel
         channel.large = None
         channel.out = channel.engine.out
+        channel.connection.output.close_source(self)
         if self._pauses:
             self._pauses = False
             channel.connection.busy -= 1

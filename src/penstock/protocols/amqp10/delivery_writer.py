@@ -241,7 +241,7 @@ class DeliveryWriter:
                 if delivery.reader is not None and delivery.is_large():
                     large = LargeDelivery(delivery.link, delivery.reader)
                     self._large[delivery.link] = large
-                    large.go_on()
+                    large.begin()
             session.connection.request_flush()
         if self._drained and not pending and session.is_open():
             drained = self._drained

@@ -37,8 +37,15 @@ class LargeDelivery(OutputSource):
         reader.listener = _Wake(self)
         link.credit.paused = True
 
+    def begin(self) -> None:
+        """Begin to write, or go on after the window of the session was used up."""
+        connection = self._link.session.connection
+        self._waits = False
+        connection.output.open_source(self)
+        connection.request_flush()
+
     def go_on(self) -> None:
-        """Go on writing: octets are at hand, or the window is open again."""
+        """Go on writing: the next piece was read, or could not be."""
         session = self._link.session
         fault = self._reader.fault
         if not session.is_open():
@@ -46,14 +53,13 @@ class LargeDelivery(OutputSource):
         elif fault:
             self._link.detach(InternalError(f"a large message cannot be read from the store: {fault}"))
         else:
-            self._waits = False
             session.connection.output.sources.append(self)
             session.connection.request_flush()
 
     def on_window(self) -> None:
         """Go on if only the window of the session was missing."""
         if self._waits:
-            self.go_on()
+            self.begin()
 
     @override
     def write_some(self, out: BytesWriter) -> bool:
@@ -63,6 +69,8 @@ class LargeDelivery(OutputSource):
             return False
         if session.windows.remote_incoming_window <= 0:
             self._waits = True
+            reader.pause()
+            session.connection.output.close_source(self)
             return False
         most = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
         octets = reader.take(most if most < SHARE_OCTETS else SHARE_OCTETS)
@@ -91,6 +99,7 @@ class LargeDelivery(OutputSource):
     def end(self) -> None:
         self._reader.end()
         self._link.credit.paused = False
+        self._link.session.connection.output.close_source(self)
 
 
 class _Wake(PieceListener):

@@ -22,6 +22,8 @@ OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 SHARE_OCTETS: Final = 64 * 1024
 """Octets of a large message that are written before the turn of the next one."""
+OPEN_SOURCES: Final = 4
+"""Large messages of a connection that are written at the same time, and have pieces in memory; others wait."""
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
 
@@ -29,6 +31,9 @@ OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OutputSource:
     """A large message that is written to a connection as its peer reads."""
+
+    is_open: bool = False
+    """True while it is one of the `OPEN_SOURCES`."""
 
     def write_some(self, out: BytesWriter) -> bool:
         """Write about `SHARE_OCTETS`. Return whether more is at hand; if not, it is added again later."""
@@ -50,7 +55,11 @@ class ConnectionOutput(WaitList):
         self.touched: bool = False
         """True while the connection is registered for a flush."""
         self.sources: deque[OutputSource] = deque()
-        """Large messages with octets at hand; they take turns."""
+        """Open sources with octets at hand; they take turns."""
+        self._open: int = 0
+        """Number of open sources."""
+        self._waiting: deque[OutputSource] = deque()
+        """Sources that wait until another one is closed."""
         self.durable: DurableOutput | None = None
         """Output that waits for fsync. None until the connection is open, and after its end."""
 
@@ -67,8 +76,10 @@ class ConnectionOutput(WaitList):
         if self.durable is not None:
             self.durable.replies.end()
             self.durable = None
-        while self.sources:
-            self.sources.popleft().end()
+        waiting, self._waiting = self._waiting, deque()
+        for source in [*self.sources, *waiting]:
+            source.end()
+        self.sources.clear()
 
     def take(self) -> bytes:
         """Take the buffered octets."""
@@ -85,6 +96,25 @@ class ConnectionOutput(WaitList):
             if source.write_some(buffer):
                 self.sources.append(source)
         return len(buffer) - before
+
+    def open_source(self, source: OutputSource) -> None:
+        """Let a source write: now, or when another one is closed."""
+        if self._open == OPEN_SOURCES:
+            self._waiting.append(source)
+            return
+        self._open += 1
+        source.is_open = True
+        self.sources.append(source)
+
+    def close_source(self, source: OutputSource) -> None:
+        """Close a source: it is complete, or has to wait for its peer. The next one begins."""
+        if not source.is_open:
+            self._waiting = deque([each for each in self._waiting if each is not source])
+            return
+        source.is_open = False
+        self._open -= 1
+        if self._waiting:
+            self.open_source(self._waiting.popleft())
 
     def bound(self) -> None:
         """Stop deliveries if the output is full."""
