@@ -49,3 +49,10 @@ def test_sasl_mechanisms_are_a_list_of_known_ones(tmp_path: Path) -> None:
     path.write_text('[broker]\nsasl-mechanisms = ["PLAIN", "GSSAPI"]\n')
     with pytest.raises(ConfigError, match=r"line 2: sasl-mechanisms has the unknown 'GSSAPI'; known are EXTERNAL, SC"):
         load(path)
+
+
+@pytest.mark.parametrize("name", ["min-large-message", "amqpMinLargeMessageSize"])
+def test_bound_of_large_messages_has_the_name_of_artemis_too(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(f"[broker]\n{name} = 2000000\n")
+    assert load(file).min_large_message == 2_000_000

@@ -31,6 +31,7 @@ from penstock.setting_names.setting_names import SCOPED_ALIASES
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
     "frame-max": (4096, 2**31 - 1),
+    "message-bytes-max": (0, 2**32 - 1),
     "initial-frame-max": (4096, 131072),
     "handshake-s": (1, 600),
     "handshakes-max": (1, 1_000_000),

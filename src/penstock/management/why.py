@@ -282,12 +282,18 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
         for connection in connections
         if _waiting_replies(connection)
     ]
+    unwritten = [
+        f"{connection.name()} is not read: {connection.pausing.pieces.unwritten:,} bytes of its large messages are not "
+        "in the store yet"
+        for connection in connections
+        if connection.pausing.pieces.waiting
+    ]
     channels = [channel for connection in connections for channel in connection.engine.sessions()]
     waits = [(connection, node.slowed().of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
     sentences = _first(slowed, "connections are slowed by their own work")
     sentences += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
-    sentences += _of_channels(channels, broker)
+    sentences += _first(unwritten, "connections wait for the store") + _of_channels(channels, broker)
     return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.large_bodies import PIECE_OCTETS, UNWRITTEN_OF_A_CONNECTION
 from penstock.driver.driver import BrokerDriver
+from penstock.management.why import of_connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
 from tests.support.piece_store import PieceStore
@@ -71,6 +72,18 @@ def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None
     assert not client.connection.busy
     assert queue.available() == 1
     assert [method.name for method in methods(client.listen())] == ["basic.ack"]
+
+
+def test_a_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> None:
+    PieceStore(driver.broker.large)
+    client = Dialogue(driver, heartbeat=1)
+    client.declare("q")
+    send(client, publish("q", bytes(3 * MIB)))
+    for seconds in range(1, 10):
+        client.listen(driver.broker.now + seconds)
+    assert driver.take_silent() == []
+    sentences = of_connection(client.connection, driver)["sentences"]
+    assert "1,048,576 bytes of its large messages are not in the store yet" in str(sentences)
 
 
 def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:

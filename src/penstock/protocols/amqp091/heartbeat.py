@@ -44,7 +44,7 @@ class Heartbeat(TimerHandler):
         engine, connection = self.engine, self.engine.connection
         if connection.state is not ConnectionState.RUNNING:
             return NEVER
-        if connection.in_line:
+        if connection.in_line or connection.busy > 0:
             connection.times.received = now  # The broker does not read it now: silence proves nothing about the peer.
         silent_at = connection.times.received + 2 * engine.heartbeat_s
         if now >= silent_at:

@@ -47,7 +47,7 @@ class IdleTimer(TimerHandler):
         engine, connection = self._engine, self._engine.connection
         if connection.state is not ConnectionState.RUNNING:
             return NEVER
-        if connection.in_line:
+        if connection.in_line or connection.busy > 0:
             connection.times.received = now  # The broker does not read it now: silence proves nothing about the peer.
         if self._own_timeout_s > 0 and now >= connection.times.received + self._own_timeout_s:
             silent_s = now - connection.times.received
