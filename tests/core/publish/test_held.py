@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from penstock.core.publish.held import HELD_ON_CREDIT_BYTES, Held, HoldBudget
 from tests.support.broker_fixture import House, told
 
@@ -30,14 +28,6 @@ def test_message_on_credit_is_held_beyond_the_budget_up_to_a_bound_of_its_own() 
     in_transactions = HoldBudget(2 * HELD_ON_CREDIT_BYTES)
     in_transactions.take(1000, 1)
     assert in_transactions.fits_on_credit(2 * HELD_ON_CREDIT_BYTES - 1000)
-
-
-def test_hold_budget_is_asked_for_a_whole_outbox() -> None:
-    budget = HoldBudget(1000)
-    budget.take(500, 1)
-    held = Held([], 250, 1, None, 0.0)
-    assert budget.all_fit(deque([held, held]))
-    assert not budget.all_fit(deque([held, held, held]))
 
 
 def test_held_publish_without_a_confirm_closes_its_session_when_it_is_refused() -> None:

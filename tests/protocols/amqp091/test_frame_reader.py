@@ -16,9 +16,9 @@ from tests.support.logging_in import GREETING, start_ok, stranger
 def test_positions_in_frames_are_literals_that_agree() -> None:
     assert frames.METHOD_FRAME_MIN == frames.ARGUMENTS_AT + 1
     assert frames.PROPERTIES_AT == FLAGS_AT + 2
-    assert frames.HEADER_FRAME_MIN == frames.PROPERTIES_AT + 1
-    assert frames.CONTENT_MIN == frames.HEADER_FRAME_MIN + spec.FRAME_OVERHEAD
-    assert frames.HEADER_PAYLOAD_MIN == frames.HEADER_FRAME_MIN - spec.FRAME_OVERHEAD
+    without_properties = frames.PROPERTIES_AT + 1
+    assert without_properties + spec.FRAME_OVERHEAD == frames.CONTENT_MIN
+    assert without_properties - spec.FRAME_OVERHEAD == frames.HEADER_PAYLOAD_MIN
     assert frames._BASIC_WEIGHT_0 == spec.CLASS_BASIC << 16
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -163,13 +162,6 @@ class HoldBudget:
         """Return whether one more publish may be held that came on credit."""
         most = self.bound if self.bound > HELD_ON_CREDIT_BYTES else HELD_ON_CREDIT_BYTES
         return self.messages == 0 or self.bytes + charge <= most
-
-    def all_fit(self, outbox: deque[Held]) -> bool:
-        """Return whether all of these may be held."""
-        total: i64 = 0
-        for held in outbox:
-            total += held.charge
-        return self.bytes + total <= self.bound
 
     def take(self, charge: i64, messages: i64) -> None:
         """Count held publishes."""

@@ -64,8 +64,6 @@ METHOD_FRAME_MIN: Final = 12
 """Octets of a method frame without arguments."""
 BODY_SIZE_AT: Final = 11
 PROPERTIES_AT: Final = 21
-HEADER_FRAME_MIN: Final = 22
-"""Octets of a header frame without properties."""
 CONTENT_MIN: Final = 30
 """Octets of the shortest header frame and of the shortest body frame."""
 HEADER_PAYLOAD_MIN: Final = 14
