@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.wire.amqp10.composite import Composite
+import pytest
+
+from penstock.wire.amqp10.composite import Composite, decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT, NONE, FieldCursor
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED
 from penstock.wire.amqp10.values import Described
+
+
+def read_both_ways(into: Any, code: int, data: bytes) -> tuple[Any, Composite, int] | None:
+    """Read a performative in place and by the table; return both, and where the payload begins.
+
+    Return None if both refuse it: with the same words.
+    """
+    found, error = read(into, code, data)
+    if error is None:
+        table, payload = decode_performative(data)
+        return found, table, payload
+    with pytest.raises(CodecError) as caught:
+        decode_performative(data)
+    assert (str(caught.value), caught.value.condition) == error
+    return None
+
+
+def changed(data: bytes, at: int, octets: bytes) -> list[bytes]:
+    """Return a performative with octets changed after its descriptor, and cut off there."""
+    other = bytearray(data)
+    at = max(3, at % len(other))
+    other[at : at + len(octets)] = octets
+    return [bytes(other), bytes(other[:at])]
 
 
 def read(into: Any, code: int, data: bytes) -> tuple[Any, tuple[str, str] | None]:
