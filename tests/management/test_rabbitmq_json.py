@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
+from penstock.flow.work import finish
+from penstock.management.listing import consumers_steps
 from penstock.management.rabbitmq_json import (
     binding_of,
     channel_in_full,
     connection_of,
+    consumer_of,
     depths,
     plain,
     properties_key,
+    queue_in_full,
 )
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite
 from tests.support.amqp10_dialogue import Amqp10Dialogue
 from tests.support.broker_fixture import House
 from tests.support.driven_connection import Dialogue
@@ -66,6 +72,36 @@ def test_rabbitmq_json_of_a_session_has_its_protocol_and_its_links() -> None:
     found: Any = channel_in_full(session, client.driver)
     assert [link["name"] for link in found["penstock"]["links"]] == [f"{session.name}/in"]
     assert found["consumer_details"][0]["penstock"]["link_credit"] == 5
+
+
+def test_rabbitmq_json_of_a_session_that_only_receives_publishes_nothing() -> None:
+    client = Amqp10Dialogue()
+    (session,) = client.connection.engine.sessions()
+    receiving: Any = channel_in_full(session, client.driver)
+    client.attach_sender("/queues/q", 0)
+    client.declare("q")
+    client.attach_sender("/queues/q", 1)
+    sending: Any = channel_in_full(session, client.driver)
+    of_a_link = ("links", "more_links", "credit")
+    nothing = {name: value for name, value in sending["penstock"].items() if name not in of_a_link}
+    assert receiving["penstock"] == nothing
+    assert (nothing["held"], nothing["withheld"]) == ({"messages": 0, "bytes": 0}, 0)
+
+
+def test_browsers_are_listed_and_marked() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", **{"x-single-active-consumer": True})
+    browse = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
+    client.attach_receiver(None, 1, credit=5, source=browse, name="looks")
+    client.attach_receiver("/queues/q", 2, credit=5, name="takes")
+    window = finish(consumers_steps(client.driver, None, 0, 100))
+    listed: Any = [consumer_of(item.subject, client.driver) for item in window.items]  # type: ignore[arg-type]
+    assert [(each["consumer_tag"], each["penstock"]["browses"], each["active"]) for each in listed] == [
+        ("takes", False, True),
+        ("looks", True, True),
+    ]
+    queue: Any = queue_in_full(client.driver.broker.vhosts["/"].queues["q"], client.driver)
+    assert (queue["consumers"], len(queue["consumer_details"])) == (1, 2), "a browser is no consumer of its queue"
 
 
 def test_rabbitmq_json_of_a_channel_has_no_links() -> None:

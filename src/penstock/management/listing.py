@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
@@ -87,7 +88,7 @@ def name_of(subject: object) -> str:
 
 
 def consumers_steps(node: Node, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
-    """Return a window of the consumers of one virtual host or of all (None), queue by queue."""
+    """Return a window of the consumers and browsers of one virtual host or of all (None), queue by queue."""
     found = Window(after, count)
     work = node.broker.work
     for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
@@ -96,6 +97,9 @@ def consumers_steps(node: Node, vhost: VirtualHost | None, after: int, count: in
             for queue in queues[start : start + QUEUES_AT_ONCE]:
                 if queue.consumers:
                     found.offer(each, queue.consumers)
+                browsers = browsers_of(queue)
+                if browsers:
+                    found.offer(each, browsers)
             work.done += 1 + QUEUES_AT_ONCE // COLLECTED_A_UNIT
             if work.used_up():
                 yield

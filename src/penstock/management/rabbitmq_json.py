@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.rotation import consumers_of, has_exclusive, single_active
+from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.queue.cursor import Cursor
@@ -43,7 +43,16 @@ SUMMED_A_UNIT: Final = 10
 CONSUMERS_DETAILED: Final = 1000
 """Most consumers in the answer about one queue or channel; `/api/consumers` lists all."""
 
-CONSUMER_FIELDS: Final = ("unacknowledged", "link_credit", "adaptive_window", "delivered", "obstacles")
+NOTHING_PUBLISHED: Final[Shape] = {
+    "held": {"messages": 0, "bytes": 0},
+    "withheld": 0,
+    "waits_at": None,
+    "blocked_by": [],
+    "times_blocked": 0,
+    "blocked_s": 0.0,
+}
+"""Publishing side of a session without producers."""
+CONSUMER_FIELDS: Final = ("browses", "unacknowledged", "link_credit", "adaptive_window", "delivered", "obstacles")
 """Fields of a consumer of Penstock's own."""
 
 
@@ -125,9 +134,10 @@ def queue_of(queue: Queue, node: Node) -> Shape:
 
 
 def queue_in_full(queue: Queue, node: Node) -> Shape:
-    """Return a queue with its consumers, as for a request about this one."""
+    """Return a queue with its consumers and browsers, as for a request about this one."""
     found = queue_of(queue, node)
-    found["consumer_details"] = [consumer_of(consumer, node) for consumer in consumers_of(queue, CONSUMERS_DETAILED)]
+    consumers = consumers_of(queue, CONSUMERS_DETAILED) + browsers_of(queue)
+    found["consumer_details"] = [consumer_of(consumer, node) for consumer in consumers[:CONSUMERS_DETAILED]]
     return found
 
 
@@ -182,9 +192,9 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
 
 
 def consumer_of(consumer: Consumer, node: Node) -> Shape:
-    """Return a consumer, with the reasons why it gets no messages."""
+    """Return a consumer or browser, with the reasons why it gets no messages."""
     view = views.consumer_view(consumer, node.broker.now)
-    single = consumer.queue.features.single_active
+    single = consumer.queue.features.single_active and not consumer.browses()
     active = not single or single_active(consumer.queue) is consumer
     return {
         "consumer_tag": consumer.tag,
@@ -305,9 +315,12 @@ def _unconfirmed(producer: Producer) -> int:
 
 
 def _publishing_of(session: Session, producers: list[Producer], now: float) -> Shape:
-    """Return the publishing side of a channel, or of the first link of a session, and then each of its links."""
+    """Return the publishing side of a channel, or of the first link of a session, and then each of its links.
+
+    A session without a link that sends has the same fields, with nothing in them.
+    """
     if not producers:
-        return {}
+        return dict(NOTHING_PUBLISHED)
     found = _publishing(producers[0], now)
     links = links_of(session)
     if links:
@@ -319,8 +332,7 @@ def _publishing_of(session: Session, producers: list[Producer], now: float) -> S
 
 def _publishing(producer: Producer, now: float) -> Shape:
     view = views.producer_view(producer, now)
-    shown = ("held", "withheld", "waits_at", "blocked_by", "times_blocked", "blocked_s")
-    return {name: view[name] for name in shown} | ({"credit": view["credit"]} if "credit" in view else {})
+    return {name: view[name] for name in NOTHING_PUBLISHED} | ({"credit": view["credit"]} if "credit" in view else {})
 
 
 def channel_in_full(session: Session, node: Node) -> Shape:

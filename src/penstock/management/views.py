@@ -187,6 +187,7 @@ def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
         "consumer": consumer.tag,
         "channel": consumer.session.name,
         "queue": consumer.queue.name,
+        "browses": consumer.browses(),
         "unacknowledged": int(consumer.credit.out),
         "prefetch": int(consumer.prefetch) or None,
         "link_credit": int(credit.granted) if isinstance(credit, LinkCredit) else None,

@@ -195,6 +195,12 @@ def consumers_of(queue: Queue, most: int | None = None) -> list[Consumer]:
     return [each for each in islice(queue.consumers, most) if isinstance(each, Consumer)]
 
 
+def browsers_of(queue: Queue) -> list[Consumer]:
+    """Return the browsers of a queue, in the order of their subscription."""
+    rotation = rotation_of(queue)
+    return [] if rotation is None else list(rotation.browsing)
+
+
 def add(queue: Queue, consumer: Consumer) -> None:
     """Add a consumer to a queue."""
     rotation = rotation_of(queue)
@@ -256,10 +262,7 @@ def scans_of(queue: Queue) -> i64:
 
 def take_consumers(queue: Queue) -> list[Consumer]:
     """Remove all consumers and browsers from a deleted queue."""
-    consumers = consumers_of(queue)
-    rotation = rotation_of(queue)
-    if rotation is not None:
-        consumers.extend(rotation.browsing)
+    consumers = consumers_of(queue) + browsers_of(queue)
     queue.consumers = {}
     queue.rotation = None
     return consumers
