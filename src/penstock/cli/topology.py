@@ -353,11 +353,13 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("queues", "gate"): lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
     ("queues", "blocked"): lambda item: item["penstock"]["gate"]["blocked"],
     ("connections", "client"): lambda item: item["client_properties"].get("product"),
-    # A session of AMQP 1.0 without a link that sends publishes nothing.
-    ("channels", "held"): lambda item: item["penstock"].get("held", {"messages": 0})["messages"],
-    ("channels", "withheld"): lambda item: item["penstock"].get("withheld", 0),
+    ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
+    ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
     ("channels", "credit"): lambda item: _credit(item["penstock"].get("links", [])),
     ("consumers", "credit"): lambda item: item["penstock"]["link_credit"],
+    ("consumers", "consumer_tag"): lambda item: (
+        item["consumer_tag"] + (" (browses)" if item["penstock"]["browses"] else "")
+    ),
     ("consumers", "window"): lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
     ("cursors", "queues"): lambda item: _positions(item),
     ("cursors", "asked last"): lambda item: None if (ago := item["asked_s_ago"]) is None else f"{ago:.1f} s ago",
