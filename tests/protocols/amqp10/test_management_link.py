@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES_MAX, WINDOW
+from penstock.protocols.amqp10.management_link import REQUEST_OCTETS_MAX, RESPONSES_MAX
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, names, performative
@@ -15,13 +15,6 @@ def test_pair_is_attached_with_credit_and_says_so() -> None:
     attaches = [each for each in client.attached if each.name == "attach"]
     assert [each.performative.mapping("properties") for each in attaches] == [{Symbol("paired"): True}] * 2
     assert attaches[0].field("max_message_size") == REQUEST_OCTETS_MAX
-    (flow,) = [each for each in client.attached if each.name == "flow"]
-    assert flow.field("link_credit") == WINDOW
-
-
-def test_credit_is_renewed_for_any_number_of_requests() -> None:
-    client = ManagementClient()
-    assert [client.ask("GET", "/queues/none").status for _ in range(3 * WINDOW)] == [404] * (3 * WINDOW)
 
 
 def test_unsettled_request_is_accepted_and_answered() -> None:
@@ -29,19 +22,6 @@ def test_unsettled_request_is_accepted_and_answered() -> None:
     heard = client.dialogue.say(client.dialogue.transfer(request_message("PUT", "/queues/q", {}), 20))
     assert sorted(names(heard)) == ["disposition", "transfer"]
     assert "q" in client.dialogue.driver.broker.vhosts["/"].queues
-
-
-def test_request_in_several_frames() -> None:
-    client = ManagementClient()
-    dialogue = client.dialogue
-    message = request_message("PUT", "/queues/q", {"arguments": {"x-max-length": 5}})
-    first = dialogue.transfer(message[:10], 20, more=True, settled=True)
-    rest = performative(spec.TRANSFER, 0, message[10:], handle=20)
-    assert dialogue.say(first) == []
-    assert len(delivered(dialogue.say(rest))) == 1
-    aborted = dialogue.transfer(message[:10], 20, more=True, settled=True)
-    dialogue.say(aborted, performative(spec.TRANSFER, 0, handle=20, aborted=True))
-    assert client.ask("GET", "/queues/q").status == 200
 
 
 def test_request_without_a_paired_link_is_rejected_or_ends_its_link() -> None:
@@ -54,13 +34,6 @@ def test_request_without_a_paired_link_is_rejected_or_ends_its_link() -> None:
     (detach,) = dialogue.say(dialogue.transfer(message, 20, settled=True))
     assert (detach.name, condition(detach)) == ("detach", "amqp:precondition-failed")
     assert dialogue.driver.broker.vhosts["/"].queues == {}
-
-
-def test_request_that_is_too_large_ends_the_link() -> None:
-    client = ManagementClient()
-    message = request_message("PUT", "/queues/q", {"arguments": {"x": b"x" * REQUEST_OCTETS_MAX}})
-    (detach,) = client.dialogue.say(client.dialogue.transfer(message, 20, settled=True))
-    assert condition(detach) == "amqp:link:message-size-exceeded"
 
 
 def test_responses_wait_for_credit_up_to_a_bound() -> None:

@@ -148,7 +148,7 @@ def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
     session.connection.review_hold_bound()
     source = attach.inner("source")
     session.send(_answer(attach, link.handle, source, link.terminus(), max_message_size=MESSAGE_OCTETS_MAX))
-    link.grant()
+    link.requests.grant()
 
 
 def _attach_management(session: AmqpSession, attach: Composite, terminus: Composite) -> None:
@@ -156,7 +156,7 @@ def _attach_management(session: AmqpSession, attach: Composite, terminus: Compos
     session.links.add(link)
     fields: dict[str, object] = {"max_message_size": REQUEST_OCTETS_MAX, "properties": PAIRED}
     session.send(_answer(attach, link.handle, attach.inner("source"), terminus, **fields))
-    link.grant()
+    link.requests.grant()
 
 
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:

@@ -15,13 +15,11 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.errors import (
     BrokerError,
-    ContentTooLarge,
     InvalidField,
     NotAllowed,
     NotImplementedHere,
     TransactionRolledBack,
     TransactionTimeout,
-    TransferLimitExceeded,
     UnknownTransaction,
 )
 from penstock.flow.gate import Gate
@@ -31,21 +29,19 @@ from penstock.protocols.amqp10.link import SECOND, Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
+from penstock.protocols.amqp10.request_intake import RequestIntake
 from penstock.protocols.amqp10.transactions import Transaction, transactions_of
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
-from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
+from penstock.wire.amqp10.field_cursor import FieldCursor
 from penstock.wire.amqp10.flow import Flow
 from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, REJECTED
 from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
-WINDOW: Final = 100
-"""Credit in messages."""
 MESSAGE_OCTETS_MAX: Final = 4096
 """Largest message: a declare or a discharge has less than 64 octets."""
 REQUEST_WORK: Final = 16
@@ -60,80 +56,44 @@ class CoordinatorLink(Link):
 
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
         super().__init__(session, attach)
-        self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
+        self.requests = RequestIntake(self, attach, MESSAGE_OCTETS_MAX, "a coordinator")
         self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
         source = attach.inner("source")
         outcomes = [] if source is None else source.texts("outcomes")
         self.takes_rejected: bool = not outcomes or REJECTED_NAME in outcomes
         """False if the peer does not know `rejected`: the link is detached instead (sections 4.2 and 4.3)."""
-        self.credit: i64 = 0
-        """Messages that the peer may still send."""
         self._transactions = transactions_of(session.engine)
         self._lanes: list[Lane] = []
         self._idle: list[Lane] = []
         """Lanes without a transaction."""
         self._sections = session.engine.reader.sections
-        self._pieces: bytes = b""
-        """Payload so far of the delivery that arrives in several frames."""
-        self._arriving_id: i64 = ABSENT
-        """Delivery-id of that delivery; `ABSENT` if there is none."""
         session.coordinators += 1
 
     def terminus(self) -> Composite:
         """Return the target with what it can do."""
         return composite(COORDINATOR, capabilities=CAPABILITIES)
 
-    # Credit
-
-    def grant(self) -> None:
-        """Grant credit, if less than half of the window is left: declares and discharges never wait for it."""
-        if self.credit < WINDOW // 2:
-            self.credit = WINDOW
-            self.request_flow()
-
     @override
     def on_flow(self, flow: Flow) -> None:
-        if flow.delivery_count != ABSENT:
-            drained = serial_distance(self.delivery_count, flow.delivery_count)
-            if drained > 0:  # The sender has given credit up.
-                self.delivery_count = flow.delivery_count
-                self.credit -= drained if drained < self.credit else self.credit
-                self.grant()
-        if flow.echo:
-            self.request_flow()
+        self.requests.on_flow(flow)
 
     @override
     def write_flow(self, properties: dict[object, object] | None = None) -> None:
-        session = self.session
-        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+        self.requests.write_flow()
 
     # Declare and discharge
 
     @override
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        if self._arriving_id == ABSENT:
-            self.session.begin_delivery(transfer)
-            if self.credit == 0:
-                raise TransferLimitExceeded(f"a transfer on coordinator link '{self.link_name}', which has no credit")
-            self.credit -= 1
-            self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
-            self._arriving_id = transfer.delivery_id
-        if transfer.settled == 1:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
+        requests = self.requests
+        content = requests.take(transfer, data, end)
+        if requests.settled:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
             self.detach(NotAllowed("a settled transfer on a coordinator link"))
             return
-        delivery_id = self._arriving_id
-        content = self._pieces + data[transfer.payload : end]
-        if len(content) > MESSAGE_OCTETS_MAX:
-            raise ContentTooLarge(f"a message larger than the {MESSAGE_OCTETS_MAX} octets that a coordinator takes")
-        if transfer.more and not transfer.aborted:
-            self._pieces = content
-            return
-        self._pieces = b""
-        self._arriving_id = ABSENT
-        if not transfer.aborted:
-            self._on_message(content, delivery_id)
+        if content is not None:
+            self._on_message(content, requests.delivery_id)
         if self.state == LINK_ATTACHED:
-            self.grant()
+            requests.grant()
 
     def _on_message(self, content: bytes, delivery_id: i64) -> None:
         self.session.engine.work.done += REQUEST_WORK
@@ -223,6 +183,7 @@ class CoordinatorLink(Link):
 
     @override
     def on_detach(self, closed: bool) -> None:
+        self.requests.drop()
         self.end()
         self.session.connection.review_hold_bound()
 

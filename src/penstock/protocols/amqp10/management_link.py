@@ -15,26 +15,23 @@ from typing_extensions import override
 from penstock.core.message import OVERHEAD, Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
-from penstock.errors import BrokerError, ContentTooLarge, PreconditionFailed, TransferLimitExceeded
+from penstock.errors import BrokerError, PreconditionFailed
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.http_messages import read_request
 from penstock.protocols.amqp10.link import Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.management_node import answer
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
+from penstock.protocols.amqp10.request_intake import RequestIntake
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, write_disposition
-from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.flow import Flow
-from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.spec import DISPOSITION, REJECTED
 from penstock.wire.amqp10.transfer import Transfer
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
-WINDOW: Final = 100
-"""Credit in requests."""
 REQUEST_OCTETS_MAX: Final = 64 * 1024
 """Largest request: a declaration with many arguments has a few KiB."""
 REQUEST_WORK: Final = 50
@@ -57,67 +54,25 @@ class ManagementLink(Link):
 
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
         super().__init__(session, attach)
-        self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
-        self.credit: i64 = 0
-        """Requests that the peer may still send."""
-        self._pieces: bytes = b""
-        """Payload so far of the delivery that arrives in several frames."""
-        self._arriving_id: i64 = ABSENT
-        """Delivery-id of that delivery; `ABSENT` if there is none."""
-        self._settled: bool = False
-
-    # Credit
-
-    def grant(self) -> None:
-        """Grant credit, if less than half of the window is left."""
-        if self.credit < WINDOW // 2:
-            self.credit = WINDOW
-            self.request_flow()
+        self.requests = RequestIntake(self, attach, REQUEST_OCTETS_MAX, "the management node")
 
     @override
     def on_flow(self, flow: Flow) -> None:
-        if flow.delivery_count != ABSENT:
-            drained = serial_distance(self.delivery_count, flow.delivery_count)
-            if drained > 0:  # The sender has given credit up.
-                self.delivery_count = flow.delivery_count
-                self.credit -= drained if drained < self.credit else self.credit
-                self.grant()
-        if flow.echo:
-            self.request_flow()
+        self.requests.on_flow(flow)
 
     @override
     def write_flow(self, properties: dict[object, object] | None = None) -> None:
-        session = self.session
-        session.windows.write(session.engine.out, session.number, self.handle, self.delivery_count, self.credit)
+        self.requests.write_flow()
 
     # Requests
 
     @override
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        if self._arriving_id == ABSENT:
-            self.session.begin_delivery(transfer)
-            if self.credit == 0:
-                raise TransferLimitExceeded(f"a transfer on link '{self.link_name}', which has no credit")
-            self.credit -= 1
-            self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
-            self._arriving_id = transfer.delivery_id
-            self._settled = False
-        self._settled = self._settled or transfer.settled == 1
-        delivery_id = self._arriving_id
-        content = self._pieces + data[transfer.payload : end]
-        if len(content) > REQUEST_OCTETS_MAX:
-            raise ContentTooLarge(
-                f"a request larger than the {REQUEST_OCTETS_MAX} octets that the management node takes"
-            )
-        if transfer.more and not transfer.aborted:
-            self._pieces = content
-            return
-        self._pieces = b""
-        self._arriving_id = ABSENT
-        if not transfer.aborted:
-            self._on_request(content, delivery_id)
+        content = self.requests.take(transfer, data, end)
+        if content is not None:
+            self._on_request(content, self.requests.delivery_id)
         if self.state == LINK_ATTACHED:
-            self.grant()
+            self.requests.grant()
 
     def _on_request(self, content: bytes, delivery_id: i64) -> None:
         """Carry out a request. One that cannot be answered is rejected, or the link detached if it is settled."""
@@ -128,7 +83,7 @@ class ManagementLink(Link):
             request = read_request(content)
             queue = self._responses()
         except BrokerError as error:
-            if self._settled:
+            if self.requests.settled:
                 self.detach(error)
             else:
                 state = composite(REJECTED, error=error_composite(error))
@@ -136,7 +91,7 @@ class ManagementLink(Link):
                 session.send(composite(DISPOSITION, role=True, first=first, settled=True, state=state))
             return
         self._respond(queue, answer(session, request))
-        if not self._settled:
+        if not self.requests.settled:
             write_disposition(session.engine.out, session.number, True, delivery_id, delivery_id, True, ACCEPTED_STATE)
             session.connection.request_flush()
         session.connection.output.await_change(declared)
@@ -167,4 +122,4 @@ class ManagementLink(Link):
 
     @override
     def on_detach(self, closed: bool) -> None:
-        self._pieces = b""
+        self.requests.drop()
