@@ -168,6 +168,8 @@ ROWS = [
     Row("the same: arrays and tables", None, Properties(headers={"n": 1, "array": [1], "table": {"a": 1}})),
     Row("the same: a key of 300 octets", message(application={LONG: 1, "n": 1}), None),
     Row("annotations x-...", message(annotations={"x-mine": "a"}), Properties(headers={"x-mine": "a"})),
+    Row("annotation x-opt-jms-dest and others", message(annotations={"x-opt-jms-dest": Typed(values.BYTE, 1)}),
+        Properties(headers={"x-opt-jms-dest": 1})),
     Row("annotation x-cc", message(annotations={"x-cc": ["other"]}), Properties(headers={"CC": ["other"]})),
     Row("annotation x-opt-deaths", message(), Properties(), before=Pair.reject, queue=DEAD_LETTERS, read_from="d"),
     Row("other annotations, footer",

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.core.message import Envelope
 from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import encode
+from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import Described, Symbol, Typed, ulong
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
+from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, publish
 
 
@@ -39,6 +46,33 @@ def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
     for seen in (2, 4, 6):
         sent += client.say(performative(spec.FLOW, 0, next_incoming_id=seen, link_credit=1, **flow))
     assert whole(sent).endswith(body)
+
+
+@pytest.mark.parametrize("said", [None, False, True])
+def test_stored_message_is_as_durable_as_its_sender_has_said(said: bool | None) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    for fields in ({}, {"priority": 7}, {"ttl": 5000}):
+        header = encode(spec.HEADER, durable=said, **fields) if said is not None or fields else b""
+        queue.enqueue(Envelope("", "q", persistent=True), header + data_section(b"x"), 300, client.driver.broker.now)
+    found = [decode_message(octets).header for octets in delivered(client.attach_receiver("/queues/q", credit=3))]
+    assert [header.get("durable") for header in found] == [said is True] * 3
+
+
+def test_annotations_of_qpid_jms_stay_as_they_were_sent() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    sent = {
+        "x-opt-jms-dest": Typed("byte", 0),
+        "x-opt-jms-reply-to": Typed("byte", 3),
+        "x-opt-jms-msg-type": Typed("byte", 5),
+    }
+    annotations = encode_value(Described(ulong(spec.MESSAGE_ANNOTATIONS), {Symbol(key): sent[key] for key in sent}))
+    client.say(client.transfer(annotations + data_section(b"x")))
+    (octets,) = delivered(client.attach_receiver("/queues/q", credit=1))
+    assert decode_message(octets).annotations.items() >= sent.items()
 
 
 def test_message_of_amqp_0_9_1_is_converted() -> None:

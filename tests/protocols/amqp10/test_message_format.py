@@ -15,6 +15,7 @@ from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
+from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.values import Symbol
 from tests.profiles import examples
@@ -153,6 +154,15 @@ def test_death_removes_the_ttl_and_no_other_field_of_the_header() -> None:
     sections = Sections()
     sections.walk(died, 0, len(died))
     assert (sections.durable, sections.priority, sections.ttl, sections.delivery_count) == (1, 7, -1, 2)
+
+
+def test_death_does_not_say_whether_a_message_is_durable_that_did_not() -> None:
+    died = FORMAT.with_death(encode(spec.HEADER, ttl=50) + DATA, DeathRecord("q", "expired", "", "q", 5.0))
+    assert died is not None
+    sections = Sections()
+    sections.walk(died, 0, len(died))
+    assert (sections.durable, sections.ttl) == (ABSENT, ABSENT)
+    assert FORMAT.properties(died).delivery_mode == 2
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ class DeliveryWriter:
         """Build header and annotations of the first delivery of a message with this envelope and none of its own."""
         if envelope is not self._envelope:
             self._envelope = envelope
-            self._start = header_octets(envelope.persistent) + annotations_octets(envelope)
+            self._start = header_octets(False) + annotations_octets(envelope)
 
     def _write_other(self, link: OutgoingLink, message: Message, number: i64, settled: bool, largest: i64) -> None:
         """Write one delivery of any kind, or let it wait."""
@@ -351,7 +351,7 @@ class DeliveryWriter:
         if not annotations:
             annotations = annotations_octets(envelope)
         start: i64 = 0
-        durable = envelope.persistent
+        durable = False  # The default of the specification, though it was stored: JMSDeliveryMode is its sender's.
         priority: i64 = ABSENT
         ttl: i64 = ABSENT
         if content[1] != SMALL_ULONG or content[2] <= MESSAGE_ANNOTATIONS:

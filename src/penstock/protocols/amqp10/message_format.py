@@ -26,13 +26,14 @@ from penstock.protocols.amqp10.property_conversion import (
     properties_of,
 )
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
+from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.format_codes import STRING32
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
-from penstock.wire.amqp10.message_rewriter import header_octets, with_annotations
+from penstock.wire.amqp10.message_rewriter import with_annotations
 from penstock.wire.amqp10.sections import Sections, data_octets, joined_data
-from penstock.wire.amqp10.spec import AMQP_VALUE, DATA
+from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.values import Symbol
 
 VALUE_START: Final = b"\x00\x53\x77"
@@ -177,11 +178,11 @@ def _without_ttl(content: bytes, sections: Sections) -> bytes:
     """Return a message without its ttl; `sections` are those of the message before annotations were added."""
     if sections.ttl == ABSENT:
         return content
-    header = header_octets(
-        sections.durable != 0,
-        sections.priority,
-        ABSENT,
-        sections.first_acquirer != 0,
-        max(int(sections.delivery_count), 0),
+    header = encode(
+        HEADER,
+        durable=None if sections.durable == ABSENT else sections.durable == 1,
+        priority=None if sections.priority == ABSENT else int(sections.priority),
+        first_acquirer=sections.first_acquirer != 0,
+        delivery_count=max(int(sections.delivery_count), 0),
     )
     return header + content[sections.annotated_at :]

@@ -11,6 +11,7 @@
 | creation-time in milliseconds | timestamp in seconds |
 | annotation x-basic-type; body of amqp-value or amqp-sequence | type; type `amqp-1.0` |
 | application-properties | headers without `x-`; arrays and tables do not cross back |
+| annotations x-opt-jms-dest, x-opt-jms-reply-to, x-opt-jms-msg-type: byte | headers of these names: number, and back |
 | annotations x-...; x-cc; x-opt-deaths; x-opt-rabbitmq-received-time | headers x-...; CC; x-death; timestamp_in_ms |
 
 The routing key is the envelope's: neither `to` nor `subject` has a neutral property. Other annotations, the footer,
@@ -46,6 +47,11 @@ COPIES: Final = "x-cc"
 _RECEIVED: Final = "x-opt-rabbitmq-received-time"
 _URN: Final = "urn:uuid:"
 _INTERNAL: Final = frozenset({"x-routing-key", "x-exchange", "x-death"})
+_JMS_BYTES: Final = frozenset({"x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-jms-msg-type"})
+"""Annotations of JMS clients, whose values are a byte: Qpid JMS ignores other integers.
+
+They tell queue, topic or temporary one of JMSDestination and JMSReplyTo, and the kind of message.
+"""
 _UINT_MAX: Final = (1 << 32) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
@@ -194,6 +200,8 @@ def _annotations_from(properties: Properties, headers: dict[str, object]) -> dic
                 found[Symbol(DEATHS)] = annotation_of(deaths, {})
         elif name == CC and isinstance(value, list):
             found[Symbol(COPIES)] = to_amqp10(value)
+        elif name in _JMS_BYTES and isinstance(value, int) and -128 <= value < 128:
+            found[Symbol(name)] = Typed(values.BYTE, value)
         elif name.startswith("x-") and name.isascii():
             found[Symbol(name)] = to_amqp10(value)
     if properties.type is not None:
