@@ -24,12 +24,9 @@ struct pair {
     uint64_t *stamps;
 };
 
-static struct pair *pairs;
-static struct histogram delivery, confirmation;
-static uint64_t now, begun, consumed_total, nacked, returned, blocks, blocked_ns;
-static uint64_t ring;                  /* of confirms, a power of two */
-static bool measuring, stopping;
-static uint8_t *content;
+#include "loop.h"
+
+static uint64_t nacked, returned, blocks, blocked_ns;
 
 /* ---- what arrives ------------------------------------------------------------------------------------------ */
 
@@ -188,16 +185,6 @@ static void prepare_templates(struct pair *p)
     p->header_size = b.end;
 }
 
-static uint32_t next_size(struct pair *p)
-{
-    if (option.low == option.high)
-        return option.low;
-    p->random ^= p->random << 13;
-    p->random ^= p->random >> 7;
-    p->random ^= p->random << 17;
-    return option.low + (uint32_t)((p->random >> 32) * (option.high - option.low + 1) >> 32);
-}
-
 static inline uint8_t *put_body_frame(uint8_t *o, const uint8_t *from, uint32_t size)
 {
     o[0] = FRAME_BODY;
@@ -234,8 +221,6 @@ static inline uint8_t *put_message(struct pair *p, uint8_t *o, uint64_t stamp)
     return o;
 }
 
-static uint64_t due_at(uint64_t nth) { return begun + (uint64_t)((double)nth * SECOND * option.pairs / option.rate); }
-
 /* How many messages may be published now: none while blocked, the room in flight and in the confirm window, and
  * in a fixed rate what is due.  Without rate and window it waits for room for a whole batch: small writes would
  * measure the system calls of the broker instead of its messages. */
@@ -252,9 +237,7 @@ static uint64_t permitted(struct pair *p)
         room = room < ring - span ? room : ring - span;
     }
     if (option.rate > 0) {
-        uint64_t due = (uint64_t)((double)(now - begun) * option.rate / option.pairs / SECOND) + 1 - p->published;
-        p->behind = p->behind ? due > 1 : due > room;
-        room = room < due ? room : due;
+        room = paced(p, room);
     } else if (!option.window && room < option.batch) {
         return 0;
     }
@@ -368,6 +351,10 @@ static void close_pair(struct pair *p)
     close_connection(&p->publisher);
 }
 
+static bool is_blocked(const struct pair *p) { return p->blocked_since > 0; }
+
+static const char *stalled(void) { return blocks ? " (the broker announced connection.blocked)" : ""; }
+
 static uint64_t outstanding(void)
 {
     uint64_t sum = 0;
@@ -376,82 +363,16 @@ static uint64_t outstanding(void)
     return sum;
 }
 
-/* Waits until a socket is ready, the next message of a fixed rate is due, or 10 ms passed. */
-static void wait_for_work(struct pollfd *fds)
-{
-    uint64_t wait = 10000000;
-    for (uint32_t i = 0; i < option.pairs; i++) {
-        struct pair *p = &pairs[i];
-        fds[2 * i] = (struct pollfd){.fd = p->publisher.fd, .events = POLLIN};
-        fds[2 * i + 1] = (struct pollfd){.fd = p->consumer.fd, .events = POLLIN};
-        if (p->publisher.out.start < p->publisher.out.end)
-            fds[2 * i].events |= POLLOUT;
-        else if (option.rate > 0 && !stopping && !p->blocked_since && !p->behind) {
-            uint64_t due = due_at(p->published);
-            wait = due <= now ? 0 : due - now < wait ? due - now : wait;
-        } else if (permitted(p))
-            wait = 0;
-        if (p->consumer.out.start < p->consumer.out.end)
-            fds[2 * i + 1].events |= POLLOUT;
-    }
-    struct timespec timeout = {.tv_nsec = (long)wait};
-    if (ppoll(fds, 2 * option.pairs, &timeout, NULL) < 0 && errno != EINTR)
-        die("poll: %s", strerror(errno));
-}
-
-static void turn(struct pollfd *fds)
-{
-    wait_for_work(fds);
-    for (uint32_t i = 0; i < option.pairs; i++) {
-        struct connection *two[] = {&pairs[i].publisher, &pairs[i].consumer};
-        for (int j = 0; j < 2; j++)
-            if (fds[2 * i + (uint32_t)j].revents & (POLLIN | POLLHUP | POLLERR) && receive(two[j])) {
-                now = clock_ns();
-                take_frames(two[j]);
-            }
-        flush(&pairs[i].consumer);
-    }
-    now = clock_ns();
-    for (uint32_t i = 0; i < option.pairs; i++)
-        publish(&pairs[i]);
-    now = clock_ns();
-}
-
-static struct edge edge(void)
-{
-    return (struct edge){broker_cpu(), own_cpu(), consumed_total, clock_ns()};
-}
-
-static void run_until(struct pollfd *fds, uint64_t until, bool drain)
-{
-    uint64_t seen = consumed_total, seen_at = now;
-    while (drain ? outstanding() > 0 : now < until) {
-        turn(fds);
-        if (consumed_total != seen) {
-            seen = consumed_total;
-            seen_at = now;
-        } else if ((double)(now - seen_at) / SECOND > option.stall) {
-            die("nothing arrived for %g s; %llu messages are outstanding%s", option.stall,
-                (unsigned long long)outstanding(), blocks ? " (the broker announced connection.blocked)" : "");
-        }
-    }
-}
-
 static void print_result(struct edge a, struct edge b)
 {
-    uint64_t published = 0, messages = b.messages - a.messages;
-    double seconds = (double)(b.at - a.at) / SECOND;
+    uint64_t published = 0;
     for (uint32_t i = 0; i < option.pairs; i++)
         published += pairs[i].published;
-    printf("{\"messages\": %llu, \"seconds\": %.4f, \"rate\": %.1f, \"broker_cpu\": %.3f, \"own_cpu\": %.3f",
-           (unsigned long long)messages, seconds, (double)messages / seconds, b.broker - a.broker, b.own - a.own);
+    print_measured(a, b);
     printf(", \"published\": %llu, \"consumed\": %llu, \"nacked\": %llu, \"returned\": %llu, \"blocked\": %llu"
            ", \"blocked_seconds\": %.3f", (unsigned long long)published, (unsigned long long)consumed_total,
            (unsigned long long)nacked, (unsigned long long)returned, (unsigned long long)blocks, (double)blocked_ns / SECOND);
-    print_latency("latency_us", &delivery);
-    if (option.window)
-        print_latency("confirm_us", &confirmation);
-    puts("}");
+    print_latencies();
 }
 
 static const struct option options[] = {COMMON_OPTIONS, {0}};
@@ -483,8 +404,7 @@ static void check_options(void)
         die("--prefetch %u: between --ack (%u) and 65535, or 0, is wanted", option.prefetch, option.ack);
     if (strcmp(option.properties, "none") && strcmp(option.properties, "plain") && strcmp(option.properties, "distinct"))
         die("--properties %s: none, plain or distinct is wanted", option.properties);
-    for (ring = 1 << 12; ring < 4ull * option.window; ring *= 2)
-        ;
+    size_ring(option.window);
 }
 
 int main(int argc, char **argv)
@@ -497,23 +417,13 @@ int main(int argc, char **argv)
     if (optind < argc)
         die("%s: not an option", argv[optind]);
     check_options();
-    prctl(PR_SET_TIMERSLACK, 1ul);     /* a fixed rate's wake-ups to the microsecond, not to 50 of them */
-    content = malloc(option.high);
-    for (uint32_t i = 0; i < option.high; i++)
-        content[i] = (uint8_t)(i * 31 + 7);
-    pairs = calloc(option.pairs, sizeof *pairs);
+    prepare(sizeof *pairs);
     for (uint32_t i = 0; i < option.pairs; i++)
         open_pair(&pairs[i], i);
     struct pollfd *fds = calloc(2ul * option.pairs, sizeof *fds);
     now = begun = clock_ns();
-    run_until(fds, begun + (uint64_t)(option.warm_up * SECOND), false);
-    struct edge first = edge();
-    measuring = true;
-    run_until(fds, first.at + (uint64_t)(option.seconds * SECOND), false);
-    struct edge last = edge();
-    measuring = false;
-    stopping = true;
-    run_until(fds, 0, true);
+    struct edge first, last;
+    measure(fds, &first, &last);
     for (uint32_t i = 0; i < option.pairs; i++)
         close_pair(&pairs[i]);
     print_result(first, last);

@@ -10,7 +10,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 AMQP091, AMQP1 = "amqp091", "amqp1"
 SOURCES = {AMQP091: "loadgen.c", AMQP1: "loadgen10.c"}
-HEADERS = ("amqp.h", "amqp10.h", "load.h")
+HEADERS = ("amqp.h", "amqp10.h", "load.h", "loop.h")
 Result = dict[str, Any]
 
 

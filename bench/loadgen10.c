@@ -39,14 +39,11 @@ struct pair {
     bool in_message, behind;
 };
 
-static struct pair *pairs;
+#include "loop.h"
+
 static struct link **by_number;
-static struct histogram delivery, confirmation;
 static int64_t depth = -1;             /* messages in the queues at the end, where they are deleted over AMQP 0-9-1 */
-static uint64_t now, begun, consumed_total, published_total, accepted, released, rejected, modified, flows, starved;
-static uint64_t ring;
-static bool measuring, stopping;
-static uint8_t *content;
+static uint64_t published_total, accepted, released, rejected, modified, flows, starved;
 
 static void handle_method(struct connection *c, uint32_t method, const uint8_t *args, uint32_t size)
 {
@@ -239,16 +236,6 @@ static void take_frames(struct connection *c)
 
 /* ---- what is sent ------------------------------------------------------------------------------------------ */
 
-static uint32_t next_size(struct pair *p)
-{
-    if (option.low == option.high)
-        return option.low;
-    p->random ^= p->random << 13;
-    p->random ^= p->random >> 7;
-    p->random ^= p->random << 17;
-    return option.low + (uint32_t)((p->random >> 32) * (option.high - option.low + 1) >> 32);
-}
-
 /* The sections of a message up to its body's octets; `none` is a data section alone. */
 static size_t put_sections(uint8_t *o, uint64_t number, uint32_t size)
 {
@@ -333,8 +320,6 @@ static uint8_t *put_message(struct pair *p, struct link *l, uint8_t *o, uint64_t
     return o;
 }
 
-static uint64_t due_at(uint64_t nth) { return begun + (uint64_t)((double)nth * SECOND * option.pairs / option.rate); }
-
 static bool may_send(const struct link *l)
 {
     return l->credit > 0 && (!option.window || l->unsettled < option.window);
@@ -362,11 +347,8 @@ static uint64_t permitted(struct pair *p)
     room = room < most ? room : most;
     if (option.window)
         room = room < span ? room : span;
-    if (option.rate > 0) {
-        uint64_t due = (uint64_t)((double)(now - begun) * option.rate / option.pairs / SECOND) + 1 - p->published;
-        p->behind = p->behind ? due > 1 : due > room;
-        room = room < due ? room : due;
-    }
+    if (option.rate > 0)
+        room = paced(p, room);
     return room < option.batch ? room : option.batch;
 }
 
@@ -482,6 +464,14 @@ static void close_pair(struct pair *p)
     close_connection10(&p->publisher);
 }
 
+static bool is_blocked(const struct pair *p)
+{
+    (void)p;
+    return false;
+}
+
+static const char *stalled(void) { return ""; }
+
 static uint64_t outstanding(void)
 {
     uint64_t sum = option.consumes ? published_total - released - rejected - modified - consumed_total : 0;
@@ -490,81 +480,19 @@ static uint64_t outstanding(void)
     return sum;
 }
 
-static void wait_for_work(struct pollfd *fds)
-{
-    uint64_t wait = 10000000;
-    for (uint32_t i = 0; i < option.pairs; i++) {
-        struct pair *p = &pairs[i];
-        fds[2 * i] = (struct pollfd){.fd = p->publisher.fd, .events = POLLIN};
-        fds[2 * i + 1] = (struct pollfd){.fd = consumes(p) ? p->consumer.fd : -1, .events = POLLIN};
-        if (p->publisher.out.start < p->publisher.out.end)
-            fds[2 * i].events |= POLLOUT;
-        else if (option.rate > 0 && !stopping && !p->behind) {
-            uint64_t due = due_at(p->published);
-            wait = due <= now ? 0 : due - now < wait ? due - now : wait;
-        } else if (permitted(p))
-            wait = 0;
-        if (p->consumer.out.start < p->consumer.out.end)
-            fds[2 * i + 1].events |= POLLOUT;
-    }
-    struct timespec timeout = {.tv_nsec = (long)wait};
-    if (ppoll(fds, 2 * option.pairs, &timeout, NULL) < 0 && errno != EINTR)
-        die("poll: %s", strerror(errno));
-}
-
-static void turn(struct pollfd *fds)
-{
-    wait_for_work(fds);
-    for (uint32_t i = 0; i < option.pairs; i++) {
-        struct connection *two[] = {&pairs[i].publisher, &pairs[i].consumer};
-        for (int j = 0; j < 2; j++)
-            if (fds[2 * i + (uint32_t)j].revents & (POLLIN | POLLHUP | POLLERR) && receive(two[j])) {
-                now = clock_ns();
-                take_frames(two[j]);
-            }
-        if (consumes(&pairs[i]))
-            flush(&pairs[i].consumer);
-    }
-    now = clock_ns();
-    for (uint32_t i = 0; i < option.pairs; i++)
-        publish(&pairs[i]);
-    now = clock_ns();
-}
-
-static struct edge edge(void) { return (struct edge){broker_cpu(), own_cpu(), consumed_total, clock_ns()}; }
-
-static void run_until(struct pollfd *fds, uint64_t until, bool drain)
-{
-    uint64_t seen = consumed_total, seen_at = now;
-    while (drain ? outstanding() > 0 : now < until) {
-        turn(fds);
-        if (consumed_total != seen || !option.consumes) {
-            seen = consumed_total;
-            seen_at = now;
-        } else if ((double)(now - seen_at) / SECOND > option.stall) {
-            die("nothing arrived for %g s; %llu messages are outstanding", option.stall, (unsigned long long)outstanding());
-        }
-    }
-}
-
 static void print_result(struct edge a, struct edge b)
 {
-    uint64_t messages = b.messages - a.messages, credit = 0;
-    double seconds = (double)(b.at - a.at) / SECOND;
+    uint64_t credit = 0;
     for (uint32_t i = 0; i < option.pairs * option.links; i++)
         credit += by_number[i]->credit > 0 ? (uint64_t)by_number[i]->credit : 0;
-    printf("{\"messages\": %llu, \"seconds\": %.4f, \"rate\": %.1f, \"broker_cpu\": %.3f, \"own_cpu\": %.3f",
-           (unsigned long long)messages, seconds, (double)messages / seconds, b.broker - a.broker, b.own - a.own);
+    print_measured(a, b);
     printf(", \"published\": %llu, \"consumed\": %llu, \"accepted\": %llu, \"released\": %llu, \"rejected\": %llu",
            (unsigned long long)published_total, (unsigned long long)consumed_total, (unsigned long long)accepted,
            (unsigned long long)released, (unsigned long long)rejected);
     printf(", \"modified\": %llu, \"flows\": %llu, \"credit_left\": %llu, \"beyond_credit\": %llu, \"depth\": %lld",
            (unsigned long long)modified, (unsigned long long)flows, (unsigned long long)credit, (unsigned long long)starved,
            (long long)depth);
-    print_latency("latency_us", &delivery);
-    if (option.window)
-        print_latency("confirm_us", &confirmation);
-    puts("}");
+    print_latencies();
 }
 
 static const struct option options[] = {COMMON_OPTIONS, {"links", 1, 0, 'l'}, {"one-queue", 0, 0, 'o'},
@@ -608,19 +536,14 @@ static void set_options(int argc, char **argv)
         die("--pairs 1 to %d and --links 1 to %d are possible", MOST_PAIRS, MOST_LINKS);
     if (!option.batch || option.prefetch < 2 || option.prefetch < option.ack)
         die("--batch of at least 1, and --prefetch of at least 2 and of --ack are wanted");
-    for (ring = 1 << 12; ring < 4ull * option.window * option.links; ring *= 2)
-        ;
+    size_ring((uint64_t)option.window * option.links);
 }
 
 int main(int argc, char **argv)
 {
     option.properties = "none";
     set_options(argc, argv);
-    prctl(PR_SET_TIMERSLACK, 1ul);
-    content = malloc(option.high + SMALLEST_BODY);
-    for (uint32_t i = 0; i < option.high; i++)
-        content[i] = (uint8_t)(i * 31 + 7);
-    pairs = calloc(option.pairs, sizeof *pairs);
+    prepare(sizeof *pairs);
     by_number = calloc((size_t)option.pairs * option.links, sizeof(struct link *));
     for (uint32_t i = 0; i < option.pairs; i++)
         open_pair(&pairs[i], i);
@@ -628,15 +551,8 @@ int main(int argc, char **argv)
     now = begun = clock_ns();
     for (uint32_t i = 0; i < option.pairs; i++)
         take_frames(&pairs[i].publisher);   /* what came together with the last attach */
-    run_until(fds, begun + (uint64_t)(option.warm_up * SECOND), false);
-    struct edge first = edge();
-    measuring = true;
-    run_until(fds, first.at + (uint64_t)(option.seconds * SECOND), false);
-    struct edge last = edge();
-    measuring = false;
-    stopping = true;
-    if (option.consumes)
-        run_until(fds, 0, true);
+    struct edge first, last;
+    measure(fds, &first, &last);
     for (uint32_t i = 0; i < option.pairs; i++)
         close_pair(&pairs[i]);
     for (uint32_t i = 0; i < (option.one_queue ? 1 : option.pairs); i++)
