@@ -76,7 +76,8 @@ def traces(house: House, *clients: Client) -> list[str]:
             found.append(f"{holding.messages} messages held")
         if client.producer.gate is not None or client.producer.gates or client.producer.outbox:
             found.append("stands in a line")
-        if client.producer._deadline.due != NEVER:
+        timer = client.producer._deadline
+        if timer is not None and timer.due != NEVER:
             found.append("a deadline")
         if client.session.unsettled.count():
             found.append("deliveries")

@@ -9,9 +9,12 @@ from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound
 from penstock.protocols.amqp10.addresses import Unroutable, parse_target
+from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.message_format import Amqp10Format
-from penstock.protocols.amqp10.target import Target, target_of
+from penstock.protocols.amqp10.target import SHARED_MAX, SharedTargets, Target, target_of
 from penstock.wire.amqp10 import spec
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.spec import QUEUE_BIND
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
@@ -19,7 +22,7 @@ from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.amqp10_messages import decode_message, delivered
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.restored_broker import journaled
 
 
@@ -28,7 +31,46 @@ def a_vhost() -> VirtualHost:
 
 
 def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:
-    return target_of(vhost, "guest", Amqp10Format(), parse_target(address, capabilities))
+    return target_of(vhost, "guest", Amqp10Format(), parse_target(address, capabilities), SharedTargets())
+
+
+def test_links_to_the_same_node_share_a_target_and_others_do_not() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.declare("other")
+    addresses = ["/queues/q", "q", "/queues/q", "/exchanges/amq.direct/q", "/queues/other", "/exchanges/amq.direct"]
+    for handle, address in enumerate(addresses):
+        client.attach_sender(address, handle)
+    links = client.session().links.by_handle
+    targets = [link.target for link in links.values() if isinstance(link, IncomingLink)]
+    assert targets[0] is targets[1] is targets[2]
+    assert len(set(map(id, targets))) == 4
+    client.say(*(client.transfer(data_section(b"x"), handle) for handle in range(3)))
+    assert client.depth("q") == 3
+
+
+def test_shared_target_follows_the_topology_for_all_its_links() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    for handle in (0, 1):
+        client.attach_sender("/exchanges/amq.direct/k", handle)
+    other = Dialogue(client.driver)
+    other.say(method_frame(1, QUEUE_BIND, queue="q", exchange="amq.direct", routing_key="k"))
+    client.say(client.transfer(data_section(b"x"), 0), client.transfer(data_section(b"x"), 1))
+    assert client.depth("q") == 2
+
+
+def test_only_so_many_targets_are_remembered() -> None:
+    client = Amqp10Dialogue()
+    for number in range(SHARED_MAX + 2):
+        client.declare(f"q{number}")
+        client.attach_sender(f"/queues/q{number}", number)
+    client.attach_sender("/queues/q0", 100)
+    client.attach_sender(f"/queues/q{SHARED_MAX + 1}", 101)
+    links = client.session().links.by_handle
+    found = {handle: link.target for handle, link in links.items() if isinstance(link, IncomingLink)}
+    assert found[100] is not found[0], "it was the oldest"
+    assert found[101] is found[SHARED_MAX + 1]
 
 
 def route_of(found: Target, content: bytes) -> Route:

@@ -345,7 +345,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         elif closed or withheld.pending:
             deadline = self.deadline_of(queues)
             withheld.withhold(closed, deadline)
-            self.broker.timers.add(self._deadline, deadline)
+            self.wake_at(deadline)
         else:
             withheld.published += 1
         for gate in closed:
@@ -532,7 +532,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         place = self.gate
         self.leave_gates(now)
         self.ticket = 0
-        self.broker.timers.drop(self._deadline)
+        self.drop_deadline()
         if self.origin is not None:
             self.origin.part(self)
         if place is not None:

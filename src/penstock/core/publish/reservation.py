@@ -194,7 +194,7 @@ class Reservation(RoomHolder):
             return
         messages = self.messages
         self._change(-messages, now)
-        self._reserving = reserving
+        self._reserving = self.queues if reserving == self.queues else reserving  # As a rule all of them.
         self._address = address
         if messages > 0:
             room = self._room_for(messages, self.charge, now)

@@ -70,7 +70,8 @@ class WaitingPublisher(Waiter):
         """The gates on the road of all its messages: of its user, its connection and itself."""
         self.closing: BrokerError | None = None
         """The error that closes its session; None while it is open."""
-        self._deadline = _Deadline(self)
+        self._deadline: _Deadline | None = None
+        """Its deadline timer; None before it has held or withheld anything."""
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         """Append an entry to the outbox; `obstacle` is its gate, if no entry is before it."""
@@ -78,7 +79,7 @@ class WaitingPublisher(Waiter):
         if self.outbox is NOTHING_HELD:
             self.outbox = deque()
         self.outbox.append(held)
-        self.broker.timers.add(self._deadline, held.deadline)
+        self.wake_at(held.deadline)
         if gate is not None:
             self.count_held(gate, held.charge, held.messages)
             if self.gate is None:
@@ -143,7 +144,16 @@ class WaitingPublisher(Waiter):
 
     def wake_at(self, when: float) -> None:
         """Set the deadline timer to this time (monotonic seconds) or earlier."""
-        self.broker.timers.add(self._deadline, when)
+        deadline = self._deadline
+        if deadline is None:
+            deadline = _Deadline(self)
+            self._deadline = deadline
+        self.broker.timers.add(deadline, when)
+
+    def drop_deadline(self) -> None:
+        """Remove the deadline timer."""
+        if self._deadline is not None:
+            self.broker.timers.drop(self._deadline)
 
     def _earliest(self) -> float:
         """Return the earliest deadline in the outbox, infinity for none."""

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 NOWHERE: Final[deque[Message]] = deque(maxlen=0)
 """The waiting line of a route without a single queue."""
+NO_EXCHANGES: Final[list[Exchange]] = []
+NO_GATES: Final[list[Gate]] = []
+NO_PRIORITIES: Final[dict[int, Route]] = {}
+NO_VARIANTS: Final[dict[tuple[int, float], Route]] = {}
+"""Those of most routes, shared by them; nothing is ever added."""
 VARIANTS_MAX: Final = 1024
 """Variants of one route by time to live that are cached; at the limit all are dropped and created again."""
 
@@ -29,9 +34,9 @@ class RouteTarget:
 
     def __init__(self, queues: list[Queue]) -> None:
         self.queues = queues
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[Exchange] = NO_EXCHANGES
         """The exchanges that took part in the lookup; none for the default exchange."""
-        self.gates: list[Gate] = []
+        self.gates: list[Gate] = NO_GATES
         """Gates of the address; empty for most."""
         self.control: bool = False
         """True if it is the broker itself (control operations)."""
@@ -109,9 +114,9 @@ class Route:
         """Number of created and deleted exchanges at the last lookup."""
         self._persistent: Route | None = None
         """The same route for persistent messages."""
-        self._by_priority: dict[int, Route] = {}
+        self._by_priority: dict[int, Route] = NO_PRIORITIES
         """The same route for messages with a priority (0 to 255)."""
-        self._variants: dict[tuple[int, float], Route] = {}
+        self._variants: dict[tuple[int, float], Route] = NO_VARIANTS
         """The same route for messages with a priority and a time to live (seconds)."""
 
     @property
@@ -145,8 +150,8 @@ class Route:
         self.checks_delivery_mode = checks_delivery_mode
         self.epoch = epoch
         self._era = era
-        self._by_priority.clear()
-        self._variants.clear()
+        self._by_priority = NO_PRIORITIES
+        self._variants = NO_VARIANTS
         self._persistent = None
         self.single_queue = None
         self.stored_queue = None
@@ -190,6 +195,8 @@ class Route:
         found = self._by_priority.get(int(priority))
         if found is None:
             found = self._made_for(priority, self.envelope.ttl_s, self.envelope.persistent)
+            if self._by_priority is NO_PRIORITIES:
+                self._by_priority = {}
             self._by_priority[int(priority)] = found
         return found
 
@@ -200,8 +207,8 @@ class Route:
         key = (int(priority), ttl_s)
         found = self._variants.get(key)
         if found is None:
-            if len(self._variants) >= VARIANTS_MAX:
-                self._variants.clear()
+            if self._variants is NO_VARIANTS or len(self._variants) >= VARIANTS_MAX:
+                self._variants = {}
             found = self._made_for(priority, ttl_s, self.envelope.persistent)
             self._variants[key] = found
         return found

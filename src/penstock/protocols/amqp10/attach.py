@@ -112,7 +112,12 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         return
     create_missing_queue(session.vhost, address, session.connection)
     target = target_of(
-        session.vhost, session.connection.user, session.engine.format, address, session.connection.number
+        session.vhost,
+        session.connection.user,
+        session.engine.format,
+        address,
+        session.engine.targets,
+        session.connection.number,
     )
     suspended = session.engine.suspended
     suspended.steal(link_key(session, attach))

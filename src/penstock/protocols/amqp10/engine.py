@@ -35,6 +35,7 @@ from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.session_links import HANDLE_MAX
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
+from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -114,6 +115,8 @@ class Amqp10Engine(ProtocolEngine):
         """Sessions by channel number, ours and the peer's: both are the same."""
         self._flowing: dict[int, AmqpSession] = {}
         """Sessions with flows to write."""
+        self.targets = SharedTargets()
+        """Targets that its links share."""
         self.link_count: int = 0
         """Number of links of all sessions."""
         self.open_sent: bool = False

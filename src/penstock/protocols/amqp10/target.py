@@ -29,6 +29,8 @@ from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.sections import SUBJECT, TO, USER_ID, Sections, property_at
 from penstock.wire.amqp10.value_walk import u32
 
+SHARED_MAX: Final = 16
+"""Most targets that a connection remembers for further links; at the bound the oldest goes."""
 ROUTES_MAX: Final = 256
 """Most routes that a link caches by subject and `to`; at the bound the oldest goes."""
 HEADER_OCTETS_A_UNIT: Final = 8
@@ -41,7 +43,7 @@ DEFAULT_PRIORITY: Final = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Target:
-    """Target of one link. Subclasses tell the exchange and routing key of a message."""
+    """Target of one link, or of several. Subclasses tell the exchange and routing key of a message."""
 
     def __init__(
         self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, origin: i64
@@ -142,6 +144,23 @@ class FixedTarget(Target):
         return self._route
 
 
+class SharedTargets:
+    """Fixed targets of the links of one connection: links to the same exchange and key share one, with its route."""
+
+    def __init__(self) -> None:
+        self._targets: dict[tuple[str, str, int], FixedTarget] = {}
+
+    def find(self, node: Node, unroutable: Unroutable) -> FixedTarget | None:
+        """Return the target of an earlier link to the same node; None if there is none."""
+        return self._targets.get((node.exchange, node.key, int(unroutable)))
+
+    def add(self, node: Node, target: FixedTarget) -> None:
+        """Remember a target."""
+        if len(self._targets) >= SHARED_MAX:
+            del self._targets[next(iter(self._targets))]
+        self._targets[node.exchange, node.key, int(target.unroutable)] = target
+
+
 class SubjectTarget(Target):
     """Target with an exchange: the subject of each message is its routing key."""
 
@@ -185,14 +204,20 @@ class AnonymousTarget(Target):
         return found
 
 
-def target_of(vhost: VirtualHost, user: str, formats: Amqp10Format, address: Address, origin: i64 = 0) -> Target:
-    """Return the target for an address. Raises NotFound for one that names nothing."""
+def target_of(
+    vhost: VirtualHost, user: str, formats: Amqp10Format, address: Address, shared: SharedTargets, origin: i64 = 0
+) -> Target:
+    """Return the target for an address; links with a fixed one share it. Raises NotFound for one that names nothing."""
     if address.kind is AddressKind.ANONYMOUS:
         return AnonymousTarget(vhost, user, formats, origin)
     node = target_node(address, vhost)
     if node.by_subject:
         return SubjectTarget(vhost, user, address.unroutable, formats, node, origin)
-    return FixedTarget(vhost, user, address.unroutable, formats, node, origin)
+    found = shared.find(node, address.unroutable)
+    if found is None:
+        found = FixedTarget(vhost, user, address.unroutable, formats, node, origin)
+        shared.add(node, found)
+    return found
 
 
 def _new_route(vhost: VirtualHost, node: Node, subject: bytes, origin: i64) -> Route:
