@@ -50,4 +50,4 @@ def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> Non
 
 def test_capabilities_are_offered() -> None:
     opened = Amqp10Dialogue().opened[0].performative
-    assert opened.texts("offered_capabilities") == ["ANONYMOUS-RELAY", "SHARED-SUBS"]
+    assert opened.texts("offered_capabilities") == ["ANONYMOUS-RELAY", "SHARED-SUBS", "sole-connection-for-container"]

@@ -12,9 +12,9 @@ from penstock.protocols.amqp10.addresses import Unroutable, parse_target
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.amqp10.target import SHARED_MAX, SharedTargets, Target, target_of
-from penstock.wire.amqp10 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp091.spec import QUEUE_BIND
+from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections

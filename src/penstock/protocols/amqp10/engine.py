@@ -34,6 +34,7 @@ from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.session_links import HANDLE_MAX
 from penstock.protocols.amqp10.session_state import SESSION_MAPPED, SessionState
+from penstock.protocols.amqp10.sole_connections import SoleConnections
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
@@ -64,6 +65,7 @@ class Amqp10(Protocol):
         """Dynamic nodes of the broker; None before the first connection."""
         self._suspended: SuspendedLinks | None = None
         """Suspended links of the broker; None before the first connection."""
+        self._sole = SoleConnections()
 
     @override
     def accepts(self, start: bytes) -> bool:
@@ -75,7 +77,8 @@ class Amqp10(Protocol):
         if nodes is None or suspended is None or nodes.broker is not connection.broker:
             nodes, suspended = DynamicNodes(connection.broker), SuspendedLinks(connection.broker)
             self._nodes, self._suspended = nodes, suspended
-        return Amqp10Engine(connection, nodes, suspended)
+            self._sole = SoleConnections()
+        return Amqp10Engine(connection, nodes, suspended, self._sole)
 
     @override
     def message_format(self) -> MessageFormat:
@@ -89,12 +92,16 @@ class Amqp10(Protocol):
 class Amqp10Engine(ProtocolEngine):
     """AMQP 1.0 side of one connection."""
 
-    def __init__(self, connection: Connection, nodes: DynamicNodes, suspended: SuspendedLinks) -> None:
+    def __init__(
+        self, connection: Connection, nodes: DynamicNodes, suspended: SuspendedLinks, sole: SoleConnections
+    ) -> None:
         super().__init__(connection)
         self.nodes: DynamicNodes = nodes
         """Dynamic nodes of the broker."""
         self.suspended: SuspendedLinks = suspended
         """Attached and suspended links of the broker."""
+        self.sole: SoleConnections = sole
+        """Connections of the broker that are the only one of their container."""
         self.services: Services = connection.services
         self.broker: Broker = connection.broker
         self.limits: ConnectionLimits = connection.limits
@@ -121,6 +128,8 @@ class Amqp10Engine(ProtocolEngine):
         """Number of links of all sessions."""
         self.open_sent: bool = False
         self.close_sent: bool = False
+        self.close_info: dict[object, object] | None = None
+        """The info map of the error that closes it; None for none."""
         self.idle: IdleTimer | None = None
         self.transactions: Transactions | None = None
         """Transactions of the connection, once it has a coordinator link."""
@@ -350,7 +359,7 @@ class Amqp10Engine(ProtocolEngine):
             if not self.open_sent:
                 opening.write_open(self)
             self.close_sent = True
-            self.send(0, composite(CLOSE, error=error_composite(error)))
+            self.send(0, composite(CLOSE, error=error_composite(error, self.close_info)))
 
     @override
     def refuse_login(self) -> None:
@@ -376,6 +385,7 @@ class Amqp10Engine(ProtocolEngine):
             self.idle.end()
         self.idle = None
         self.sasl = None
+        self.sole.forget(self)
         for session in self.channels.values():
             session.writer.end()
 

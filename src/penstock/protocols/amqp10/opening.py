@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import InvalidField
 from penstock.protocols.amqp10.idle_timer import IdleTimer
+from penstock.protocols.amqp10.sole_connections import CAPABILITY, DETECTION
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
 from penstock.wire.amqp10.values import Symbol
@@ -18,9 +19,10 @@ KEPT: Final = ("product", "version", "platform")
 KEPT_LETTERS: Final = 255
 """Properties of a client that are stored for people, with the most letters of each. Others are dropped."""
 VHOST_PREFIX: Final = "vhost:"
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
 """Offered capabilities: a target without an address takes messages for any (Anonymous Terminus for Message Routing),
-and subscriptions may be shared (AMQP JMS mapping 1.0; Qpid JMS refuses to share them where it is not offered)."""
+subscriptions may be shared (AMQP JMS mapping 1.0; Qpid JMS refuses to share them where it is not offered), and a
+connection may be the only one of its container."""
 REFUSED: Final = Symbol("amqp:connection-establishment-failed")
 """Property of an open that is followed by a close: Qpid JMS and Proton then do not take the connection as open."""
 
@@ -36,7 +38,9 @@ def on_open(engine: Amqp10Engine, open: Composite) -> None:
     engine.channel_max = min(open.number("channel_max", 0xFFFF), engine.limits.channel_max)
     _keep_properties(engine, open.mapping("properties"))
     engine.max_frame_size = engine.limits.frame_max
-    connection.open(_vhost(engine, open.text("hostname")))
+    vhost = _vhost(engine, open.text("hostname"))
+    engine.sole.claim(engine, vhost.name, open)
+    connection.open(vhost)
     connection.review_hold_bound()
     write_open(engine)
     engine.idle = IdleTimer(engine, open.number("idle_time_out", 0) / 1000)
@@ -56,6 +60,8 @@ def write_open(engine: Amqp10Engine) -> None:
         properties[Symbol("product")] = "RabbitMQ"
         properties[Symbol("version")] = version
         properties[Symbol("penstock-version")] = engine.services.version
+    if engine.sole.holds(engine):
+        properties.update(DETECTION)
     if engine.connection.is_closing():
         properties = {REFUSED: True}
     engine.send(
