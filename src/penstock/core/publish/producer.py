@@ -532,7 +532,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         place = self.gate
         self.leave_gates(now)
         self.ticket = 0
-        self.drop_deadline()
+        self._drop_deadline()
         if self.origin is not None:
             self.origin.part(self)
         if place is not None:

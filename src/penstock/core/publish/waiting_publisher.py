@@ -150,7 +150,7 @@ class WaitingPublisher(Waiter):
             self._deadline = deadline
         self.broker.timers.add(deadline, when)
 
-    def drop_deadline(self) -> None:
+    def _drop_deadline(self) -> None:
         """Remove the deadline timer."""
         if self._deadline is not None:
             self.broker.timers.drop(self._deadline)
