@@ -52,7 +52,9 @@ def data_section(body: bytes) -> bytes:
 class Amqp10Dialogue:
     """A connection that has been opened, with a session on channel 0."""
 
-    def __init__(self, driver: BrokerDriver | None = None, session: bool = True, **open_fields: object) -> None:
+    def __init__(
+        self, driver: BrokerDriver | None = None, session: bool = True, open_channel: int = 0, **open_fields: object
+    ) -> None:
         self.driver = make_driver() if driver is None else driver
         self.connection = self.driver.connect(Peer("127.0.0.1:1", True))
         self._splitter = FrameSplitter(LARGEST_FRAME)
@@ -65,7 +67,7 @@ class Amqp10Dialogue:
         self._splitter.feed(data[8:])
         assert self.raw(AMQP_HEADER) == AMQP_HEADER
         fields = {"container_id": "test", **open_fields}
-        self.opened = self.say(performative(spec.OPEN, **fields))
+        self.opened = self.say(performative(spec.OPEN, open_channel, **fields))
         if session:
             (self.begun,) = self.begin(0)
 

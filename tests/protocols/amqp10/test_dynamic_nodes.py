@@ -7,7 +7,7 @@ import pytest
 from penstock.core.vhost import VirtualHost
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
-from penstock.wire.amqp10.values import Symbol
+from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
 
 
@@ -131,3 +131,19 @@ def test_dynamic_terminus_with_an_address_is_refused() -> None:
     _, detached = client.attach_sender(None, target=target)
     assert condition(detached) == "amqp:invalid-field"
     assert nodes_of(client) == []
+
+
+@pytest.mark.parametrize("name", ["lifetime-policy", "supported-dist-modes"])
+def test_node_property_of_a_wrong_type_is_refused(name: str) -> None:
+    client = Amqp10Dialogue()
+    source = composite(spec.SOURCE, dynamic=True, dynamic_node_properties={Symbol(name): Typed(UINT, 7)})
+    attached, detached = client.attach_receiver(None, source=source)
+    assert (attached.field("source"), condition(detached)) == (None, "amqp:invalid-field")
+
+
+def test_distribution_modes_of_a_node_are_one_or_several() -> None:
+    for modes in (Symbol("move"), Array("symbol", ["move", "copy"])):
+        client = Amqp10Dialogue()
+        properties = {Symbol("supported-dist-modes"): modes}
+        source = composite(spec.SOURCE, dynamic=True, dynamic_node_properties=properties)
+        assert names(client.attach_receiver(None, source=source)) == ["attach"]

@@ -9,6 +9,7 @@ from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
+from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, data_section, names, performative
 
 
@@ -125,6 +126,28 @@ def test_message_to_the_anonymous_terminus_that_names_nothing_is_rejected_and_th
     found = encode(spec.PROPERTIES, to="/queues/q") + data_section(b"x")
     assert names(client.say(client.transfer(found, handle=7))) == ["disposition"]
     assert client.depth("q") == 1
+
+
+def test_settled_message_to_the_anonymous_terminus_that_names_nothing_detaches_the_link() -> None:
+    """Anonymous Terminus for Message Routing 1.0, section 2.2.2: nothing else would tell its sender."""
+    client = sender()
+    client.attach_sender(None, 7)
+    lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
+    (detached,) = client.say(client.transfer(lost, handle=7, settled=True, delivery_tag=b"tag"))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:not-found")
+    error = detached.performative.inner("error")
+    assert error is not None
+    assert error.fields["info"] == {Symbol("delivery-tag"): b"tag"}
+
+
+def test_rejected_message_to_the_anonymous_terminus_is_named_by_its_tag() -> None:
+    client = sender()
+    client.attach_sender(None, 7)
+    for body in (encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x"), b"malformed"):
+        (rejected,) = client.say(client.transfer(body, handle=7, delivery_tag=b"tag"))
+        assert "{delivery-tag: b'tag'}" in str(rejected.field("state")).replace(
+            "Symbol('delivery-tag')", "delivery-tag"
+        )
 
 
 def test_message_larger_than_announced_detaches_the_link() -> None:

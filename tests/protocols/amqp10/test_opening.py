@@ -33,6 +33,12 @@ def test_virtual_host_that_is_being_deleted_is_not_replaced_by_another() -> None
     assert condition(client.opened[1]) == "amqp:not-allowed"
 
 
+def test_open_on_another_channel_than_0_is_refused() -> None:
+    client = Amqp10Dialogue(session=False, open_channel=1)
+    assert names(client.opened) == ["open", "close"]
+    assert condition(client.opened[1]) == "amqp:connection:framing-error"
+
+
 def test_frame_size_below_the_least_is_refused() -> None:
     client = Amqp10Dialogue(session=False, max_frame_size=511)
     assert condition(client.opened[1]) == "amqp:invalid-field"

@@ -22,13 +22,13 @@ from typing_extensions import override
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
-from penstock.errors import ResourceError
+from penstock.errors import InvalidField, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp10.addresses import exchange_address, queue_address
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
-from penstock.wire.amqp10.values import Symbol, Typed
+from penstock.wire.amqp10.values import Array, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -40,6 +40,7 @@ TOPIC_PREFIX: Final = "dyn"
 TOPICS: Final = ("topic", "temporary-topic")
 """Capabilities that ask for a topic (AMQP JMS mapping 1.0, section 3.3)."""
 LIFETIME: Final = Symbol("lifetime-policy")
+DISTRIBUTION_MODES: Final = Symbol("supported-dist-modes")
 IGNORED: Final = ("lifetime-policy", "supported-dist-modes")
 """Node properties that are no arguments of a queue."""
 NODES_MAX: Final = 10_000
@@ -117,6 +118,7 @@ class DynamicNodes(TimerHandler):
         """Create a node for a dynamic terminus. Raises BrokerError."""
         properties = terminus.mapping("dynamic_node_properties")
         policy = _policy(properties.get(LIFETIME))
+        _check_modes(properties.get(DISTRIBUTION_MODES))
         if policy != spec.DELETE_ON_CLOSE and len(self._lasting) >= NODES_MAX:
             raise ResourceError(f"there are {NODES_MAX} dynamic nodes that outlive their links, the most")
         make_name = session.connection.services.make_name
@@ -190,11 +192,20 @@ class SenderOfNode(LinkNode):
 
 
 def _policy(value: object) -> int:
-    """Return the descriptor of a lifetime policy; delete-on-close if there is none."""
+    """Return the descriptor of a lifetime policy; delete-on-close if there is none. Raises InvalidField."""
+    if value is None:
+        return spec.DELETE_ON_CLOSE
     found = as_composite(value)
-    if found is not None and "lifetime_policy" in found.spec.provides:
-        return found.code
-    return spec.DELETE_ON_CLOSE
+    if found is None or "lifetime_policy" not in found.spec.provides:
+        raise InvalidField("node property lifetime-policy: its value is none of the policies of section 3.5.10")
+    return found.code
+
+
+def _check_modes(value: object) -> None:
+    """Check the distribution modes of a node, which all nodes here have. Raises InvalidField."""
+    if value is None or isinstance(value, Symbol) or (isinstance(value, Array) and value.kind == "symbol"):
+        return
+    raise InvalidField("node property supported-dist-modes: its value is neither a symbol nor an array of symbols")
 
 
 def _arguments(properties: dict[object, object]) -> dict[str, object]:

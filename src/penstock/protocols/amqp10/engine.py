@@ -222,6 +222,8 @@ class Amqp10Engine(ProtocolEngine):
         elif connection.ignores_input():
             return
         elif connection.state is ConnectionState.OPEN and performative.code == OPEN:
+            if channel != 0:
+                raise FrameError(f"open on channel {channel}; it is sent on channel 0 (section 2.4.1)")
             opening.on_open(self, performative)
         elif connection.state is not ConnectionState.RUNNING:
             raise CommandInvalid(f"{performative.name} before open")

@@ -8,7 +8,9 @@ from typing import Final
 from penstock.errors import BrokerError
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.values import Symbol
 
+DELIVERY_TAG: Final = Symbol("delivery-tag")
 DESCRIPTION_MAX: Final = 320
 """Most octets of a description: with its condition and its performative it fits into the smallest frame (512)."""
 
@@ -33,6 +35,11 @@ _OF_PERFORMATIVE: Final[dict[int, Scope]] = {
     spec.END: Scope.SESSION,
 }
 """Scopes that performatives are about; all others are about the connection."""
+
+
+def delivery_info(tag: bytes) -> dict[object, object]:
+    """Return the `info` of an error about a message to the anonymous terminus: the tag of its delivery."""
+    return {DELIVERY_TAG: tag}
 
 
 def scope_of(error: BrokerError, performative: int, has_handle: bool = False) -> Scope:

@@ -29,14 +29,14 @@ from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.client_profiles import Profile, profile_of_sender
 from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
-from penstock.protocols.amqp10.error_scopes import error_composite
+from penstock.protocols.amqp10.error_scopes import delivery_info, error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
 from penstock.protocols.amqp10.link_credit import blocked_properties, sender_credit
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
-from penstock.protocols.amqp10.target import Target
+from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
 from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
@@ -78,7 +78,7 @@ class IncomingLink(Link):
         self.unsent: UnsentOutcomes | None = UnsentOutcomes() if self.expiry.suspends() else None
         """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
         self._tag: bytes = b""
-        """Delivery-tag of the last delivery of such a link."""
+        """Delivery-tag of the last delivery of such a link, or of one to the anonymous terminus."""
         self.producer = Producer(
             session.broker,
             f"{session.name}/{self.link_name}",
@@ -206,7 +206,7 @@ class IncomingLink(Link):
         self.session.begin_delivery(transfer)
         self._second = self.second
         self._format = transfer.message_format
-        if self.unsent is not None:
+        if self.unsent is not None or isinstance(self.target, AnonymousTarget):
             self._tag = data[transfer.tag_start : transfer.tag_stop]
         if transfer.rcv_settle_mode != ABSENT:
             if transfer.rcv_settle_mode == SECOND and not self.second:
@@ -275,6 +275,10 @@ class IncomingLink(Link):
         try:
             route = self.target.route_of(content, data, sections)
         except BrokerError as refused:
+            if settled and self.posting is None and isinstance(self.target, AnonymousTarget):
+                # Nothing else would tell its sender (Anonymous Terminus for Message Routing 1.0, section 2.2.2).
+                self.detach(refused, info=delivery_info(self._tag))
+                return
             self._refuse(delivery_id, settled, refused)
             return
         charge: i64 = len(content) + OVERHEAD
@@ -388,8 +392,9 @@ class IncomingLink(Link):
         if self.posting is not None:
             self.posting.on_refused(error)
         if not settled:
-            # An empty map, for the sender of azure-servicebus fails at an error without `info`.
-            state = encode_composite(composite(REJECTED, error=error_composite(error, {})))
+            # At least an empty map, for the sender of azure-servicebus fails at an error without `info`.
+            info = delivery_info(self._tag) if isinstance(self.target, AnonymousTarget) else {}
+            state = encode_composite(composite(REJECTED, error=error_composite(error, info)))
             self._write(delivery_id, delivery_id, not self._second, state)
 
     def _write(self, first: i64, last: i64, settled: bool, state: bytes) -> None:
@@ -403,10 +408,10 @@ class IncomingLink(Link):
     # End
 
     @override
-    def detach(self, error: BrokerError, closed: bool = True) -> None:
+    def detach(self, error: BrokerError, closed: bool = True, info: dict[object, object] | None = None) -> None:
         if self.posting is not None:
             self.posting.on_refused(error)
-        super().detach(error, closed)
+        super().detach(error, closed, info)
 
     @override
     def on_detach(self, closed: bool) -> None:

@@ -77,8 +77,8 @@ class Link:
     def suspend(self) -> None:
         """Suspend the link if its terminus outlives its detach: its session or connection ends."""
 
-    def detach(self, error: BrokerError, closed: bool = True) -> None:
-        """Detach the link because of an error, and ignore what comes on it until the peer's detach.
+    def detach(self, error: BrokerError, closed: bool = True, info: dict[object, object] | None = None) -> None:
+        """Detach the link because of an error with this `info`, and ignore what comes on it until the peer's detach.
 
         It may be suspended if it is not closed.
         """
@@ -89,7 +89,9 @@ class Link:
             self.on_detach(closed)
             self.end_nodes(False)
             self.move(LinkState.DETACH_SENT)
-            self.session.send(composite(DETACH, handle=int(self.handle), closed=True, error=error_composite(error)))
+            self.session.send(
+                composite(DETACH, handle=int(self.handle), closed=True, error=error_composite(error, info))
+            )
 
     def end_nodes(self, closed: bool) -> None:
         """Notify dynamic nodes and subscriptions that the link has ended; `closed`: for good."""
