@@ -316,3 +316,11 @@ def test_any_text_is_read_or_refused(text: str, capabilities: list[str]) -> None
 def test_reply_to_of_a_queue_crosses_by_its_name(reply_to: str, neutral: str, back: str) -> None:
     assert to_reply_queue(reply_to) == neutral
     assert to_reply_address(neutral) == back
+
+
+def test_address_without_its_first_slash_is_refused_with_the_right_one(vhost: VirtualHost) -> None:
+    """Proton's URL `amqp://host/queues/q` has the address `queues/q`."""
+    with pytest.raises(NotFound, match=r"did you mean '/queues/gone'\?$"):
+        target_node(parse_target("queues/gone", []), vhost)
+    with pytest.raises(NotFound, match=r"in vhost '/'$"):
+        target_node(parse_target("gone", []), vhost)

@@ -43,6 +43,8 @@ _SCHEMES: Final = frozenset({"amqp", "amqps"})
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DEFAULT: Final = frozenset({"", "amq.default"})
 """Names of the default exchange, which no address may have (RabbitMQ 4)."""
+_WITHOUT_SLASH: Final = (QUEUES[1:], EXCHANGES[1:])
+"""Beginnings of plain names that are likely meant as addresses: Proton takes the slash of a URL for its separator."""
 _FORMER: Final = {
     "/queue/": QUEUES,
     "/amq/queue/": QUEUES,
@@ -306,7 +308,8 @@ def _not_found(address: Address, vhost: VirtualHost) -> NotFound:
     if not address.nodes:
         return NotFound(f"address {_shown(address.text)} names neither a queue nor an exchange")
     missing = [f"no queue '{node.queue}'" if node.queue else f"no exchange '{node.exchange}'" for node in address.nodes]
-    return NotFound(f"address {_shown(address.text)}: {', '.join(missing)} in vhost '{vhost.name}'")
+    hint = f"; did you mean '/{address.text}'?" if address.text.startswith(_WITHOUT_SLASH) else ""
+    return NotFound(f"address {_shown(address.text)}: {', '.join(missing)} in vhost '{vhost.name}'{hint}")
 
 
 def routing_key(node: Node, subject: str) -> str:
