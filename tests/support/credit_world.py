@@ -213,7 +213,8 @@ class CreditWorld:
         gates: dict[int, Gate] = {}
         for link in self.links.values():
             credit = link.credit
-            if credit.has_demand() and (credit.credit == 0 or credit.available > 0):
+            # A sender that let its credit lie idle has one message on trial, and asks for more by using it.
+            if credit.has_demand() and (credit.credit == 0 or (credit.available > 0 and not credit.idle.is_idle)):
                 assert credit.gate is not None, "it has demand, and does not wait"
                 assert credit.credit != 0 or credit.gate is credit.blocked_by()
             if credit.gate is not None:
