@@ -70,7 +70,7 @@ class Commands(click.Group):
 def main() -> None:
     """Run and operate Penstock, a message broker that cannot be overrun.
 
-    Start a broker with `penstock serve`, connect any AMQP 0-9-1 client, and see which gates block publishers with
+    Start a broker with `penstock serve`, connect any AMQP client, and see which gates block publishers with
     `penstock why QUEUE`.
 
     Exit codes: 0 success; 1 refused, with one sentence on standard error; 2 invalid command line; 130 interrupted.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
@@ -23,12 +25,14 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def test_sender_learns_which_gate_blocks_it() -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
+    """If messages come one by one, the gate withholds outcomes before the credit ends."""
     client = Amqp10Dialogue()
-    client.declare("q", capacity_messages=10)
+    client.declare("q", capacity_messages=100)
     heard = client.attach_sender("/queues/q")
     while credit := credit_of(client):
-        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit)))
+        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit if at_once else 1)))
     (told,) = [each for each in heard if each.name == "flow" and each.field("properties") is not None]
     properties = told.performative.mapping("properties")
     assert properties[Symbol("penstock:blocked-by")] == "queue 'q'"

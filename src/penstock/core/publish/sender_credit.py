@@ -117,6 +117,8 @@ class SenderCredit(Waiter):
         """True if there was no room to reserve what the last messages ask for."""
         self._is_active: bool = False
         """True if it used credit since the last grant."""
+        self._reported: Gate | None = None
+        """The gate that its sender was last told of, since its last grant."""
         self._was_active: bool = False
         """The same before the last grant: its sender soon uses that too."""
         self.idle = IdleCredit(self)
@@ -381,8 +383,13 @@ class SenderCredit(Waiter):
 
     def report_blocked(self) -> None:
         """Report the gate at which it waits, if its sender has no credit: once for as long as that lasts."""
-        if self.gate is not None and self.credit == 0:
-            self.producer.mark_blocked(self.gate)
+        gate = self.gate
+        if gate is None or self.credit > 0:
+            return
+        self.producer.mark_blocked(gate)
+        if gate is not self._reported:  # It may withhold outcomes, and so block the producer, since before.
+            self._reported = gate
+            self.notify()
 
     # The road
 
@@ -480,6 +487,7 @@ class SenderCredit(Waiter):
                 gate.owner.granted(granted, charge, now)
         self._was_active = self._is_active
         self._is_active = False
+        self._reported = None
         self.window.on_granted()
         self.credit += granted
         self.counts.granted += granted

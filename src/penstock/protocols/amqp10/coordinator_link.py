@@ -78,7 +78,7 @@ class CoordinatorLink(Link):
         self.requests.on_flow(flow)
 
     @override
-    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+    def write_flow(self) -> None:
         self.requests.write_flow()
 
     # Declare and discharge

@@ -121,12 +121,14 @@ class IncomingLink(Link):
             self.request_flow()
 
     @override
-    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+    def write_flow(self) -> None:
         session = self.session
         credit = self.credit.credit
         if self._arriving_id != ABSENT and credit > 0:
             credit -= 1  # The delivery that arrives is counted already.
-        if properties is None:
+        now = session.broker.now
+        gate = self.credit.blocked_by()
+        if gate is None or now < self._reported_at + REPORTED_AGAIN_S:
             session.windows.write(
                 session.engine.out,
                 session.number,
@@ -137,23 +139,16 @@ class IncomingLink(Link):
                 self.credit.idle.is_draining,
             )
             return
+        self._reported_at = now
         session.send(
             session.windows.flow(
                 handle=int(self.handle),
                 delivery_count=int(self.delivery_count),
                 link_credit=int(credit),
-                properties=properties,
+                drain=self.credit.idle.is_draining or None,
+                properties=blocked_properties(self.credit, gate),
             )
         )
-
-    def report_blocked(self) -> None:
-        """Tell the sender which gate blocks it, at most once a second."""
-        gate = self.credit.blocked_by()
-        now = self.session.broker.now
-        if gate is None or now < self._reported_at + REPORTED_AGAIN_S:
-            return
-        self._reported_at = now
-        self.write_flow(blocked_properties(self.credit, gate))
 
     # Transfers
 
@@ -491,8 +486,8 @@ class LinkPublisher(ProducerListener):
     def on_blocked(self, gate: Gate) -> bool:
         """Count a gate for its connection. The first gate of a link is logged, and the release of its last."""
         self._link.session.connection.count_block(gate, 1)
-        if self._link.state == LINK_ATTACHED and self._link.session.is_open():
-            self._link.report_blocked()
+        if self._link.credit.blocked_by() is not None:
+            self.on_credit()
         if gate.frequent:
             return False
         self._enforced += 1

@@ -66,7 +66,7 @@ class Link:
         """Act on a transfer that ends at `end`. Raises BrokerError."""
         raise ErrantLink(f"transfer on link '{self.link_name}', whose receiver the peer is")
 
-    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+    def write_flow(self) -> None:
         """Write the state of the link."""
         raise NotImplementedError
 

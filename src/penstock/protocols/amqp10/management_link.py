@@ -61,7 +61,7 @@ class ManagementLink(Link):
         self.requests.on_flow(flow)
 
     @override
-    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+    def write_flow(self) -> None:
         self.requests.write_flow()
 
     # Requests

@@ -121,7 +121,7 @@ class OutgoingLink(Link):
             self.session.connection.request_flush()
 
     @override
-    def write_flow(self, properties: dict[object, object] | None = None) -> None:
+    def write_flow(self) -> None:
         session = self.session
         waiting = session.writer.waiting(self)  # These are counted as delivered, but the peer has yet to see them.
         session.windows.write(
