@@ -85,3 +85,8 @@ def test_url_that_is_none_is_one_sentence() -> None:
 def test_every_command_has_an_example_in_its_help(command: str) -> None:
     words = " ".join(penstock_command(*command.split(), "--help").stdout.split())
     assert f"For example: penstock {command}" in words or f"penstock {command} " in words.partition("For example")[2]
+
+
+def test_command_other_than_serve_starts_without_asyncio_which_would_take_a_third_of_its_start() -> None:
+    question = "import sys, penstock.cli; sys.exit('asyncio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", question], check=False, timeout=PATIENCE).returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import signal
@@ -85,6 +84,8 @@ def serve(
     --listen it listens on 127.0.0.1:5672, where guest/guest may log in. For example: penstock serve --data ./data
     --http 127.0.0.1:15672
     """
+    import asyncio  # It takes a third of the start of a command, and the others need none.
+
     from penstock.config import Settings, load
     from penstock.server.logs import logging_to_stderr
     from penstock.store.directory import default_directory
@@ -112,6 +113,8 @@ def serve(
 
 
 async def _serve(settings: Settings, standby: bool) -> None:
+    import asyncio
+
     from penstock.server.broker import Broker
     from penstock.server.host_memory import keep_freed_memory
 
@@ -146,6 +149,8 @@ async def _serve(settings: Settings, standby: bool) -> None:
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
     """Wait for either and cancel the other; return whether the first is done, and raise its error."""
+    import asyncio
+
     both = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     done = both[0].done()
