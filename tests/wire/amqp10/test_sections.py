@@ -261,3 +261,21 @@ def test_message_of_one_data_section_leaves_nothing_of_the_message_before() -> N
         fresh.walk(data, 0, len(data))
         used.walk(data, 0, len(data))
         assert fields_of(used) == fields_of(fresh)
+
+
+@pytest.mark.parametrize("flag", ["41", "42"])
+@pytest.mark.parametrize("rest", [DATA, "005373 c00401a10161" + DATA, "005372 c10100" + DATA, DATA + DATA, ""])
+def test_shortest_header_is_read_as_its_longer_forms(flag: str, rest: str) -> None:
+    short, long = f"005370 c00201{flag}", f"005370 d00000000500000001{flag}"
+    found, expected = walked(short + rest), walked(long + rest)
+    shift = len(bytes.fromhex(long)) - len(bytes.fromhex(short))
+    assert found.durable == expected.durable == (flag == "41")
+    for name in ("header_end", "annotated_at", "annotations_end", "body_at", "body_end", "end"):
+        assert getattr(found, name) == getattr(expected, name) - shift, name
+    for name in ("priority", "ttl", "body_code", "footer", "delivery_annotations"):
+        assert getattr(found, name) == getattr(expected, name), name
+
+
+def test_second_header_is_refused_after_the_shortest_one() -> None:
+    with pytest.raises(CodecError, match="two sections header"):
+        walked("005370 c0020141 005370 c0020141" + DATA)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import decode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, LIST0, LIST8, LIST32, NULL, SMALL_ULONG, codes_of
+from penstock.wire.amqp10.format_codes import BINARY8, BINARY32, LIST0, LIST8, LIST32, NULL, SMALL_ULONG, TRUE, codes_of
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import ANNOTATION_KEYS, STRING_KEYS, map_end
 from penstock.wire.amqp10.spec import (
@@ -57,6 +58,12 @@ GROUP_ID: Final = 10
 GROUP_SEQUENCE: Final = 11
 REPLY_TO_GROUP_ID: Final = 12
 """Indexes of properties (section 3.2.4)."""
+
+
+HEADER_SKIP: Final = 7
+"""Octets of a header with `durable` alone, in its shortest form."""
+_DURABLE_HEADER: Final = 0x005370C0020141
+_TRANSIENT_HEADER: Final = 0x005370C0020142
 
 
 class Sections:
@@ -145,6 +152,15 @@ class Sections:
         self._clear(pos, end)
         cursor = self._cursor
         last: i64 = 0
+        start = header_skip(data, pos, end)
+        if start > pos:
+            self._set_header(start, data[start - 1] == TRUE)
+            if _is_data_alone(data, start, end):
+                self.body_code = DATA
+                self.body_at = start
+                return
+            last = HEADER
+            pos = start
         while pos < end:
             code = cursor.open(data, pos, end)
             if code <= last and not (code == last and (code == DATA or code == AMQP_SEQUENCE)):
@@ -169,6 +185,13 @@ class Sections:
         self.body_at = pos
         self.body_end = end
         self.end = end
+
+    def _set_header(self, end: i64, durable: bool) -> None:
+        """Note a header that ends at `end` and has no field but `durable`."""
+        self.durable = 1 if durable else 0
+        self.header_end = end
+        self.annotated_at = end
+        self.annotations_end = end
 
     def walk_beginning(self, data: bytes, pos: i64, end: i64) -> None:
         """Walk over the header and the annotations of a message that was found well formed."""
@@ -227,6 +250,14 @@ class Sections:
         if not cursor.is_finished():
             return UNFIT
         return cursor.pos
+
+
+def header_skip(data: bytes, pos: i64, end: i64) -> i64:
+    """Return the end of a header that says only whether the message is durable, as most do; `pos` without such one."""
+    if end - pos < HEADER_SKIP + 1:
+        return pos
+    header = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFFFFFFFF
+    return pos + HEADER_SKIP if header == _DURABLE_HEADER or header == _TRANSIENT_HEADER else pos
 
 
 def _is_data_alone(data: bytes, pos: i64, end: i64) -> bool:
