@@ -21,6 +21,10 @@ from penstock.core.death_record import DeathRecord
 from penstock.core.message import Message
 from penstock.errors import FrameError, PreconditionFailed
 
+HEADS_MAX: Final = 256
+"""Most converted heads that a format keeps for each source; at the bound all of them go."""
+HEAD_OCTETS_MAX: Final = 512
+"""Most octets of a head whose conversion is kept."""
 CC: Final = "CC"
 """Header with further routing keys of a message."""
 
@@ -42,6 +46,8 @@ class MessageFormat:
         """Name for texts, such as "AMQP 0-9-1"."""
         self.first_octets = first_octets
         """All first octets of its contents; no other format has one of them."""
+        self.heads: dict[int, dict[bytes, bytes]] = {}
+        """Converted heads by the first octet of their source, and the head there: most messages have the same few."""
 
     def properties(self, content: bytes) -> Properties:
         """Return the properties of a message. Raises UnreadableContent."""
@@ -98,6 +104,21 @@ class MessageFormat:
     def convert(self, content: bytes, source: MessageFormat) -> bytes | None:
         """Return a content of another format in this one; None to convert it through neutral properties and body."""
         return None
+
+    def split(self, content: bytes) -> tuple[bytes, bytes] | None:
+        """Return the octets that alone decide the properties of a message, and its body; None if there are no such."""
+        return None
+
+    def encode_head(self, properties: Properties) -> bytes | None:
+        """Return what `join` puts before the body of a message with these properties.
+
+        None if the body changes with them, or they do not fit. Raises PreconditionFailed (406) as `encode` does.
+        """
+        return None
+
+    def join(self, head: bytes, body: bytes) -> bytes:
+        """Return the content of a message from its head (`encode_head`) and its body."""
+        raise NotImplementedError
 
     def selectable(self, content: bytes) -> SelectableMessage:
         """Return the fields of a message for selectors; valid until the next call. Raises UnreadableContent."""
@@ -231,6 +252,11 @@ class MessageFormats:
         direct = target.convert(content, source)
         if direct is not None:
             return direct
+        parts = source.split(content)
+        if parts is not None:
+            head = _converted_head(content, parts[0], source, target)
+            if head is not None:
+                return target.join(head, parts[1])
         try:
             properties = source.properties(content)
         except UnreadableContent:
@@ -257,6 +283,29 @@ class MessageFormats:
 def keys_in(value: object) -> list[str]:
     """Return the routing keys in the value of a header CC or BCC; empty if it is no array."""
     return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
+
+
+def _converted_head(content: bytes, head: bytes, source: MessageFormat, target: MessageFormat) -> bytes | None:
+    """Return the head of a content in another format, which is kept for the next one; None if there is no such."""
+    if len(head) > HEAD_OCTETS_MAX:
+        return None
+    octet = content[0]
+    heads = target.heads.get(octet)
+    if heads is None:
+        heads = {}
+        target.heads[octet] = heads
+    found = heads.get(head)
+    if found is None:
+        try:
+            found = target.encode_head(source.properties(content))
+        except (UnreadableContent, PreconditionFailed):
+            return None
+        if found is None:
+            return None
+        if len(heads) >= HEADS_MAX:
+            heads.clear()
+        heads[head] = found
+    return found
 
 
 def _encoded(target: MessageFormat, properties: Properties, body: bytes) -> bytes:

@@ -110,3 +110,21 @@ def test_answer_to_a_drain_follows_the_last_message() -> None:
     )
     assert [each.name for each in sent] == ["transfer"] * 3
     assert (flow.name, flow.field("delivery_count"), flow.field("link_credit")) == ("flow", 10, 0)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("more", [b"", encode(spec.PROPERTIES, message_id="m")])
+def test_header_with_durable_alone_is_written_anew_and_the_rest_is_sent_as_it_came(durable: bool, more: bytes) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    rest = more + data_section(b"body")
+    flag = b"\x41" if durable else b"\x42"
+    for header in (b"\x00\x53\x70\xc0\x02\x01" + flag, b""):
+        client.say(client.transfer(header + rest))
+    heard = client.attach_receiver("/queues/q", credit=9)
+    first, plain = [each.payload for each in heard if each.name == "transfer"]
+    assert first.startswith(b"\x00\x53\x70\xc0\x05\x04" + flag + b"@@A")
+    assert plain.startswith(b"\x00\x53\x70\xc0\x05\x04\x42@@A")
+    assert first.endswith(rest)
+    assert first[10:] == plain[10:]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.content.properties import Properties
 from penstock.core.death_record import DeathRecord
 from penstock.core.message import Envelope, Message
-from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.core.message_format import HEAD_OCTETS_MAX, HEADS_MAX, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
@@ -177,3 +177,44 @@ def test_death_does_not_say_whether_a_message_is_durable_that_did_not() -> None:
 )
 def test_payload_of_a_text_is_its_utf_8(body: bytes, payload: bytes) -> None:
     assert FORMAT.payload(encode(spec.PROPERTIES, subject="s") + body) == payload
+
+
+@pytest.mark.parametrize("size", [0, 100, 300, 300_000])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        Properties(delivery_mode=1),
+        Properties(delivery_mode=2, message_id="m", headers={"a": 1, "x-b": "c"}, type="t", expiration="9"),
+        Properties(delivery_mode=2, message_id="m" * 250, headers={"long": "x" * HEAD_OCTETS_MAX}),
+        Properties(delivery_mode=2, type="amqp-1.0"),
+    ],
+    ids=["plain", "many", "long", "type"],
+)
+def test_content_converted_by_its_head_is_that_of_its_properties_and_body(
+    formats: MessageFormats, properties: Properties, size: int
+) -> None:
+    old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
+    body = bytes(size)
+    for source, target in ((old, new), (new, old)):
+        content = source.encode(properties, body)
+        expected = target.encode(source.properties(content), source.body(content))
+        for _ in range(2):  # The second time the head is known.
+            assert formats.convert(content, target) == expected
+
+
+def test_converted_heads_are_bounded_and_told_apart(formats: MessageFormats) -> None:
+    old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
+    for number in range(3 * HEADS_MAX):
+        content = old.encode(Properties(message_id=str(number)), b"body")
+        assert new.properties(formats.convert(content, new)).message_id == str(number)
+        assert len(new.heads[2]) <= HEADS_MAX
+
+
+def test_value_and_data_with_the_same_head_are_converted_each_in_its_way(formats: MessageFormats) -> None:
+    old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
+    head = encode(spec.HEADER, durable=True)
+    value = section(spec.AMQP_VALUE, "text")
+    for content, body, kind in ((head + DATA, b"body", None), (head + value, value, "amqp-1.0")):
+        converted = formats.convert(content, old)
+        assert (old.body(converted), old.properties(converted).type) == (body, kind)
+        assert new.body(formats.convert(converted, new)) == body

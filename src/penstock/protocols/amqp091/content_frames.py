@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from librt.strings import BytesWriter, read_i64_be
-from mypy_extensions import i64
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
 
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_header, frame
-from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_HEADER
+from penstock.wire.amqp091.content_header import FIXED_OCTETS
+from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
 
-FRAME_PAYLOAD_MAX = 131072 - 8
+FRAME_PAYLOAD_MAX: Final = 131064
 
 
 def header_end(content: bytes) -> i64:
@@ -38,6 +41,10 @@ def write_body(out: BytesWriter, content: bytes) -> None:
 
 def body_of(content: bytes) -> bytes:
     """Return the body of a message."""
+    start = header_end(content)
+    n: i64 = len(content)
+    if n - start >= 8 and ((read_i64_be(content, start) >> 8) & 0xFFFFFFFF) == n - start - 8:
+        return content[start + 7 : n - 1]  # The only frame.
     out = BytesWriter()
     write_body(out, content)
     return out.getvalue()
@@ -52,6 +59,27 @@ def large_header(head: bytes, channel: i64, octets: i64) -> bytes:
     """Return the header frame of a content for a channel, with the size of its body."""
     start = bytes([FRAME_HEADER]) + int(channel).to_bytes(2, "big")
     return start + head[3:11] + int(octets).to_bytes(8, "big") + head[19 : header_end(head)]
+
+
+def joined(properties: bytes, body: bytes) -> bytes:
+    """Return the frames of a message with encoded properties, flags included. Delivery fills in their channel."""
+    out = BytesWriter()
+    out.write(b"\x02\x00\x00")
+    write_i32_be(out, i32(len(properties) + FIXED_OCTETS))
+    out.write(b"\x00\x3c\x00\x00")
+    size: i64 = len(body)
+    write_i64_be(out, size)
+    out.write(properties)
+    out.append(FRAME_END)
+    start: i64 = 0
+    while start < size:
+        part = size - start if size - start < FRAME_PAYLOAD_MAX else FRAME_PAYLOAD_MAX
+        out.write(b"\x03\x00\x00")
+        write_i32_be(out, i32(part))
+        out.write(body if part == size else body[start : start + part])
+        out.append(FRAME_END)
+        start += part
+    return out.getvalue()
 
 
 def make_content(properties: Properties, body: bytes) -> bytes:

@@ -19,8 +19,8 @@ from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.cc_bcc import copies_of
 from penstock.protocols.amqp091.header_rewriter import HeaderRewriter
-from penstock.wire.amqp091.codec import CodecError
-from penstock.wire.amqp091.content_header import EXPIRATION, FIXED_OCTETS, flags_of
+from penstock.wire.amqp091.codec import CodecError, encode_header
+from penstock.wire.amqp091.content_header import EXPIRATION, FIXED_OCTETS, FLAGS_AT, flags_of
 from penstock.wire.amqp091.field_reader import FieldReader
 from penstock.wire.amqp091.spec import FRAME_HEADER, FRAME_OVERHEAD
 
@@ -74,6 +74,23 @@ class Amqp091Format(MessageFormat):
                 f"{content_frames.FRAME_PAYLOAD_MAX:,}"
             )
         return content
+
+    @override
+    def split(self, content: bytes) -> tuple[bytes, bytes] | None:
+        end = content_frames.header_end(content)
+        return content[FLAGS_AT : end - 1], content_frames.body_of(content)
+
+    @override
+    def encode_head(self, properties: Properties) -> bytes | None:
+        try:
+            head = encode_header(0, properties)[FIXED_OCTETS:]
+        except CodecError as error:
+            raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+        return head if len(head) + FIXED_OCTETS <= content_frames.FRAME_PAYLOAD_MAX else None
+
+    @override
+    def join(self, head: bytes, body: bytes) -> bytes:
+        return content_frames.joined(head, body)
 
     @override
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:

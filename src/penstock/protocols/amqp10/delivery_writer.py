@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch
 from penstock.core.large_bodies import LargeReader, PieceListener, Span
-from penstock.core.large_content import body_of, head_of, is_large
+from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, Envelope, Message
 from penstock.core.message_format import MessageFormat
 from penstock.flow.timers import NEVER
@@ -24,10 +24,10 @@ from penstock.protocols.amqp10.large_delivery import LargeDelivery
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.format_codes import SMALL_ULONG
+from penstock.wire.amqp10.format_codes import SMALL_ULONG, TRUE
 from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.message_rewriter import header_octets
-from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.sections import Sections, header_skip
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS, TRANSFER
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
@@ -87,8 +87,9 @@ class DeliveryWriter:
         self._head: bytes = b""
         """Constant octets of the deliveries of one link, and its handle."""
         self._envelope: Envelope | None = None
+        self._durable: bool = False
         self._start: bytes = b""
-        """Header and annotations of a plain message with this envelope."""
+        """Header and annotations of a plain message with this envelope, which is durable or not."""
 
     def waiting(self, link: OutgoingLink) -> i64:
         """Return the number of a link's deliveries of which no frame is written."""
@@ -113,8 +114,8 @@ class DeliveryWriter:
     def write(self, link: OutgoingLink, batch: Batch) -> None:
         """Write a batch, as far as the window permits.
 
-        The loop is for messages without a header section or annotations, delivered for the first time. Such a delivery
-        differs from the last one in sizes and numbers only.
+        The loop is for messages without annotations and with at most the usual header, delivered for the first time.
+        Such a delivery differs from the last one in sizes and numbers only.
         """
         session = self._session
         out = session.engine.out
@@ -130,30 +131,29 @@ class DeliveryWriter:
             self._skip_to(number)
         next_id = ids.next_id
         envelope: Envelope | None = None
+        was_durable = False
         for message in batch.messages:
             if message is not None:
-                content = message.content
+                content = self._content_of(message)
                 size: i64 = len(content)
-                if (
-                    left > sent
-                    and size >= 8
-                    and message.past == NEVER_DELIVERED
-                    and PLAIN_FIRST <= (read_i64_be(content, 0) >> 40) & 0xFFFFFF <= PLAIN_LAST
-                ):
-                    if message.envelope is not envelope:
+                start = _plain_start(content, size)
+                if left > sent and start >= 0 and message.past == NEVER_DELIVERED:
+                    durable = start > 0 and content[start - 1] == TRUE
+                    if message.envelope is not envelope or durable is not was_durable:
                         envelope = message.envelope
-                        self._fit(envelope)
-                    size += len(self._start)
+                        was_durable = durable
+                        self._fit(envelope, durable)
+                    size += len(self._start) - start
                     if size <= largest:
                         write_delivery_head(out, head, session.number, next_id + sent, number + tag_base, settled, size)
                         out.write(self._start)
-                        out.write(content)
+                        out.write(content if start == 0 else content[start:])
                         sent += 1
                         number += 1
                         continue
                 self._count_sent(sent)
                 sent = 0
-                self._write_other(link, message, number, settled, largest)
+                self._write_other(link, message, content, number, settled, largest)
                 next_id = ids.next_id
                 left = self._room()
             number += 1
@@ -175,7 +175,7 @@ class DeliveryWriter:
         if is_large(message.content):
             self._resume(self._large_parts(link, number, tag, message))
         else:
-            header, content, start = self._parts(message, message.content)
+            header, content, start = self._parts(message, self._content_of(message))
             self._resume(PendingDelivery(link, number, tag, header + content[start:]))
 
     def write_outcome(self, link: OutgoingLink, number: i64, tag: i64, state: Composite | None) -> None:
@@ -201,13 +201,16 @@ class DeliveryWriter:
             self._head_handle = handle
         return self._head
 
-    def _fit(self, envelope: Envelope) -> None:
+    def _fit(self, envelope: Envelope, durable: bool) -> None:
         """Build header and annotations of the first delivery of a message with this envelope and none of its own."""
-        if envelope is not self._envelope:
+        if envelope is not self._envelope or durable is not self._durable:
             self._envelope = envelope
-            self._start = header_octets(False) + annotations_octets(envelope)
+            self._durable = durable
+            self._start = header_octets(durable) + annotations_octets(envelope)
 
-    def _write_other(self, link: OutgoingLink, message: Message, number: i64, settled: bool, largest: i64) -> None:
+    def _write_other(
+        self, link: OutgoingLink, message: Message, content: bytes, number: i64, settled: bool, largest: i64
+    ) -> None:
         """Write one delivery of any kind, or let it wait."""
         session = self._session
         out = session.engine.out
@@ -216,7 +219,7 @@ class DeliveryWriter:
         if is_large(message.content):
             self._pending.append(self._large_parts(link, number, tag, message))
             return
-        header, content, start = self._parts(message, message.content)
+        header, content, start = self._parts(message, content)
         size: i64 = len(header) + len(content) - start
         if self._pending or size > largest or windows.remote_incoming_window <= 0:
             self._pending.append(PendingDelivery(link, number, tag, header + content[start:]))
@@ -342,6 +345,13 @@ class DeliveryWriter:
         delivery.reader = LargeReader(self._session.broker.large, body, spans, PieceListener())
         return delivery
 
+    def _content_of(self, message: Message) -> bytes:
+        """Return the content of a message in the format of AMQP 1.0; of a large one, what refers to its body."""
+        content = message.content
+        if content and (content[0] == FIRST_OCTET or content[0] == LARGE_OCTET):
+            return content
+        return self._session.broker.formats.convert(content, self._format())
+
     def _parts(self, message: Message, content: bytes) -> tuple[bytes, bytes, i64]:
         """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""
         if content[0] != FIRST_OCTET:
@@ -374,3 +384,18 @@ class DeliveryWriter:
 
     def _format(self) -> MessageFormat:
         return self._session.broker.formats.by_octet(FIRST_OCTET)
+
+
+def _plain_start(content: bytes, size: i64) -> i64:
+    """Return where the part of a plain message begins that is sent on as it came; `ABSENT` for another message.
+
+    That is one without annotations, and with no header or one that says `durable` alone.
+    """
+    if size < 8:
+        return ABSENT
+    if PLAIN_FIRST <= (read_i64_be(content, 0) >> 40) & 0xFFFFFF <= PLAIN_LAST:
+        return 0
+    start = header_skip(content, 0, size)
+    if start > 0 and size - start >= 8 and PLAIN_FIRST <= (read_i64_be(content, start) >> 40) & 0xFFFFFF <= PLAIN_LAST:
+        return start
+    return ABSENT

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i32, i64
 from typing_extensions import override
 
 from penstock.content.properties import Properties
@@ -20,8 +21,10 @@ from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp10.death_annotations import DEATHS, annotation_of, entries_in, last_times
 from penstock.protocols.amqp10.neutral_values import to_amqp10, to_neutral
 from penstock.protocols.amqp10.property_conversion import (
+    AMQP10_TYPE,
     COPIES,
     annotations_of,
+    encode_head,
     encode_message,
     properties_of,
 )
@@ -48,6 +51,8 @@ class Amqp10Format(MessageFormat):
     def __init__(self) -> None:
         super().__init__("AMQP 1.0", bytes([FIRST_OCTET]))
         self._selectable = SelectableAmqp10()
+        self._walked = Sections()
+        """Sections of the message that was split last."""
 
     @override
     def properties(self, content: bytes) -> Properties:
@@ -104,6 +109,40 @@ class Amqp10Format(MessageFormat):
             return encode_message(properties, body)
         except CodecError as error:
             raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+
+    @override
+    def split(self, content: bytes) -> tuple[bytes, bytes] | None:
+        sections = self._walked
+        try:
+            sections.walk(content, 0, len(content))
+        except CodecError:
+            return None
+        if sections.body_code != DATA:
+            return None  # The kind of the body is told in a property.
+        return content[: sections.body_at], joined_data(content, sections)
+
+    @override
+    def encode_head(self, properties: Properties) -> bytes | None:
+        if properties.type == AMQP10_TYPE:
+            return None  # The body may be sections.
+        try:
+            return encode_head(properties)
+        except CodecError as error:
+            raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+
+    @override
+    def join(self, head: bytes, body: bytes) -> bytes:
+        out = BytesWriter()
+        out.write(head)
+        size: i64 = len(body)
+        if size < 256:
+            out.write(b"\x00\x53\x75\xa0")
+            out.append(int(size))
+        else:
+            out.write(b"\x00\x53\x75\xb0")
+            write_i32_be(out, i32(size))
+        out.write(body)
+        return out.getvalue()
 
     @override
     def selectable(self, content: bytes) -> SelectableMessage:

@@ -34,7 +34,7 @@ from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.malformed import CodecError
-from penstock.wire.amqp10.message_rewriter import header_octets
+from penstock.wire.amqp10.message_rewriter import durable_header, header_octets
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_text, encode_value
@@ -162,6 +162,12 @@ def _user(octets: bytes) -> str | None:
 
 def encode_message(properties: Properties, body: bytes) -> bytes:
     """Return a message with neutral properties. Raises CodecError."""
+    own = properties.type == AMQP10_TYPE and is_body(body)
+    return encode_head(properties) + (body if own else data_section(body))
+
+
+def encode_head(properties: Properties) -> bytes:
+    """Return the sections before the body of a message with neutral properties. Raises CodecError."""
     headers = properties.headers or {}
     parts = [_header_of(properties)]
     annotations = _annotations_from(properties, headers)
@@ -177,11 +183,12 @@ def encode_message(properties: Properties, body: bytes) -> bytes:
     }
     if application:
         parts.append(_section(spec.APPLICATION_PROPERTIES, application))
-    parts.append(body if properties.type == AMQP10_TYPE and is_body(body) else data_section(body))
     return b"".join(parts)
 
 
 def _header_of(properties: Properties) -> bytes:
+    if properties.priority is None and properties.expiration is None:
+        return durable_header(properties.delivery_mode == 2)
     expiration = properties.expiration or ""
     ttl = int(expiration) if expiration.isascii() and expiration.isdecimal() and len(expiration) <= 10 else ABSENT
     return header_octets(

@@ -24,6 +24,8 @@ _FIRST_HEADERS: Final = (
 )
 """Headers of the first delivery of a transient and of a durable message with neither priority nor ttl."""
 
+_DURABLE_HEADERS: Final = (b"\x00\x53\x70\xc0\x02\x01\x42", b"\x00\x53\x70\xc0\x02\x01\x41")
+
 
 def header_octets(
     durable: bool, priority: i64 = ABSENT, ttl: i64 = ABSENT, first_acquirer: bool = True, delivery_count: i64 = 0
@@ -50,6 +52,11 @@ def header_octets(
     out = bytearray((0x00, 0x53, HEADER))
     write_list(out, count, bytes(fields))
     return bytes(out)
+
+
+def durable_header(durable: bool) -> bytes:
+    """Return the shortest header that says whether a message is durable."""
+    return _DURABLE_HEADERS[1 if durable else 0]
 
 
 def with_header(content: bytes, sections: Sections, header: bytes) -> bytes:
