@@ -82,6 +82,8 @@ class Timers:
 
     def is_due(self, now: float) -> bool:
         """Return whether any handler is due."""
+        if not self._heap or self._heap[0][0] > now:
+            return False
         when = self.next()
         return when is not None and when <= now
 
