@@ -88,6 +88,7 @@ def serve(
 
     from penstock.config import Settings, load
     from penstock.server.logs import logging_to_stderr
+    from penstock.server.turn_loop import new_loop
     from penstock.store.directory import default_directory
 
     with report_errors():
@@ -108,8 +109,11 @@ def serve(
             settings = replace(settings, http=http)
         if flow_log is not None:
             settings = replace(settings, flow_log=flow_log)
-        with contextlib.nullcontext() if quiet else logging_to_stderr():
-            asyncio.run(_serve(settings, standby))
+        with (
+            contextlib.nullcontext() if quiet else logging_to_stderr(),
+            asyncio.Runner(loop_factory=new_loop) as runner,
+        ):
+            runner.run(_serve(settings, standby))
 
 
 async def _serve(settings: Settings, standby: bool) -> None:

@@ -1,9 +1,10 @@
 """Driver of the broker: one turn delivers messages, dispatches effects and writes confirms.
 
-driver.begin(now)                     the time
-driver.scheduler.receive(connection, data) ...  input that was read
-more = driver.run_turn()              then once: a turn
-for connection in driver.take_pending_output(): write connection.take_output()
+driver.receive(connection, data, now) ...  input that was read
+driver.begin_turn(now)                then once: a turn
+more = driver.run_turn()
+for connection in driver.take_pending_output(): write connection.take_output(), then driver.after_write(connection)
+more |= driver.end_turn(seconds, now)
 
 It has no socket, no clock and no randomness: the event loop supplies them.
 """
@@ -117,6 +118,27 @@ class BrokerDriver(Node):
         for producer in list(self.broker.closed_session_budget.producers.values()):
             producer.abort()
 
+    def receive(self, connection: Connection, data: bytes, now: float) -> bool:
+        """Handle bytes that were read at `now` (monotonic seconds).
+
+        Return whether the socket needs a review: its reads may have to stop, its connection is closed, or the turn is
+        used up.
+        """
+        self.broker.begin(now)
+        self.scheduler.receive(connection, data)
+        return (
+            connection.input_paused
+            or not self.scheduler.has_room()
+            or connection.is_closed()
+            or connection.may_pause()
+            or connection.engine.needs_small_receive_buffer()
+        )
+
+    def begin_turn(self, now: float) -> list[Connection]:
+        """Begin a turn at `now` (monotonic seconds) with input that waits; return the connections served."""
+        self.broker.begin(now)
+        return self.scheduler.serve()
+
     def run_turn(self) -> bool:
         """Run a turn: serve everything that may proceed. Return whether there is more to do at once."""
         self.scheduler.run_jobs()
@@ -136,6 +158,45 @@ class BrokerDriver(Node):
         touched = self.touched
         self.touched = []
         return touched
+
+    def after_write(self, connection: Connection) -> bool:
+        """Let deliveries and input continue after the output of a connection was written.
+
+        Return whether another turn is needed at once, or the connection is closed.
+        """
+        output = connection.output
+        if output.waits_for_disk():
+            return False
+        if connection.is_closed():
+            return True
+        drained = not output.writable
+        if drained:
+            output.drained()
+        self.scheduler.go_on(connection)
+        return drained or connection.in_line or len(output.sources) > 0 or len(self.broker.waiting) > 0
+
+    def has_notices(self) -> bool:
+        """Tell whether anything is to be taken besides output: silent or unblocked connections, outcomes, records."""
+        return (
+            len(self.silent) > 0
+            or self.notifier.has_unblocked()
+            or self.single_publishes.has_done()
+            or not self.log_queue.is_empty()
+            or (self.recorder is not None and self.recorder.has_records())
+        )
+
+    def has_store_work(self) -> bool:
+        """Tell whether there is something to write to the store or to read from it, now or later."""
+        broker = self.broker
+        journal = broker.journal
+        if journal is None:
+            return False
+        return len(broker.page_reads) > 0 or journal.has_urgent() or not journal.is_idle()
+
+    def end_turn(self, seconds: float, now: float) -> bool:
+        """End a turn that took so many seconds; return whether input waits for the next."""
+        self.scheduler.turn_times.end_turn(seconds, now)
+        return self.scheduler.begin_turn()
 
     def take_silent(self) -> list[Connection]:
         """Take the connections whose peers have missed their heartbeats."""

@@ -84,6 +84,10 @@ class Notifier:
             for connection in losing.values():
                 self._report_losses(connection)
 
+    def has_unblocked(self) -> bool:
+        """Tell whether connections are to be taken that no gate blocks any more."""
+        return len(self._unblocked) > 0
+
     def take_unblocked(self) -> list[Connection]:
         """Take the connections that no gate blocks any more, so that reading resumes."""
         unblocked = self._unblocked

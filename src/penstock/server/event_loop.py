@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -23,12 +24,9 @@ from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.flowlog import FlowLog
 from penstock.server.store_writer import StoreWriter
-from penstock.server.transport import Transport
+from penstock.server.transport import ReadBuffers, ReadState, Transport
+from penstock.server.turn_loop import TurnLoop, TurnSelector
 
-READ_BYTES: Final = 256 * 1024
-"""Size of the buffer that all sockets read into, one after the other."""
-SMALL_READ_BYTES: Final = 4096
-"""Most bytes read per socket once the present turn is used up: they wait in memory."""
 WRITTEN_AT_ONCE: Final = 250
 """Connections written to per turn; the others follow in the next."""
 TICKED_AT_ONCE: Final = 1000
@@ -44,6 +42,8 @@ LINES_AT_ONCE: Final = 100
 
 A gate may open and close a thousand times a second, and each single line is slow.
 """
+
+READING: Final = ReadState.READING
 
 log = logging.getLogger("penstock")
 
@@ -63,14 +63,16 @@ class EventLoop:
         self.flow_log = flow_log
         self.store_writer = store_writer
         """Store writer; None without a store."""
-        self.view = memoryview(bytearray(READ_BYTES))
-        self.pulse_view = self.view[: driver.connection_limits.pulse_bytes]
-        self.small_view = self.view[:SMALL_READ_BYTES]
+        self.buffers = ReadBuffers(driver.connection_limits.pulse_bytes)
         self.transports: dict[int, Transport] = {}
         self.leaving: set[Transport] = set()
         """Closing sockets whose peer has not closed its side yet."""
         self.emptied = asyncio.Event()
         """Event set when the last socket is closed after `close_connections`."""
+        self._time: Callable[[], float] = time.monotonic if isinstance(loop, TurnLoop) else loop.time
+        """Clock of the loop."""
+        self._turn_selector: TurnSelector | None = loop.turn_selector if isinstance(loop, TurnLoop) else None
+        """Runner of the turns; None on a loop of another kind."""
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
@@ -85,8 +87,8 @@ class EventLoop:
         """Connections still to be ticked in this second."""
         self.resting: bool = False
         """True if turns are suspended: the store is being recovered, and no client is connected yet."""
-        self._busy_s: float = 0.0
-        """Seconds spent on input since the last turn."""
+        self._began: float = 0.0
+        """Time of the first input since the last turn; 0.0 without one."""
         self._wall_offset = time.time() - loop.time()
         self.started: float = loop.time()
         self.listeners: list[tuple[str, str, int]] = []
@@ -109,18 +111,16 @@ class EventLoop:
         """Handle bytes that were read."""
         connection = transport.connection
         assert connection is not None
-        start = self.loop.time()
-        self.driver.begin(start)
-        self.driver.scheduler.receive(connection, data)
-        transport.after_reading()
-        if connection.is_closed():
-            self._write(connection)
-        self.schedule()
-        self._busy_s += self.loop.time() - start
-
-    def buffer(self) -> memoryview:
-        """Return the buffer to read a socket into: a small one once the present turn is used up."""
-        return self.view if self.driver.scheduler.has_room() else self.small_view
+        now = self._time()
+        if not self._scheduled:
+            self.schedule()
+            self._began = now
+        if self.driver.receive(connection, data, now) or transport.reads is not READING:
+            transport.after_reading()
+            if connection.is_closed():
+                self._write(connection)
+            if not self.driver.scheduler.has_room():
+                self.buffers.present = self.buffers.small
 
     def drained(self, transport: Transport) -> None:
         """Resume a socket that takes output again."""
@@ -157,7 +157,10 @@ class EventLoop:
         """Schedule a turn in this pass of the loop, once."""
         if not self._scheduled:
             self._scheduled = True
-            self.loop.call_soon(self.run_once)
+            if self._turn_selector is not None:
+                self._turn_selector.schedule(self.run_once)
+            else:
+                self.loop.call_soon(self.run_once)
 
     def run_once(self) -> None:
         """Run one turn: handle waiting input, release waiters, write output, arm the timer."""
@@ -165,16 +168,34 @@ class EventLoop:
         if self.resting:
             return
         driver = self.driver
-        start = self.loop.time()
-        driver.begin(start)
-        for connection in driver.scheduler.serve():
+        start = self._time()
+        for connection in driver.begin_turn(start):
             transport = self.transports.get(connection.number)
             if transport is not None:
                 transport.after_reading()
         more = driver.run_turn()
-        self._to_write.extend(driver.take_pending_output())
-        for _ in range(min(len(self._to_write), WRITTEN_AT_ONCE)):
-            self._write(self._to_write.popleft())
+        to_write = self._to_write
+        to_write.extend(driver.take_pending_output())
+        if to_write:
+            for _ in range(min(len(to_write), WRITTEN_AT_ONCE)):
+                self._write(to_write.popleft())
+        if driver.has_notices():
+            self._take_notices()
+        writer = self.store_writer
+        if writer is not None and (writer.leaving or driver.has_store_work()):
+            writer.run_once()
+        when = driver.next_deadline()
+        if when != self._timer_at:
+            self._arm_timer(when)
+        end = self._time()
+        if driver.end_turn(end - (self._began or start), end) or more or to_write:
+            self.schedule()
+        self._began = 0.0
+        self.buffers.present = self.buffers.whole
+
+    def _take_notices(self) -> None:
+        """Act on what a turn has left besides output."""
+        driver = self.driver
         for connection in driver.take_silent():
             self._give_up(connection)
         for connection in driver.notifier.take_unblocked():
@@ -186,14 +207,6 @@ class EventLoop:
             if known is not None and not known.done():
                 known.set_result(None)
         self._flush_logs()
-        if self.store_writer is not None:
-            self.store_writer.run_once()
-        if driver.scheduler.begin_turn() or more or self._to_write:
-            self.schedule()
-        self._arm_timer()
-        end = self.loop.time()
-        driver.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
-        self._busy_s = 0.0
 
     def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
         """Return a future for the outcome of a single message; call `forget` afterwards."""
@@ -269,26 +282,21 @@ class EventLoop:
             return
         if transport.full:
             return  # It stays registered; `drained` comes back to it.
-        if transport.writes_later(connection.engine.output_delay(self.loop.time())):
+        seconds = connection.engine.output_delay(self.driver.broker.now)
+        if seconds > 0:
+            transport.write_later(seconds)
             connection.output.touched = False
             return
-        transport.write(connection.take_output())
-        if connection.output.waits_for_disk():
+        full = transport.write(connection.take_output())
+        if full and not connection.is_closed():
             return
-        if connection.is_closed():
-            transport.close()
-        elif not transport.full:
-            if not connection.output.writable:
-                connection.output.drained()
-                self.schedule()
-            self.driver.scheduler.go_on(connection)
-            if connection.in_line or connection.output.sources or self.driver.broker.waiting:
+        if self.driver.after_write(connection):
+            if connection.is_closed():
+                transport.close()
+            else:
                 self.schedule()
 
-    def _arm_timer(self) -> None:
-        when = self.driver.next_deadline()
-        if when == self._timer_at:
-            return
+    def _arm_timer(self, when: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = when

@@ -18,6 +18,8 @@ from typing import Final
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
 from penstock.protocols.common.refusal_log import SOCKET
+from penstock.server.socket_transport import SocketTransport
+from penstock.server.turn_loop import TurnLoop
 
 BACKLOG: Final = 100
 """Sockets that the kernel queues until they are accepted."""
@@ -104,7 +106,11 @@ class Listener:
         try:
             # asyncio does so only if the socket's protocol is set, which a listening socket's is not here.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await self._loop.connect_accepted_socket(self._make, sock)
+            protocol = self._make()
+            if isinstance(self._loop, TurnLoop) and isinstance(protocol, asyncio.BufferedProtocol):
+                SocketTransport(self._loop, sock, protocol)
+            else:
+                await self._loop.connect_accepted_socket(lambda: protocol, sock)
         except OSError:
             sock.close()  # The peer has disconnected.
 

@@ -132,6 +132,8 @@ class StoreWriter:
         """Error of the last transaction, or that it takes long; empty after a success."""
         self._complained: str = ""
         """Lasting error of housekeeping that was logged."""
+        self.leaving: bool = False
+        """True while `stop` waits until everything is written: then each turn calls `run_once`."""
         self._idle = asyncio.Event()
         self._unreadable: bool = False
         """True if pages could not be read the last time."""
@@ -220,6 +222,7 @@ class StoreWriter:
             for vhost in self._event_loop.driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()
+            self.leaving = True
             self.run_once()
             try:
                 async with asyncio.timeout(LEAVE_S):

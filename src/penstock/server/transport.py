@@ -6,7 +6,7 @@ import asyncio
 import select
 import socket
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.flow.states import StateTable
@@ -17,6 +17,10 @@ from penstock.protocols.common.peer import Peer
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
 
+READ_BYTES: Final = 256 * 1024
+"""Size of the buffer that all sockets read into, one after the other."""
+SMALL_READ_BYTES: Final = 4096
+"""Most bytes read per socket once the present turn is used up: they wait in memory."""
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
 """Bytes in the socket's buffer at which writing pauses, and at which it resumes."""
@@ -60,6 +64,8 @@ class SocketState(IntEnum):
     """Both sides are closed."""
 
 
+PULSE: Final = ReadState.PULSE
+OPEN: Final = SocketState.OPEN
 READ_STATES = StateTable(
     "reads of a socket",
     ReadState.READING,
@@ -102,6 +108,18 @@ SOCKET_STATES = StateTable(
 )
 
 
+class ReadBuffers:
+    """The one buffer that all sockets read into, and its shorter views."""
+
+    def __init__(self, pulse_bytes: int) -> None:
+        self.whole = memoryview(bytearray(READ_BYTES))
+        self.small = self.whole[:SMALL_READ_BYTES]
+        self.pulse = self.whole[:pulse_bytes]
+        """For sockets that are read in pulses."""
+        self.present = self.whole
+        """For all others: small once the present turn is used up."""
+
+
 class Transport(asyncio.BufferedProtocol):
     """asyncio protocol of one connection.
 
@@ -110,6 +128,7 @@ class Transport(asyncio.BufferedProtocol):
 
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
+        self._buffers = event_loop.buffers
         self.connection: Connection | None = None
         self.full = False
         """True if the socket's buffer is full."""
@@ -138,14 +157,12 @@ class Transport(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer to read into."""
-        return self.event_loop.pulse_view if self.reads is ReadState.PULSE else self.event_loop.buffer()
+        return self._buffers.pulse if self.reads is PULSE else self._buffers.present
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle bytes that were read."""
-        if self.state is not SocketState.OPEN:
-            return
-        assert self.connection is not None
-        self.event_loop.received(self, bytes(self.event_loop.view[:nbytes]))
+        if self.state is OPEN:
+            self.event_loop.received(self, bytes(self._buffers.whole[:nbytes]))
 
     def eof_received(self) -> None:
         """Handle the end of the peer's input; asyncio closes our side."""
@@ -177,16 +194,18 @@ class Transport(asyncio.BufferedProtocol):
 
     # Calls of the event loop
 
-    def write(self, data: bytes) -> None:
-        """Write bytes; `full` bounds the socket's buffer."""
-        if self._socket is not None and data and not self._peer_has_ended():
-            self._socket.write(data)
+    def write(self, data: bytes) -> bool:
+        """Write bytes; return whether the socket's buffer is full now, which `full` says as well."""
+        connection = self.connection
+        if self._socket is not None and data:
+            if connection is None or not connection.held_unconfirmed or not self._peer_has_ended():
+                self._socket.write(data)
+        return self.full
 
-    def writes_later(self, seconds: float) -> bool:
-        """Schedule a delayed write; return whether the output is to be delayed."""
-        if seconds > 0 and self._write_timer is None:
+    def write_later(self, seconds: float) -> None:
+        """Schedule a delayed write, unless one is scheduled."""
+        if self._write_timer is None:
             self._write_timer = self.event_loop.loop.call_later(seconds, self._write_now)
-        return seconds > 0
 
     def _write_now(self) -> None:
         self._write_timer = None
@@ -258,7 +277,7 @@ class Transport(asyncio.BufferedProtocol):
 
         Input may still be unread. Writing would make the peer's kernel reset what it has not sent yet.
         """
-        if self.connection is None or not self.connection.held_unconfirmed or self._socket is None:
+        if self._socket is None:
             return False
         sock = self._socket.get_extra_info("socket")
         if sock is None or sock.fileno() < 0:

@@ -56,6 +56,10 @@ class SinglePublishes:
         """Add a publish whose outcome is known."""
         self._done.append(publish)
 
+    def has_done(self) -> bool:
+        """Tell whether publishes are to be taken whose outcome is known."""
+        return len(self._done) > 0
+
     def take_done(self) -> list[SinglePublish]:
         """Take the publishes whose outcome is known."""
         done = self._done

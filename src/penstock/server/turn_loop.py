@@ -1,0 +1,259 @@
+"""Asyncio loop for a broker: its selector handles the broker's sockets and runs its turns by itself.
+
+Theory of operation. An ordinary selector loop makes a handle for each readable socket, and `call_soon` costs a second
+pass with its system call. At few messages a turn that is most of the work. A `TurnSelector` calls the watchers of the
+broker's sockets while it selects, and then the scheduled turns. It goes on so, and comes back to the loop when that has
+something to do: an event of asyncio, a timer, or a call that was scheduled meanwhile. So timers, futures, signals and
+sockets of others are as in any selector loop. Without epoll (Linux), or on a loop of another kind, the broker uses
+asyncio's transports and `call_soon`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import selectors
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context
+from math import ceil
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import TypeVarTuple, override
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+Ts = TypeVarTuple("Ts")
+Turn = Callable[[], None]
+Watcher = Callable[[int], None]
+"""Function that gets the epoll events of its descriptor."""
+Events = list[tuple[selectors.SelectorKey, int]]
+HAS_EPOLL: Final = hasattr(select, "epoll")
+EVENTS_AT_ONCE: Final = 100
+"""Most events of one call; the others follow in the next."""
+
+
+class KeyMap(Mapping["FileDescriptorLike", selectors.SelectorKey]):
+    """Keys of a selector by their files or sockets, or by their descriptors."""
+
+    def __init__(self, selector: TurnSelector) -> None:
+        self._selector = selector
+
+    @override
+    def __getitem__(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+        return self._selector.get_key(fileobj)
+
+    @override
+    def __iter__(self) -> Iterator[FileDescriptorLike]:
+        return iter(self._selector.keys)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._selector.keys)
+
+
+class TurnSelector(selectors.BaseSelector):
+    """Selector on epoll with watchers and turns."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self.keys: dict[int, selectors.SelectorKey] = {}
+        """Descriptors that asyncio has registered."""
+        self._watchers: dict[int, Watcher] = {}
+        """Descriptors of the broker."""
+        self._turns: list[Turn] = []
+        self._interrupted = False
+        self._on_error: Callable[[Exception], None] | None = None
+
+    def set_error_handler(self, handler: Callable[[Exception], None]) -> None:
+        """Set what is called with the error of a watcher or a turn; without it the error ends the loop."""
+        self._on_error = handler
+
+    def schedule(self, turn: Turn) -> None:
+        """Run a turn once, at the end of the present or the next call of `select`."""
+        self._turns.append(turn)
+
+    # Descriptors of the broker
+
+    def watch(self, descriptor: int, events: int, watcher: Watcher) -> None:
+        """Call a watcher at these epoll events, as long as they last; also at errors. It takes the place of others."""
+        if descriptor in self._watchers:
+            self._epoll.modify(descriptor, events)
+        else:
+            self._epoll.register(descriptor, events)
+        self._watchers[descriptor] = watcher
+
+    def unwatch(self, descriptor: int) -> None:
+        """Watch a descriptor no more; does nothing if it is not watched."""
+        if self._watchers.pop(descriptor, None) is not None:
+            self._epoll.unregister(descriptor)
+
+    def interrupt(self) -> None:
+        """Return to the loop after the present watchers and turns: there is something to do for it."""
+        self._interrupted = True
+
+    @override
+    def select(self, timeout: float | None = None) -> Events:
+        """Wait for events; call the watchers, then run the scheduled turns; return the first events of asyncio.
+
+        It does not wait while a turn is scheduled.
+        """
+        self._interrupted = False
+        ready: Events = []
+        until = None if timeout is None else monotonic() + timeout
+        wait = timeout
+        while True:
+            self._poll(0.0 if self._turns else wait, ready)
+            if self._turns:
+                self._run_turns()
+            if ready or self._interrupted:
+                return ready
+            if until is not None:
+                wait = until - monotonic()
+                if wait <= 0:
+                    return ready
+
+    def _poll(self, wait: float | None, ready: Events) -> None:
+        """Wait once, and call the watchers; add events of asyncio to `ready`."""
+        if wait is None:
+            wait = -1.0
+        elif wait > 0:
+            wait = ceil(wait * 1000) / 1000  # epoll_wait would round it down.
+        watchers = self._watchers
+        for descriptor, events in self._epoll.poll(wait, EVENTS_AT_ONCE):
+            watcher = watchers.get(descriptor)
+            if watcher is None:
+                self._add_event(ready, descriptor, events)
+                continue
+            try:
+                watcher(events)
+            except Exception as error:
+                self._report(error)
+
+    def _run_turns(self) -> None:
+        turns = self._turns
+        self._turns = []
+        for turn in turns:
+            try:
+                turn()
+            except Exception as error:
+                self._report(error)
+
+    def _add_event(self, ready: Events, descriptor: int, events: int) -> None:
+        """Add an event of asyncio; a watcher that was called before may have removed its descriptor."""
+        key = self.keys.get(descriptor)
+        if key is not None:
+            wanted = selectors.EVENT_WRITE if events & ~select.EPOLLIN else 0
+            wanted |= selectors.EVENT_READ if events & ~select.EPOLLOUT else 0
+            ready.append((key, wanted & key.events))
+
+    def _report(self, error: Exception) -> None:
+        if self._on_error is None:
+            raise error
+        self._on_error(error)
+
+    # Descriptors of asyncio: see `selectors.BaseSelector`
+
+    @override
+    def register(self, fileobj: FileDescriptorLike, events: int, data: object = None) -> selectors.SelectorKey:
+        key = selectors.SelectorKey(fileobj, _descriptor(fileobj), events, data)
+        if key.fd in self.keys or key.fd in self._watchers:
+            raise KeyError(f"{fileobj!r} (descriptor {key.fd}) is registered already")
+        self._epoll.register(key.fd, _epoll_events(events))
+        self.keys[key.fd] = key
+        return key
+
+    @override
+    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+        key = self.keys.pop(self._descriptor_of(fileobj))
+        with contextlib.suppress(OSError):  # It is closed already, which has removed it.
+            self._epoll.unregister(key.fd)
+        return key
+
+    @override
+    def modify(self, fileobj: FileDescriptorLike, events: int, data: object = None) -> selectors.SelectorKey:
+        key = self.get_key(fileobj)
+        if events != key.events:
+            self._epoll.modify(key.fd, _epoll_events(events))
+        changed = selectors.SelectorKey(key.fileobj, key.fd, events, data)
+        self.keys[key.fd] = changed
+        return changed
+
+    @override
+    def get_key(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+        return self.keys[self._descriptor_of(fileobj)]
+
+    @override
+    def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
+        return KeyMap(self)
+
+    @override
+    def close(self) -> None:
+        self.keys.clear()
+        self._watchers.clear()
+        self._epoll.close()
+
+    def _descriptor_of(self, fileobj: FileDescriptorLike) -> int:
+        """Return the descriptor of a registered object; it may be closed. Raises KeyError."""
+        try:
+            return _descriptor(fileobj)
+        except ValueError:
+            for key in self.keys.values():
+                if key.fileobj is fileobj:
+                    return key.fd
+            raise KeyError(f"{fileobj!r} is not registered") from None
+
+
+def _descriptor(fileobj: FileDescriptorLike) -> int:
+    """Return the descriptor of a file or socket. Raises ValueError for one that is closed."""
+    descriptor = fileobj if isinstance(fileobj, int) else int(fileobj.fileno())
+    if descriptor < 0:
+        raise ValueError(f"{fileobj!r} has the invalid descriptor {descriptor}")
+    return descriptor
+
+
+def _epoll_events(events: int) -> int:
+    reads = select.EPOLLIN if events & selectors.EVENT_READ else 0
+    return reads | (select.EPOLLOUT if events & selectors.EVENT_WRITE else 0)
+
+
+class TurnLoop(asyncio.SelectorEventLoop):
+    """Selector loop with a `TurnSelector`."""
+
+    def __init__(self) -> None:
+        self.turn_selector = TurnSelector()
+        super().__init__(self.turn_selector)
+        self.turn_selector.set_error_handler(self._report)
+
+    @override
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        self.turn_selector.interrupt()
+        return super().call_soon(callback, *args, context=context)
+
+    @override
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        self.turn_selector.interrupt()
+        return super().call_at(when, callback, *args, context=context)
+
+    @override
+    def stop(self) -> None:
+        self.turn_selector.interrupt()
+        super().stop()
+
+    def _report(self, error: Exception) -> None:
+        self.call_exception_handler({"message": "Exception in a watcher or a turn of the broker", "exception": error})
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return a new loop for a broker: a `TurnLoop` where there is epoll."""
+    return TurnLoop() if HAS_EPOLL else asyncio.new_event_loop()
