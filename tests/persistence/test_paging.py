@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.core.consume.outcome import Outcome
 from penstock.flow.level import Level
 from tests.profiles import examples
-from tests.support.memory_store import Shelf
+from tests.support.memory_store import Shelf, some_large
 from tests.support.paging_broker import PagedHouse, house_with, numbered, publish
 
 QUEUES: dict[str, tuple[dict[str, object], bool]] = {
@@ -82,17 +82,27 @@ class PagingLives(RuleBasedStateMachine):
 
     # What happens
 
-    @rule(which=WHICH, persistent=st.booleans(), large=st.booleans(), times=st.integers(1, 12))
-    def publish(self, which: int, persistent: bool, large: bool, times: int) -> None:
+    @rule(
+        which=WHICH,
+        persistent=st.booleans(),
+        large=st.booleans(),
+        times=st.integers(1, 12),
+        pieces=st.sampled_from([0, 0, 1, 2]),
+    )
+    def publish(self, which: int, persistent: bool, large: bool, times: int, pieces: int) -> None:
         name = self.names[which % len(self.names)]
         house = self.house
         queue = house.queues[name]
         for _ in range(times):
             self.count += 1
-            entry = Entry(b"%d" % self.count, LARGE if large else 300, persistent)
+            content = b"%d" % self.count
+            if pieces:
+                content = some_large(house.broker, content, pieces)
+            entry = Entry(bytes(content), LARGE if large else 300, persistent)
             tail, refused = int(queue.tail), int(queue.counters.refused)
             group = int(house.journal.open.number)
-            house.publish(name, entry.content, entry.charge, persistent)
+            house.publish(name, content, entry.charge, persistent)
+            del content
             if queue.tail > tail and not self.held[name]:
                 self.live[name].append(entry)
                 if persistent and QUEUES[name][1]:
@@ -272,6 +282,8 @@ class PagingLives(RuleBasedStateMachine):
         self.house.settle()
         assert not self.shelf.rows
         assert not self.shelf.notes
+        assert not self.shelf.pieces
+        assert not self.shelf.row_bodies
         assert not self.house.journal.rows
         assert not self.house.failed
 

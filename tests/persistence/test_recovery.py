@@ -26,7 +26,7 @@ from penstock.flow.work import SHARE
 from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.common.callbacks import DurableCallback
 from tests.profiles import examples
-from tests.support.memory_store import WALL, Shelf
+from tests.support.memory_store import WALL, Shelf, some_large
 
 QUEUES = ("plain", "urgent", "work", "dead")
 BOUND = (
@@ -51,7 +51,7 @@ class House:
     def __init__(self, shelf: Shelf) -> None:
         self.broker = Broker(Defaults(capacity_bytes=1 << 40))
         self.broker.begin(100.0)
-        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
+        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk, self.broker.large)
         self.broker.journal = self.journal
         self.vhost = self.broker.add_vhost("/")
         self.queues: dict[str, Queue] = {}
@@ -118,11 +118,16 @@ class Lives(RuleBasedStateMachine):
         persistent=st.booleans(),
         large=st.booleans(),
         times=st.integers(1, 4),
+        pieces=st.sampled_from([0, 0, 0, 1, 2]),
     )
-    def publish(self, where: tuple[str, str], priority: int, persistent: bool, large: bool, times: int) -> None:
+    def publish(
+        self, where: tuple[str, str], priority: int, persistent: bool, large: bool, times: int, pieces: int
+    ) -> None:
         for _ in range(times):
             self.count += 1
             content = b"%d" % self.count
+            if pieces:
+                content = some_large(self.house.broker, content, pieces)
             route = self.house.route(*where, priority, persistent)
             charge = LARGE if large else 300
             if route.stored_queue is not None:
@@ -132,7 +137,7 @@ class Lives(RuleBasedStateMachine):
             if persistent:
                 self.group_of[int(self.house.producer.confirms.published)] = int(self.house.journal.open.number)
                 for name in BOUND if where[0] else (where[1],):
-                    self.live[name].append(content)
+                    self.live[name].append(bytes(content))
 
     @rule(name=st.sampled_from(QUEUES), no_ack=st.booleans())
     def get(self, name: str, no_ack: bool) -> None:
@@ -144,8 +149,8 @@ class Lives(RuleBasedStateMachine):
         if no_ack:
             self.leaves(name, message.content)
         else:
-            self.out.append(Out(int(batch.first), name, message.content))
-            self.seen.add((name, message.content))
+            self.out.append(Out(int(batch.first), name, bytes(message.content)))
+            self.seen.add((name, bytes(message.content)))
 
     @precondition(lambda self: self.out)
     @rule(data=st.data(), multiple=st.booleans())
@@ -194,7 +199,7 @@ class Lives(RuleBasedStateMachine):
         before = self.house.broker.durable_changes.durable_declarations
         queue.purge(self.now, at_once=0)
         self.purged.setdefault(name, []).extend(messages)
-        self.asked.append(PurgeAnswer(name, {message.content for message in messages}))
+        self.asked.append(PurgeAnswer(name, {bytes(message.content) for message in messages}))
         self.house.journal.wait_for_change(DurableCallback(self.asked[-1].tell), before)
 
     @rule()
@@ -253,6 +258,11 @@ class Lives(RuleBasedStateMachine):
         self.die()
 
     @rule()
+    def arrive(self) -> None:
+        """A large message comes, and its publisher goes before the end of it."""
+        some_large(self.house.broker, b"never", 2)
+
+    @rule()
     def die(self) -> None:
         self.live, self.seen = self.at_close[self.on_disk]
         self.house = House(self.shelf)
@@ -302,6 +312,8 @@ class Lives(RuleBasedStateMachine):
             self.write()
         assert not self.shelf.rows
         assert not self.shelf.notes
+        assert not self.shelf.pieces
+        assert not self.shelf.row_bodies
         assert not self.house.journal.rows
         assert all(outcome.confirmed for outcome in self.house.producer.confirms.take())
 

@@ -38,13 +38,13 @@ def test_row_refuses_a_longer_name_rather_than_cutting_it() -> None:
     publish(house, [LONGEST + "a"])
     (group,) = house.journal.take()
     with pytest.raises(ValueError, match="has 256 octets; a row has room for 255"):
-        encode_row(group, WALL)
+        encode_row(group, WALL, [])
 
 
 def test_row_keeps_the_form_that_earlier_versions_wrote() -> None:
     house = House(Shelf())
     publish(house, ["k"])
     (group,) = house.journal.take()
-    row = encode_row(group, WALL)
+    row = encode_row(group, WALL, [])
     assert row[0] == 1
     assert b"\x00\x05plain\x00\x01\x01k" in row

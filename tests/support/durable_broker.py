@@ -18,7 +18,9 @@ class Kept(House):
 
     def __init__(self, **settings: object) -> None:
         super().__init__()
-        self.broker.journal = self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
+        self.broker.journal = self.journal = Journal(
+            self.broker.durable_changes, self.broker.gates.disk, self.broker.large
+        )
         self.disk = self.broker.gates.disk
         for name in ("a", "b"):
             self.vhost.declare_queue(name, {}, True, False, None, None)

@@ -33,7 +33,7 @@ class PagedHouse:
         self.shelf = shelf
         self.broker = Broker(Defaults(hold_deadline_s=0))
         self.broker.begin(100.0)
-        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
+        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk, self.broker.large)
         self.broker.journal = self.journal
         self.vhost = self.broker.add_vhost("/")
         self.queues: dict[str, Queue] = {}

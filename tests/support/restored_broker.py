@@ -24,7 +24,7 @@ from tests.support.memory_store import WALL, Shelf
 def journaled() -> BrokerDriver:
     """Return a driver with a journal, and the virtual host of the settings file."""
     driver = make_driver()
-    driver.broker.journal = Journal(driver.broker.durable_changes, driver.broker.gates.disk)
+    driver.broker.journal = Journal(driver.broker.durable_changes, driver.broker.gates.disk, driver.broker.large)
     return driver
 
 

@@ -42,9 +42,11 @@ class Span:
 class BodyLedger:
     """Handles of bodies in the store, by number; a body without one is deleted from it."""
 
-    __slots__ = ("ended", "_handles")
+    __slots__ = ("ended", "stored", "_handles")
 
     def __init__(self) -> None:
+        self.stored: dict[int, int] = {}
+        """Octets of each body that are in the store, or in the transaction that is being written."""
         self.ended: list[int] = []
         """Numbers of the `LargeBody` objects that have ended, once for each."""
         self._handles: dict[int, int] = {}
@@ -56,6 +58,14 @@ class BodyLedger:
     def holds(self, number: int) -> bool:
         """Return whether a body has a handle."""
         return number in self._handles
+
+    def count(self, number: int, octets: int) -> None:
+        """Count octets of a body in the store."""
+        self.stored[number] = self.stored.get(number, 0) + octets
+
+    def is_whole(self, number: int, octets: int) -> bool:
+        """Return whether a body of this length is in the store."""
+        return self.stored.get(number, 0) == octets
 
     def take_unreferenced(self) -> list[int]:
         """Take the numbers of bodies whose last handle has ended."""
@@ -148,7 +158,7 @@ class PieceBudget:
     def is_full(self) -> bool:
         """Return whether no more input may be read; the listener is then notified once there is room."""
         bodies = self._bodies
-        if self.unwritten < UNWRITTEN_OF_A_CONNECTION and bodies.unwritten < UNWRITTEN_OF_THE_NODE:
+        if self.unwritten < UNWRITTEN_OF_A_CONNECTION and bodies.has_room():
             return False
         if not self.waiting:
             self.waiting = True
@@ -158,7 +168,7 @@ class PieceBudget:
     def has_room(self) -> bool:
         """Return whether input may be read again: half of the bound is free."""
         bodies = self._bodies
-        return self.unwritten * 2 <= UNWRITTEN_OF_A_CONNECTION and bodies.unwritten < UNWRITTEN_OF_THE_NODE
+        return self.unwritten * 2 <= UNWRITTEN_OF_A_CONNECTION and bodies.has_room()
 
 
 class PieceWrite:
@@ -195,6 +205,8 @@ class LargeBodies:
     def __init__(self) -> None:
         self.stores: bool = False
         """True if pieces go to the store."""
+        self.disk_short: bool = False
+        """True while the disk has no room for further pieces: a quota or the free space is used up."""
         self.next_number: i64 = 1
         self.ledger = BodyLedger()
         self.writes: list[PieceWrite] = []
@@ -234,7 +246,16 @@ class LargeBodies:
             octets: i64 = len(write.octets)
             self.unwritten -= octets
             write.budget.unwritten -= octets
-        if writes and self.crowded:
+        if writes:
+            self.notify_room()
+
+    def has_room(self) -> bool:
+        """Return whether the node takes further pieces."""
+        return self.unwritten < UNWRITTEN_OF_THE_NODE and not self.disk_short
+
+    def notify_room(self) -> None:
+        """Notify the connections that have room again."""
+        if self.crowded:
             crowded = self.crowded
             self.crowded = []
             for budget in crowded:

@@ -69,6 +69,11 @@ def number_of(content: bytes) -> i64:
     return read_i64_be(content, 1)
 
 
+def octets_of(content: bytes) -> i64:
+    """Return the octets of the body of a large content."""
+    return read_i64_be(content, 9)
+
+
 def body_of(content: bytes) -> LargeBody | None:
     """Return the body of a large content; None for any other."""
     return content.body if isinstance(content, LargeContent) else None

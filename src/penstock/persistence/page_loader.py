@@ -33,6 +33,7 @@ class Loader(RowContext):
         Return a sentence for each message that is missing or cannot be read.
         """
         pages = read.pages
+        self.large = pages.broker.large
         if read.reader is not None:
             return self._load_copies(read, read.reader, rows, times)
         if pages.reading is not read:
@@ -67,6 +68,7 @@ class Loader(RowContext):
             pages.has_read(len(row.data), group.size)
             if not pages.is_wanted(group.live, group.bytes):
                 pages.defer_page(group.live, group.bytes)
+                group.release()
                 break
             messages = group.runs[0].messages if group.runs else []
             pages.take_in(group, messages, reader.following())
@@ -99,6 +101,7 @@ class Loader(RowContext):
                 for message in group.runs[0].messages:
                     if message is not None:
                         found.append(message)
+            group.release()
         rows.clear()
         self._queue = None
         reader.on_copies(found, following)

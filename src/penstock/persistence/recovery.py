@@ -28,7 +28,7 @@ from penstock.core.queue.redelivery_mark import restore
 from penstock.persistence.message_audit import MessageAudit
 from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
-from penstock.store.records import MessageRow, QueuePosition
+from penstock.store.records import BodyPiece, MessageRow, QueuePosition, RowBodies
 
 READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes of pages read at once."""
@@ -51,6 +51,11 @@ class Recovery(RowContext):
         self.broker = broker
         self.now = broker.now
         self.journal = journal
+        self.large = journal.pieces.large
+        self.bodies_gone: int = 0
+        """Number of bodies that no message refers to; they are deleted."""
+        self._row_bodies: dict[int, tuple[int, ...]] = {}
+        """Bodies of each row's large messages."""
         self.messages: int = 0
         """Number of restored messages."""
         self._queues: dict[int, Queue] = {}
@@ -85,6 +90,16 @@ class Recovery(RowContext):
         """Take a settlement record. All of them precede the rows. Raises StoreError."""
         decode_settlement(number, data, self._fates)
         self._highest = max(self._highest, number)
+
+    def piece(self, piece: BodyPiece) -> None:
+        """Take a piece of a body, without its data. All of them precede the rows."""
+        self.large.ledger.count(piece.body, piece.size)
+        self.large.next_number = max(int(self.large.next_number), piece.body + 1)
+
+    def row_bodies(self, record: RowBodies) -> None:
+        """Take the bodies of a row. All of them precede the rows."""
+        self._row_bodies[record.number] = record.bodies
+        self.large.next_number = max(int(self.large.next_number), max(record.bodies, default=0) + 1)
 
     def row(self, row: MessageRow) -> None:
         """Take a row, or the header of a page. Raises StoreError for a damaged one, which then has no effect."""
@@ -159,6 +174,7 @@ class Recovery(RowContext):
             trim_settled(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)
+        self._delete_bodies()
         broker.apply_gate_transitions()
 
     def queue(self, number: i64) -> Queue | None:
@@ -179,8 +195,20 @@ class Recovery(RowContext):
         self.messages += messages
         assert queue.pager is not None
         queue.pager.restore(messages, size, pages[0].first)
+        for page in pages:
+            if page.number in self._row_bodies:
+                queue.pager.bodies.restore(page.number, self._row_bodies[page.number])
         queue.raise_tail(pages[-1].first + pages[-1].messages - 1)
         queue.apply_settings(queue.settings, self.broker.now)
+
+    def _delete_bodies(self) -> None:
+        """Delete the bodies that no message refers to: of publishes that were not finished, and of settled messages."""
+        ledger = self.large.ledger
+        ledger.take_unreferenced()
+        gone = [number for number in ledger.stored if not ledger.holds(number)]
+        self.bodies_gone = len(gone)
+        self.journal.pieces.delete(gone)
+        self._row_bodies.clear()
 
 
 def _sequence_of(message: StoredMessage) -> int:

@@ -9,6 +9,8 @@ from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.journal.group import JournalGroup, MessageRun
+from penstock.core.large_bodies import LargeBodies
+from penstock.core.large_content import is_large, number_of, octets_of, restored_content
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
@@ -32,6 +34,8 @@ class RowContext:
         """True if transient messages are still valid."""
         self.shares = shares
         """True if messages may count in the depth of an address."""
+        self.large = LargeBodies()
+        """Bodies of large messages."""
         self.orphans: int = 0
         """Count of dropped messages: of deleted queues, and transient ones."""
         self._addresses: dict[bytes, Envelope] = {}
@@ -39,6 +43,10 @@ class RowContext:
     def queue(self, number: i64) -> Queue | None:
         """Return a queue by its number; None if it was deleted."""
         raise NotImplementedError
+
+    def is_whole(self, content: bytes) -> bool:
+        """Return whether the store has all of the body that a large content refers to."""
+        return self.large.ledger.is_whole(int(number_of(content)), int(octets_of(content)))
 
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
         """Return a message's share of its address's depth; None if that has no bound, or the message no share."""
@@ -88,6 +96,8 @@ class RowDecoder:
         self._address = Envelope("", "")
         self._arrived: float = 0.0
         self._content = b""
+        self._is_whole: bool = True
+        """False if the last content is a large one whose body is not in the store."""
         self._share: AddressShare | None = None
         self._run: list[StoredMessage] = []
         self._bytes: i64 = 0
@@ -105,8 +115,10 @@ class RowDecoder:
         while pos < n:
             kind: i64 = data[pos]
             if kind == MESSAGE and self._is_simple():
-                pos = self._simple(pos)
-                continue
+                after = self._simple(pos)
+                if after > pos:
+                    pos = after
+                    continue
             pos += 1
             if kind == MESSAGE or kind == COPY:
                 pos = self._message(pos, kind == COPY)
@@ -144,7 +156,7 @@ class RowDecoder:
         return address.persistent or self.source.transient
 
     def _simple(self, pos: i64) -> i64:
-        """Decode all consecutive messages of that kind; as `_message`, in fewer steps."""
+        """Decode all consecutive messages of that kind up to a large one; as `_message`, in fewer steps."""
         data, group, run = self.data, self.group, self._run
         address, arrived, sequence = self._address, self._arrived, self._sequence
         places = group.messages
@@ -156,6 +168,8 @@ class RowDecoder:
             if end < pos + 15 or end > n:
                 raise StoreError(f"row {group.number} of the store is cut short")
             content = data[pos + 15 : end]
+            if is_large(content):
+                break
             charge = read_i64_be(data, pos + 3)
             message = StoredMessage(address, content, charge, sequence, arrived)
             message.past = read_i16_be(data, pos + 1)
@@ -164,6 +178,7 @@ class RowDecoder:
             places.append(message)
             run.append(message)
             self._content = content
+            self._is_whole = True
             place += 1
             sequence += 1
             total += charge
@@ -183,13 +198,16 @@ class RowDecoder:
             pos += 4
             if size < 0 or pos + size > len(data):
                 raise StoreError(f"row {self.group.number} of the store is cut short")
-            self._content = data[pos : pos + size]
+            self._take_content(data[pos : pos + size])
             pos += size
             self._share = None
         queue = self._queue
         places = self.group.messages
         if queue is None or not (self._address.persistent or self.source.transient):
             self.source.orphans += 1
+            self.dropped += charge
+            places.append(None)
+        elif not self._is_whole:  # It was settled, or pieces of its body are damaged: then its queue lacks a message.
             self.dropped += charge
             places.append(None)
         else:
@@ -203,6 +221,11 @@ class RowDecoder:
             self._bytes += charge
         self._sequence += 1
         return pos
+
+    def _take_content(self, content: bytes) -> None:
+        """Take the content of the next message, with its body if it is large."""
+        self._is_whole = not is_large(content) or self.source.is_whole(content)
+        self._content = restored_content(content, self.source.large) if self._is_whole else content
 
     def _made(self, queue: Queue, charge: i64, copy: bool) -> StoredMessage:
         address = self._address

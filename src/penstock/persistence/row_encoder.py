@@ -4,7 +4,8 @@ A row is a format octet and records. Most records set values for the messages th
 next sequence number, the time of arrival. A message then needs only its earlier deliveries, its charge and its
 content. A copy of the previous message (a fan-out) omits even the content. Numbers are big-endian. A name is an octet
 with its size, then its UTF-8; the core refuses longer names (content/names.py). Content is encoded by the message
-format of its protocol (core/message_format.py), and its first octet tells the format.
+format of its protocol (core/message_format.py), and its first octet tells the format. That of a large message refers
+to its body, which is in the store in pieces (core/large_content.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64
 
 from penstock.core.journal.group import JournalGroup
+from penstock.core.large_content import is_large, number_of
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage
 from penstock.flow.timers import NEVER
 from penstock.setting_names.setting_value import NAME_MAX
@@ -31,8 +33,11 @@ PASSING: Final = 6
 NO_TTL: Final = -1
 
 
-def encode_row(group: JournalGroup, wall_offset: float) -> bytes:
-    """Encode the messages of a closed group. `wall_offset` converts the broker's clock into seconds since the epoch."""
+def encode_row(group: JournalGroup, wall_offset: float, bodies: list[int]) -> bytes:
+    """Encode the messages of a closed group. `wall_offset` converts the broker's clock into seconds since the epoch.
+
+    The numbers of the bodies of large messages are appended to `bodies`.
+    """
     out = BytesWriter()
     out.append(FORMAT)
     address: Envelope | None = None
@@ -53,6 +58,8 @@ def encode_row(group: JournalGroup, wall_offset: float) -> bytes:
                 arrived = message.arrived
                 out.append(TIME)
                 write_i64_be(out, round((arrived + wall_offset) * 1e6))
+            if message.content is not content and is_large(message.content):
+                bodies.append(int(number_of(message.content)))
             content = _write_message(out, message, content)
     return out.getvalue()
 

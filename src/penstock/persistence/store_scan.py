@@ -18,7 +18,7 @@ from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE
 from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
 from penstock.setting_names import Features
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.store.records import BodyPiece, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Damage, Record
 from penstock.store.tables import METADATA_RECORDS, ROWS, SETTLEMENTS
 
@@ -50,6 +50,8 @@ class StoreScanner(RowContext):
                 self.account.expect(record.queue, record.messages)
             elif isinstance(record, SettlementRecord):
                 decode_settlement(record.number, record.data, self._fates)
+            elif isinstance(record, BodyPiece):
+                self.large.ledger.count(record.body, record.size)
             elif isinstance(record, MessageRow):
                 self._row(record)
         except StoreError as error:
@@ -117,6 +119,7 @@ class StoreScanner(RowContext):
         for run in group.runs:
             left = [message for message in run.messages if message.group is not None]
             self.account.find(int(run.storage.number), len(left))
+        group.release()
 
 
 def _damage_of(record: Record, why: str) -> Damage:

@@ -11,7 +11,14 @@ from penstock.flow.work import Steps, WorkMeter, finish
 from penstock.persistence.metadata_records import encode_metadata
 from penstock.persistence.row_encoder import encode_row
 from penstock.persistence.settlement_codec import encode_settlement
-from penstock.store.records import MessageRow, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.records import (
+    BodyPiece,
+    MessageRow,
+    QueuePosition,
+    RowBodies,
+    SettlementRecord,
+    StoreTransaction,
+)
 
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
@@ -32,6 +39,9 @@ def encode_steps(
     many steps as needed, each in its present state: later changes are in a later group as well.
     """
     commit = StoreTransaction()
+    for write in journal.pieces.writing:
+        commit.pieces.append(BodyPiece(int(write.body.number), int(write.index), len(write.octets), write.octets))
+    commit.pieces_gone += journal.pieces.deleting
     for group in groups:
         _encode_messages(commit, journal, group, wall_offset)
     for group in groups:
@@ -46,16 +56,25 @@ def encode_steps(
     return commit
 
 
+def _encode_row(commit: StoreTransaction, group: JournalGroup, wall_offset: float) -> bytes:
+    """Encode a row, and record the bodies of its large messages."""
+    bodies: list[int] = []
+    data = encode_row(group, wall_offset, bodies)
+    if bodies:
+        commit.row_bodies.append(RowBodies(int(group.number), tuple(dict.fromkeys(bodies))))
+    return data
+
+
 def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalGroup, wall_offset: float) -> None:
     number = int(group.number)
     if group.has_row():
-        row = MessageRow(number, encode_row(group, wall_offset), 0, 0, len(group.messages), int(group.size))
-        commit.rows.append(row)
+        data = _encode_row(commit, group, wall_offset)
+        commit.rows.append(MessageRow(number, data, 0, 0, len(group.messages), int(group.size)))
     for page in group.pages:
         commit.rows.append(
             MessageRow(
                 int(page.group.number),
-                encode_row(page.group, wall_offset),
+                _encode_row(commit, page.group, wall_offset),
                 int(page.storage.number),
                 int(page.first),
                 int(page.persistent_messages),

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
+from penstock.core.large_bodies import PieceRead
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.redelivery_mark import reset_lookahead
 from penstock.errors import StoreError, StoreLost
@@ -56,6 +57,8 @@ LEAVE_S: Final = 10.0
 """Seconds for the last transactions when the broker stops."""
 ROWS_A_STEP: Final = 20
 """Rows (of 1 MiB at most) read per step of a recovery."""
+PIECES_A_STEP: Final = 1000
+"""Pieces of large bodies, without their data, read per step of a recovery."""
 TOLD_EVERY: Final = 100_000
 """Messages between two progress lines of a recovery."""
 
@@ -109,7 +112,7 @@ class StoreWriter:
 
     def __init__(self, store: Store, broker: Broker) -> None:
         self.store = store
-        self.journal = Journal(broker.durable_changes, broker.gates.disk)
+        self.journal = Journal(broker.durable_changes, broker.gates.disk, broker.large)
         self.lost: asyncio.Future[StoreError]
         """Future that is done when writing has stopped for good: another broker has the store, or an internal error
         occurred.
@@ -139,7 +142,7 @@ class StoreWriter:
         """True if pages could not be read the last time."""
         self._loader = Loader()
         self._times = WallTimes(0.0)
-        self._jobs: queue.SimpleQueue[StoreTransaction | PageRead | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[StoreTransaction | PageRead | PieceRead | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-store", daemon=True)
 
     # Start and stop
@@ -166,6 +169,7 @@ class StoreWriter:
         self.lost = event_loop.loop.create_future()
         driver.begin(event_loop.loop.time())
         broker.journal = self.journal
+        broker.large.stores = True
         told_of: list[str] = []
         steps = self._restore(told_of)
         for _ in steps:
@@ -178,6 +182,7 @@ class StoreWriter:
             recovery.position(position)
         for record in self.store.settlements():
             recovery.settlement(record.number, record.data)
+        await self._recover_bodies(recovery)
         reported = 0
         for index, row in enumerate(self.store.rows()):
             if index % ROWS_A_STEP == 0:
@@ -194,8 +199,18 @@ class StoreWriter:
         recovery.finish()
         self._refuse_damage(recovery.account)
         self._measured(self.gauge.sample())
+        if recovery.bodies_gone:
+            log.info("recovering: %s large bodies that no message refers to are deleted", f"{recovery.bodies_gone:,}")
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
+
+    async def _recover_bodies(self, recovery: Recovery) -> None:
+        for index, piece in enumerate(self.store.pieces()):
+            if index % PIECES_A_STEP == 0:
+                await asyncio.sleep(0)
+            recovery.piece(piece)
+        for bodies in self.store.row_bodies():
+            recovery.row_bodies(bodies)
 
     def _restore(self, told_of: list[str]) -> Steps[None]:
         assert self._event_loop is not None
@@ -263,10 +278,13 @@ class StoreWriter:
             self._gathering = None
 
     def _request_pages(self) -> None:
-        """Request the pages that queues want."""
+        """Request the pages that queues want, and the pieces that readers want."""
         assert self._event_loop is not None
-        for read in self._event_loop.driver.broker.take_page_reads():
+        broker = self._event_loop.driver.broker
+        for read in broker.take_page_reads():
             self._jobs.put(read)
+        for piece in broker.large.take_reads():
+            self._jobs.put(piece)
 
     def tick(self) -> None:
         """Check about once a second whether a transaction takes very long."""
@@ -401,6 +419,12 @@ class StoreWriter:
         disk = self.journal.disk
         self.gauge.left = max(int(disk.left()), 0)
         self.gauge.short = disk.is_short()
+        assert self._event_loop is not None
+        large = self._event_loop.driver.broker.large
+        if large.disk_short != self.gauge.short:
+            large.disk_short = self.gauge.short
+            if not large.disk_short:
+                large.notify_room()
 
     def _loaded(self, read: PageRead, rows: list[MessageRow]) -> None:
         """Take pages that were read for a queue."""
@@ -412,12 +436,28 @@ class StoreWriter:
         self._request_pages()  # At once: the next ones are read while these are delivered.
         self._event_loop.schedule()
 
-    def _not_loaded(self, read: PageRead, failure: StoreError) -> None:
+    def _piece_read(self, read: PieceRead, octets: bytes | None) -> None:
+        """Take a piece that was read for a reader; None if it is missing or damaged."""
+        assert self._event_loop is not None
+        self._unreadable = False
+        self._event_loop.driver.begin(self._event_loop.loop.time())
+        fault = ""
+        if octets is None:
+            fault = f"piece {read.index} of large body {read.number} is missing in the store, or damaged"
+            log.error("reading back: %s", fault)
+        read.on_read(octets, fault)
+        self._request_pages()
+        self._event_loop.schedule()
+
+    def _not_loaded(self, read: PageRead | PieceRead, failure: StoreError) -> None:
         if isinstance(failure, StoreLost):
             self._fail_permanently(failure)
             return
         if not self._unreadable:
-            log.error("cannot read pages of queues from the store, and tries again until it can: %s", failure)
+            log.error(
+                "cannot read pages of queues, or large messages, from the store, and tries again until it can: %s",
+                failure,
+            )
         self._unreadable = True
         asyncio.get_running_loop().call_later(RETRY_S, self._jobs.put, read)
 
@@ -434,7 +474,7 @@ class StoreWriter:
                 continue
             if job is None:
                 return
-            if not self._post(self._read(job) if isinstance(job, PageRead) else self._commit(job)):
+            if not self._post(self._commit(job) if isinstance(job, StoreTransaction) else self._read(job)):
                 return
 
     def _commit(self, commit: StoreTransaction) -> Callable[[], None]:
@@ -454,8 +494,10 @@ class StoreWriter:
             self._log_once(error)
             return partial(self._written, None, None)
 
-    def _read(self, read: PageRead) -> Callable[[], None]:
+    def _read(self, read: PageRead | PieceRead) -> Callable[[], None]:
         try:
+            if isinstance(read, PieceRead):
+                return partial(self._piece_read, read, self.store.piece(int(read.number), int(read.index)))
             return partial(self._loaded, read, self.store.pages(read.number, read.first, read.most))
         except StoreError as error:
             return partial(self._not_loaded, read, error)

@@ -197,6 +197,8 @@ class JournalGroup(StoredRow):
         "urgent",
         "settlement_records",
         "stale",
+        "elsewhere",
+        "bodies_gone",
     )
 
     def __init__(self, number: i64) -> None:
@@ -223,6 +225,10 @@ class JournalGroup(StoredRow):
         """Stored settlement records about it."""
         self.stale: list[int] = []
         """Numbers of settlement records whose rows are all deleted."""
+        self.elsewhere: i64 = 0
+        """Octets of large bodies that are counted in the charges of its messages, and written as pieces."""
+        self.bodies_gone: list[int] = []
+        """Large bodies that nothing refers to any more."""
 
     def pending_records(self) -> i64:
         """Return the number of settlements, requeues, changes and indexes of removed messages."""
@@ -332,6 +338,13 @@ class JournalGroup(StoredRow):
         """Clear the group when no message is left."""
         self.messages = []
         self.runs = []
+
+    def release(self) -> None:
+        """Separate the messages from a group that was decoded and is not used: no cycle of references is left."""
+        for message in self.messages:
+            if message is not None:
+                message.group = None
+        self.empty()
 
 
 class PageWrite:

@@ -34,7 +34,10 @@ from penstock.core.journal.group import (
     QueueProgress,
     SettlementRecord,
 )
+from penstock.core.journal.pieces import JournaledPieces
 from penstock.core.journal.removals import Removal, Removals
+from penstock.core.large_bodies import LargeBodies
+from penstock.core.large_content import body_of
 from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ MOVED_BYTES: Final = 256 * 1024
 class Journal(Backlog):
     """The journal groups of one broker."""
 
-    def __init__(self, promises: DurableChanges, disk: Disk) -> None:
+    def __init__(self, promises: DurableChanges, disk: Disk, large: LargeBodies | None = None) -> None:
         self.open = JournalGroup(1)
         self.disk = disk
         disk.backlog = self
@@ -81,6 +84,7 @@ class Journal(Backlog):
         self.rows: dict[int, JournalGroup] = {}
         """Sealed groups with messages left, and empty ones until their deletion is being written."""
         self.removals = Removals(promises)
+        self.pieces = JournaledPieces(LargeBodies() if large is None else large)
         self.since: i64 = 1
         """First row number since the last start: transient messages of earlier rows are gone."""
         self._last: i64 = 1
@@ -121,11 +125,19 @@ class Journal(Backlog):
         group.live += 1
         group.bytes += message.charge
         group.urgent = True
+        if message.charge >= GROUP_BYTES:
+            self.count_elsewhere(message.content)
         self.durable_changes.durable_ops += 1
         runs = group.runs
         if not runs or runs[len(runs) - 1].storage is not storage:
             runs.append(MessageRun(storage, message.index))
             self.mark_progress(storage)
+
+    def count_elsewhere(self, content: bytes) -> None:
+        """Count the body of a large message of the open group: it is written in pieces."""
+        body = body_of(content)
+        if body is not None:
+            self.open.elsewhere += body.octets
 
     def drop(self, storage: JournaledQueue, message: StoredMessage) -> None:
         """Record that a message has left its queue for good."""
@@ -234,20 +246,20 @@ class Journal(Backlog):
 
     def has_urgent(self) -> bool:
         """Return whether a group should be written at once."""
-        return self.open.urgent or len(self._closed) > 0
+        return self.open.urgent or len(self._closed) > 0 or self.pieces.is_urgent()
 
     @override
     def unwritten(self) -> i64:
-        total = self.open.bytes + self.open.paged
+        total = _to_write(self.open) + self.pieces.unwritten()
         for group in self._closed:
-            total += group.bytes + group.paged
+            total += _to_write(group)
         for group in self.writing:
-            total += group.bytes + group.paged
+            total += _to_write(group)
         return total
 
     def is_idle(self) -> bool:
         """Return whether there is nothing to write, now or later."""
-        return not self._closed and not self.writing and self.open.is_empty()
+        return not self._closed and not self.writing and self.open.is_empty() and self.pieces.is_idle()
 
     def step(self) -> None:
         """Close a large group between two steps of the broker."""
@@ -290,7 +302,7 @@ class Journal(Backlog):
         if self.writing:
             return []
         self._move_sparse()
-        if not self.open.is_empty():
+        if not self.open.is_empty() or self.pieces.has_work():
             self._close()
         size: i64 = 0
         changes = 0
@@ -302,14 +314,17 @@ class Journal(Backlog):
             size += group.bytes + group.paged
             changes += len(group.changes)
             self.writing.append(group)
+            self.pieces.delete(group.bodies_gone)
             for dead in group.dead:
                 del self.rows[int(dead.number)]
+        self.pieces.take()
         return self.writing
 
     def written(self) -> None:
         """Handle that the taken groups are on disk: notify their listeners."""
         groups = self.writing
         self.writing = []
+        self.pieces.written()
         for group in groups:
             awaiting = group.listeners
             group.on_written()
@@ -319,6 +334,7 @@ class Journal(Backlog):
     def _close(self) -> None:
         group = self.open
         group.seal()
+        group.bodies_gone = self.pieces.large.take_unreferenced()
         if group.live > 0:
             self.rows[int(group.number)] = group
         self._closed.append(group)
@@ -371,6 +387,12 @@ class Journal(Backlog):
         if group.state == GroupState.WRITTEN:
             group.empty()
         self.open.dead.append(group)
+
+
+def _to_write(group: JournalGroup) -> i64:
+    """Return the bytes that a group adds to the store, besides pieces."""
+    total = group.bytes + group.paged - group.elsewhere
+    return total if total > 0 else 0
 
 
 def numbers_end(number: int) -> int:

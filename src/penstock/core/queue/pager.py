@@ -22,8 +22,10 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.group import GROUP_OPEN, JournalGroup, PageOwner, PageWrite
+from penstock.core.large_content import is_large
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.cursor import trim_settled
+from penstock.core.queue.page_bodies import PageBodies
 from penstock.core.queue.page_io import PageLoadListener, PageRead, PageReader
 from penstock.core.queue.storage import QueueStorage
 from penstock.flow.level import UNLIMITED, Level
@@ -68,6 +70,7 @@ class QueuePager(PageOwner):
         """True once paging was reported."""
         self.reading: PageRead | None = None
         self.waiters: list[PageLoadListener] = []
+        self.bodies = PageBodies(broker.large)
         self._unwritten: deque[PageWrite] = deque()
         self._following: Level | None = None
         """Size of the next page, if it was read before and found no room."""
@@ -141,6 +144,9 @@ class QueuePager(PageOwner):
         page.group.live += 1
         page.group.bytes += charge
         journal.open.paged += charge
+        if is_large(content):
+            self.bodies.hold(int(page.group.number), content)
+            journal.count_elsewhere(content)
         self.messages += 1
         self.bytes += charge
         self.storage.vhost_usage.add(charge, now)
@@ -274,6 +280,7 @@ class QueuePager(PageOwner):
         """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
         self.storage.take_in(messages)
+        self.bodies.release(int(group.number))
         for run in group.runs:
             run.messages = []
         self._begin_at(following)
@@ -368,6 +375,7 @@ class QueuePager(PageOwner):
         self.messages -= messages
         self.bytes -= bytes
         if self.messages == 0:
+            self.bodies.clear()
             self.queue.on_paging_finished()
 
     def _end(self) -> None:
