@@ -1,0 +1,178 @@
+"""Large messages on the disk: whole after a kill, or gone; what cannot be read ends its delivery."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pika
+import pytest
+
+from penstock.store.sqlite import FILE
+from tests.server.test_durability import KEPT, LOST, Client, client_of, killed
+from tests.support.brokers import eventually, penstock_command
+from tests.support.disk_brokers import kept
+from tests.support.raw_client import open_peer, publish_frames
+
+MIB = 1024 * 1024
+ROOMY = {"capacity-bytes": 1 << 30}
+PAGED = {"x-overflow": "page", "capacity-bytes": 4 * MIB}
+
+
+def some_body(number: int, size: int = 3 * MIB + 77) -> bytes:
+    return random.Random(number).randbytes(size)
+
+
+def asked(tmp_path: Path, question: str) -> int:
+    """Ask the store of a running broker for a number."""
+    with closing(sqlite3.connect(f"file:{tmp_path / 'data' / FILE}?mode=ro", uri=True)) as connection:
+        (found,) = connection.execute(question).fetchone()
+        return int(found)
+
+
+def pieces(tmp_path: Path) -> int:
+    return asked(tmp_path, "SELECT count(*) FROM pieces")
+
+
+def publish(client: Client, queue: str, body: bytes, properties: pika.BasicProperties = KEPT) -> None:
+    client.channel.basic_publish("", queue, body, properties)
+
+
+def taken(client: Client, queue: str) -> list[bytes]:
+    """Get and acknowledge all messages."""
+    found = []
+    while True:
+        method, _, body = client.channel.basic_get(queue)
+        if method is None:
+            return found
+        client.channel.basic_ack(method.delivery_tag)
+        found.append(body)
+
+
+def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothing_once_it_is_taken(
+    tmp_path: Path,
+) -> None:
+    bodies = [some_body(1), b"small", some_body(2)]
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        publish(client, "q", some_body(3), LOST)
+        for body in bodies:
+            publish(client, "q", body)
+        assert pieces(tmp_path) == 3 * 13
+        killed(broker)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        assert broker.logged("1 large bodies that no message refers to are deleted")
+        assert taken(client, "q") == bodies
+        eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
+        assert asked(tmp_path, "SELECT count(*) FROM row_bodies") == 0
+        publish(client, "q", some_body(4))
+        assert asked(tmp_path, "SELECT min(body) FROM pieces") > 3
+        assert taken(client, "q") == [some_body(4)]
+
+
+def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp_path: Path) -> None:
+    whole, coming = some_body(1), some_body(2, 8 * MIB)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        publish(client, "q", whole)
+        with open_peer(broker) as peer:
+            peer.say(publish_frames(peer.channel(2), "", "q", coming, {"delivery_mode": 2})[: 5 * MIB])
+            eventually(lambda: pieces(tmp_path) > 13 + 10, "a part of it is on the disk")
+            killed(broker)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        assert broker.logged("1 large bodies that no message refers to are deleted")
+        eventually(lambda: pieces(tmp_path) == 13, "only what was confirmed is left")
+        assert taken(client, "q") == [whole]
+
+
+def test_publisher_that_goes_in_the_middle_of_a_large_message_leaves_nothing(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        with open_peer(broker) as peer:
+            body = some_body(2, 8 * MIB)
+            peer.say(publish_frames(peer.channel(2), "", "q", body, {"delivery_mode": 2})[: 5 * MIB])
+            eventually(lambda: pieces(tmp_path) > 10, "a part of it is on the disk")
+            peer.socket.close()
+        eventually(lambda: pieces(tmp_path) == 0, "it is deleted")
+        assert client.depth("q") == 0
+
+
+def test_large_messages_of_pages_come_back_in_order_in_the_next_life(tmp_path: Path) -> None:
+    bodies = [some_body(number, MIB + 1000 * number) for number in range(8)]
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=PAGED)
+        for body in bodies[:4]:
+            publish(client, "q", body)
+        assert [client.channel.basic_get("q", auto_ack=True)[2]] == bodies[:1]
+        for body in bodies[4:]:
+            publish(client, "q", body)
+        killed(broker)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        found = taken(client, "q")
+        assert found[-7:] == bodies[1:]
+        eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
+
+
+def test_queues_of_an_exchange_share_the_body_of_a_large_message(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        for name in ("a", "b"):
+            client.channel.queue_declare(name, durable=True, arguments=ROOMY)
+            client.channel.queue_bind(name, "amq.fanout")
+        client.channel.basic_publish("amq.fanout", "", some_body(1), KEPT)
+        assert pieces(tmp_path) == 13
+        assert taken(client, "a") == [some_body(1)]
+        client.channel.queue_declare("answered when all before it is written", durable=True)
+        assert pieces(tmp_path) == 13
+        killed(broker)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        assert client.depth("a") == 0
+        assert taken(client, "b") == [some_body(1)]
+        eventually(lambda: pieces(tmp_path) == 0, "the last queue has given it up")
+
+
+def test_purged_and_deleted_queues_leave_no_large_body(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        for name, arguments in (("a", ROOMY), ("b", PAGED), ("c", PAGED)):
+            client.channel.queue_declare(name, durable=True, arguments=arguments)
+            for number in range(6):
+                publish(client, name, some_body(number, MIB + 1))
+        client.channel.queue_purge("a")
+        client.channel.queue_purge("b")
+        client.channel.queue_delete("c")
+        eventually(lambda: pieces(tmp_path) == 0, "nothing is left")
+        assert asked(tmp_path, "SELECT count(*) FROM row_bodies") == 0
+
+
+def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        publish(client, "q", some_body(1))
+        broker.stop()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
+        connection.execute("UPDATE pieces SET data = zeroblob(size) WHERE number % 16777216 = 5")
+    with kept(tmp_path) as broker, client_of(broker) as other:
+        with client_of(broker) as client, pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+            client.channel.basic_get("q")
+        assert closed.value.reply_code == 541
+        assert broker.logged("piece 5 of large body 1 is missing in the store, or damaged")
+        assert other.depth("q") == 1
+
+
+def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_without_the_message(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        publish(client, "q", some_body(1))
+        publish(client, "q", b"small")
+        publish(client, "q", some_body(2))
+        broker.stop()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
+        connection.execute("UPDATE pieces SET seal = seal + 1 WHERE body = 1 AND number % 16777216 = 5")
+    report = penstock_command("check", "--data", str(tmp_path / "data"))
+    assert "piece 5 of body 1" in report.stdout + report.stderr
+    assert "queue 'q' in vhost '/' has lost 1 of 3 messages" in report.stdout + report.stderr
+    repaired = penstock_command("repair", "--data", str(tmp_path / "data"), str(tmp_path / "new"))
+    assert "has lost 1 of 3 messages" in repaired.stdout + repaired.stderr
+    with kept(tmp_path, data=tmp_path / "new") as broker, client_of(broker) as client:
+        assert taken(client, "q") == [b"small", some_body(2)]
