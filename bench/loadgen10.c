@@ -43,7 +43,8 @@ struct pair {
 
 static struct link **by_number;
 static int64_t depth = -1;             /* messages in the queues at the end, where they are deleted over AMQP 0-9-1 */
-static uint64_t published_total, accepted, released, rejected, modified, flows, starved;
+static uint64_t published_total, accepted, released, rejected, modified, flows, starved, stops;
+static double take_rate;               /* messages a second that a receiver grants credit for; 0 for no bound */
 
 static void handle_method(struct connection *c, uint32_t method, const uint8_t *args, uint32_t size)
 {
@@ -136,10 +137,23 @@ static void put_flow(struct pair *p)
     put_uint(b, LARGEST_WINDOW);
     put_uint(b, 0);
     put_uint(b, (uint32_t)p->received);
-    put_uint(b, option.prefetch);
+    put_uint(b, (uint32_t)p->granted);
     end_composite(b, list, 7);
     end_frame(b, frame);
-    p->granted = option.prefetch;
+}
+
+/* Renews a receiver's credit when half of it is used, and with --take-rate when that is due. */
+static void renew(struct pair *p)
+{
+    int64_t most = option.prefetch;
+    if (take_rate > 0) {
+        int64_t due = (int64_t)((double)(clock_ns() - begun) * take_rate / SECOND) + 1 - (int64_t)p->received;
+        most = due < most ? due : most;
+    }
+    if (most > p->granted && (take_rate > 0 || p->granted <= (int64_t)option.prefetch / 2)) {
+        p->granted = most;
+        put_flow(p);
+    }
 }
 
 static void delivered(struct pair *p)
@@ -160,8 +174,8 @@ static void delivered(struct pair *p)
         starved++;                     /* beyond our credit */
     if (option.ack && p->received - p->unacked_from >= option.ack)
         put_disposition(p, p->received - 1);
-    if (p->granted <= (int64_t)option.prefetch / 2)
-        put_flow(p);
+    if (take_rate <= 0)
+        renew(p);
 }
 
 /* The octets of the body: those of the first data section, which the sections before it lead to. */
@@ -313,7 +327,8 @@ static uint8_t *put_message(struct pair *p, struct link *l, uint8_t *o, uint64_t
         l->unsettled++;
     }
     l->sent++;
-    l->credit--;
+    if (--l->credit == 0)
+        stops++;
     p->next_outgoing++;
     p->published++;
     published_total++;
@@ -355,6 +370,10 @@ static uint64_t permitted(struct pair *p)
 static void publish(struct pair *p)
 {
     struct connection *c = &p->publisher;
+    if (take_rate > 0 && p->consumer.fd > 0) {
+        renew(p);
+        flush(&p->consumer);
+    }
     size_t most = option.high + SECTION_OCTETS + (option.high / (c->frame_max - TRANSFER_OCTETS - 8) + 1) * (TRANSFER_OCTETS + 8);
     for (int writes = 0; writes < WRITES_PER_TURN; writes++) {
         if (c->out.start < c->out.end)
@@ -444,7 +463,7 @@ static void open_pair(struct pair *p, uint32_t number)
     open_connection10(&p->consumer, option.sasl, option.user, option.password, "localhost", &window);
     snprintf(name, sizeof name, "receiver-%d-%u", (int)getpid(), number);
     attach(&p->consumer, 0, name, address, true, !option.ack);
-    put_flow(p);
+    renew(p);
     flush(&p->consumer);
     set_blocking(&p->consumer, false);
 }
@@ -489,14 +508,14 @@ static void print_result(struct edge a, struct edge b)
     printf(", \"published\": %llu, \"consumed\": %llu, \"accepted\": %llu, \"released\": %llu, \"rejected\": %llu",
            (unsigned long long)published_total, (unsigned long long)consumed_total, (unsigned long long)accepted,
            (unsigned long long)released, (unsigned long long)rejected);
-    printf(", \"modified\": %llu, \"flows\": %llu, \"credit_left\": %llu, \"beyond_credit\": %llu, \"depth\": %lld",
+    printf(", \"modified\": %llu, \"flows\": %llu, \"credit_left\": %llu, \"beyond_credit\": %llu, \"stops\": %llu, \"depth\": %lld",
            (unsigned long long)modified, (unsigned long long)flows, (unsigned long long)credit, (unsigned long long)starved,
-           (long long)depth);
+           (unsigned long long)stops, (long long)depth);
     print_latencies();
 }
 
 static const struct option options[] = {COMMON_OPTIONS, {"links", 1, 0, 'l'}, {"one-queue", 0, 0, 'o'},
-    {"no-consumer", 0, 0, 'N'}, {"name", 1, 0, 'E'}, {"idle", 0, 0, 'Z'}, {"no-declare", 0, 0, 'U'}, {"prefix", 1, 0, 'F'}, {"sasl", 1, 0, 'm'}, {0}};
+    {"no-consumer", 0, 0, 'N'}, {"name", 1, 0, 'E'}, {"idle", 0, 0, 'Z'}, {"no-declare", 0, 0, 'U'}, {"prefix", 1, 0, 'F'}, {"sasl", 1, 0, 'm'}, {"take-rate", 1, 0, 'R'}, {0}};
 
 static const char usage[] =
     "loadgen10: as loadgen, and\n"
@@ -510,6 +529,7 @@ static const char usage[] =
     "  --sasl PLAIN|ANONYMOUS (PLAIN)\n"
     "  --confirms W           send unsettled, at most W unsettled for each link; else settled\n"
     "  --prefetch N           link credit of a receiver (1000)\n"
+    "  --take-rate N          a receiver grants credit for so many messages a second\n"
     "  --properties none|plain|distinct   none: a data section alone; plain: and a header; distinct: and properties\n";
 
 static void set_options(int argc, char **argv)
@@ -524,6 +544,7 @@ static void set_options(int argc, char **argv)
         case 'Z': option.idle = true; option.consumes = false; break;
         case 'F': option.prefix = optarg; break;
         case 'm': option.sasl = optarg; break;
+        case 'R': take_rate = strtod(optarg, NULL); break;
         default:
             if (!set_option(which, optarg)) {
                 fputs(usage, stderr);

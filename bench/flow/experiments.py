@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.flow.parties import Consumer, Publisher, Target, leave, publishers, some_queue
 from bench.flow.wire import Channel, Link
+from bench.flow.wire10 import Link10
 
 MIB, KIB_64 = 1024 * 1024, 64 * 1024
 RATE = 2000.0
@@ -33,12 +34,12 @@ class Stage:
 
     async def consumer(self, rate: float, prefetch: int) -> Consumer:
         """Let somebody consume on a connection of its own."""
-        channel = await (await Link.to(self.target.url)).channel()
+        channel = await (await self.target.connect(-1)).channel()
         consumer = Consumer(channel, rate)
         await channel.consume(self.queue, prefetch)
         return consumer
 
-    async def strike(self, parties: list[Publisher], *links: Link) -> None:
+    async def strike(self, parties: list[Publisher], *links: Link | Link10) -> None:
         """Delete the queue and let everybody go."""
         from penstock.wire.amqp091 import spec
 
@@ -213,7 +214,7 @@ async def isolation(target: Target, seconds: float) -> Found:
     for blocked in (False, True):
         stage = await Stage.set(target, {})
         full = await Stage.set(target, target.bounded(KIB_64))
-        link = await Link.to(target.url)
+        link = await target.connect(0)
         parties = [Publisher(await link.channel(confirms=True), stage.queue, 0, 50)]
         if blocked:
             parties.append(Publisher(await link.channel(confirms=True), full.queue, 1, 200))

@@ -19,6 +19,9 @@ from typing import Any
 
 from bench import loadgen, peers10
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, Broker
+from bench.flow import live
+from bench.flow.live import Live
+from bench.flow.stops import Stops, stops
 
 MIB = 1024 * 1024
 BODY_OCTETS = 1024
@@ -132,16 +135,17 @@ def beside_idle(broker: Broker, name: str, seconds: float) -> Outcome:
     return _outcome(name, f"1 x 1000 beside 64 idle links, {PLACES} messages", PLACES, result)
 
 
-def mixed(broker: Broker, name: str, seconds: float) -> Outcome:
+def mixed(broker: Broker, name: str, links: int, seconds: float) -> Outcome:
     """Let links send messages of sizes 1:100; the places are those of the smallest."""
     bound, _ = _bound(name, None)
     smallest = 100
     result = loadgen.run(
-        broker.port, *broker.options, *bound, "--sizes", f"uniform:{smallest}:{100 * smallest}", "--links", "8",
-        "--confirms", "1000", "--no-consumer", "--warm-up", "0", "--seconds", str(seconds), protocol=loadgen.AMQP1,
+        broker.port, *broker.options, *bound, "--sizes", f"uniform:{smallest}:{100 * smallest}", "--links",
+        str(links), "--confirms", "1000", "--no-consumer", "--warm-up", "0", "--seconds", str(seconds),
+        protocol=loadgen.AMQP1,
     )  # fmt: skip
     places = MIB // (smallest + SECTION_OCTETS + OVERHEAD)
-    return _outcome(name, f"8 x 1000, {smallest}-{100 * smallest} octets, 1 MiB", places, result)
+    return _outcome(name, f"{links} x 1000, {smallest}-{100 * smallest} octets, 1 MiB", places, result)
 
 
 def small_credit(broker: Broker, name: str, seconds: float) -> str:
@@ -159,6 +163,16 @@ def small_credit(broker: Broker, name: str, seconds: float) -> str:
     return f"{name}: with a consumer, {PLACES} places: " + "; ".join(cells)
 
 
+def stop_cells(broker: Broker, name: str, quick: bool) -> Iterator[Stops]:
+    """Stop links again and again while somebody consumes; see `stops`."""
+    bound = _bound(name, PLACES)[0] if name in OURS or name == RABBITMQ else ()
+    if not bound:
+        return  # Such a peer has one bound for all queues: there is nothing without it to compare.
+    for links in (1, 64):
+        for take_rate in (0, 10_000):
+            yield stops(broker, name, links, take_rate, bound, f"{PLACES} places", 0.5 if quick else 2.0)
+
+
 def cells(broker: Broker, name: str, quick: bool, say: Say) -> Iterator[Outcome]:
     """Run the experiments against one broker, with a line for each."""
     seconds = 1.0 if quick else 3.0
@@ -171,16 +185,25 @@ def cells(broker: Broker, name: str, quick: bool, say: Say) -> Iterator[Outcome]
                 yield overshoot(broker, name, links, window, capacity, seconds)
     if name in OURS:
         yield beside_idle(broker, name, seconds)
-        yield mixed(broker, name, seconds)
+        for links in counts:
+            yield mixed(broker, name, links, seconds)
     try:
         say(small_credit(broker, name, seconds))
     except loadgen.LoadError as failure:
         say(f"{name}: small credit: FAILED: {failure}")
 
 
+def all_cells(broker: Broker, name: str, quick: bool, say: Say) -> Iterator[Outcome | Stops | Live]:
+    """Run everything against one broker."""
+    yield from cells(broker, name, quick, say)
+    yield from stop_cells(broker, name, quick)
+    if name in OURS:
+        yield from live.cells(f"amqp://guest:guest@127.0.0.1:{broker.port}/", name, quick)
+
+
 def main(wanted: argparse.Namespace, say: Say) -> int:
     """Run it; 1 if one of our goals is missed or nothing could be run."""
-    found: list[Outcome] = []
+    found: list[Outcome | Stops | Live] = []
     names = wanted.brokers or [COMPILED, *peers10.PEERS]
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-flow-")))
@@ -189,7 +212,7 @@ def main(wanted: argparse.Namespace, say: Say) -> int:
             if broker is None:
                 continue
             try:
-                for outcome in cells(broker, name, wanted.quick, say):
+                for outcome in all_cells(broker, name, wanted.quick, say):
                     say(outcome.words())
                     found.append(outcome)
             except loadgen.LoadError as failure:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from bench.flow.wire import PATIENCE_S, Channel, Link
+from bench.flow.wire10 import Channel10, Link10
 
 BODY_OCTETS = 1024
 CHARGE = BODY_OCTETS + 240
@@ -17,9 +18,15 @@ RETRY_S = 0.005
 class Target:
     """The broker under test: its URL, and in whose words a bounded queue is asked for."""
 
-    def __init__(self, url: str, ours: bool) -> None:
+    def __init__(self, url: str, ours: bool, protocols: tuple[type[Link] | type[Link10], ...] = (Link,)) -> None:
         self.url = url
         self.ours = ours
+        self.protocols = protocols
+        """Protocols of publishers in turn; the consumer's is the last one."""
+
+    async def connect(self, index: int) -> Link | Link10:
+        """Return a connection of the protocol of the publisher with this number, -1 for the consumer."""
+        return await self.protocols[index % len(self.protocols) if index >= 0 else -1].to(self.url)
 
     def bounded(self, capacity: int) -> dict[str, Any]:
         """Return the arguments of a queue of this capacity in bytes, that makes its publishers wait (or refuses)."""
@@ -35,7 +42,7 @@ class Target:
 class Publisher:
     """Keeps a window of unconfirmed messages full; what is refused is published again a little later."""
 
-    def __init__(self, channel: Channel, queue: str, index: int, window: int) -> None:
+    def __init__(self, channel: Channel | Channel10, queue: str, index: int, window: int) -> None:
         self.channel = channel
         self.queue = queue
         self.index = index
@@ -80,7 +87,7 @@ class Publisher:
 class Consumer:
     """Takes messages at a pace and acknowledges them; knows whose they were and whether they came in order."""
 
-    def __init__(self, channel: Channel, rate: float) -> None:
+    def __init__(self, channel: Channel | Channel10, rate: float) -> None:
         self.channel = channel
         self.rate = rate
         self.order: list[int] = []
@@ -143,12 +150,12 @@ async def publishers(target: Target, queue: str, windows: list[int]) -> list[Pub
     """Connect publishers with these windows, each on a connection of its own."""
     found = []
     for index, window in enumerate(windows):
-        channel = await (await Link.to(target.url)).channel(confirms=True)
+        channel = await (await target.connect(index)).channel(confirms=True)
         found.append(Publisher(channel, queue, index, window))
     return found
 
 
-def leave(parties: list[Publisher], *links: Link) -> None:
+def leave(parties: list[Publisher], *links: Link | Link10) -> None:
     """Let go of all connections."""
     for party in parties:
         party.stop()
