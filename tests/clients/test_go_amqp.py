@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import BrokerProcess
-from tests.support.fetched_clients import ClientMissingError, go_program
+from tests.support.commands import run
+from tests.support.fetched_clients import ClientMissingError, go_program, go_tests
+
+OWN_TESTS = (
+    *("TestIntegration.*", "TestMultipleSessionsOpenClose", "TestDialWithCancelledContext"),
+    *("TestNewSessionWithCancelledContext", "TestConcurrentSessionsOpenClose", "TestReceiverModeFirst"),
+    *("TestSenderExactlyOnce", "TestReceivingLotsOfSettledMessages", "TestNewReceiverWithCancelledContext"),
+    *("TestMultipleSendersSharedSession", "TestDrainingLink", "TestSenderNullValue"),
+)
+"""Tests of go-amqp with a broker, as patterns: those of its integration_test.go."""
+OWN_COUNT = 17
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
@@ -34,3 +47,20 @@ def test_go_amqp_hears_and_gives_all_outcomes_and_drains(
         {"drained": True},
         {"dead": ["a", "example:bad"]},
     ]
+
+
+def test_integration_tests_of_go_amqp_itself_pass(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    """They name queues that do not exist, so a pattern has them created."""
+    try:
+        program = go_tests()
+    except ClientMissingError as missing:
+        pytest.skip(str(missing))
+    run(own_broker, "set", "queue", "#", "auto-create=true")
+    words = [str(program), "-test.v", "-test.timeout=500s", f"-test.run=^({'|'.join(OWN_TESTS)})$"]
+    environment = {**os.environ, "AMQP_BROKER_ADDR": own_broker.url.rstrip("/")}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    results = re.findall(r"^--- (\w+): (\w+)", done.stdout, re.MULTILINE)
+    assert [test for result, test in results if result != "PASS"] == [], done.stdout[-5000:] + done.stderr
+    assert len(results) == OWN_COUNT

@@ -70,6 +70,19 @@ def go_program() -> Path:
 
 
 @cache
+def go_tests() -> Path:
+    """Return the program with go-amqp's own tests, which are part of its module. Raises ClientMissingError."""
+    source = HERE / "golang"
+    found = _place(source, "go.sum")
+    if not found.exists():
+        with _fetching("go-amqp", "go", found) as folder:
+            program = Path(folder, "tests")
+            _run(["go", "test", "-mod=readonly", "-c", "-o", str(program), "github.com/Azure/go-amqp"], source)
+            shutil.copy(program, found)
+    return found
+
+
+@cache
 def rust_program() -> Path:
     """Return the program with fe2o3-amqp. Raises ClientMissingError."""
     source = HERE / "rust"
