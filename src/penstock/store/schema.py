@@ -12,6 +12,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -206,7 +207,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
             )
         for migrate in migrations[version:]:
             migrate(connection)
-        if not _statements(connection) >= _expected(migrations):
+        if not _statements(connection) >= _expected(tuple(migrations)):
             raise StoreError(f"cannot open the store '{path}': {DAMAGED}")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {newest}")
@@ -221,11 +222,13 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
             connection.execute("ROLLBACK")
 
 
-def _expected(migrations: Sequence[Migration]) -> set[tuple[bytes, ...]]:
+@lru_cache(maxsize=1)
+def _expected(migrations: tuple[Migration, ...]) -> frozenset[tuple[bytes, ...]]:
+    """Return the statements of a new store; the only way to know them is to make one."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         for migrate in migrations:
             migrate(fresh)
-        return _statements(fresh)
+        return frozenset(_statements(fresh))
 
 
 def _statements(connection: sqlite3.Connection) -> set[tuple[bytes, ...]]:
