@@ -19,6 +19,7 @@ from penstock.client import (
     Connection,
     ConnectionClosed,
     ControlClient,
+    LoginRefused,
     Parameters,
     Timeout,
 )
@@ -139,12 +140,15 @@ def query_of_task() -> str:
 def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Address, retries: Retries) -> Result:
     """Return what `attempt` returns; call `drop` and pause after each lost connection.
 
-    Raises `BrokerUnreachable` when `retries` are used up.
+    Raises `BrokerUnreachable` when `retries` are used up, and at once for a refused login.
     """
     pause = retries.interval_ms / 1000
     for left in range(retries.count, -1, -1):
         try:
             return attempt()
+        except LoginRefused as error:
+            drop()
+            raise BrokerUnreachable(str(error)) from error
         except LOST as error:
             drop()
             if isinstance(error, ChannelClosed) and error.code is not None:

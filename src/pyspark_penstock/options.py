@@ -6,6 +6,7 @@ near match, because Spark passes all options through, and a misspelt limit is wo
 """
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,9 +61,13 @@ _SINK = (
     _Option("publishWindow", parsing.integer(1, 100_000), 1_000),
 )
 
-# Spark also passes its own options to a streaming sink.
-_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
-_ASYNC_PROGRESS = "asyncprogresstrackingenabled"
+# Spark adds options of its own: those of a query to a streaming sink, and those of a table (CREATE TABLE ... USING
+# penstock) to both sides. It gives each option of a table twice, once with this prefix.
+_OF_QUERIES = frozenset({"checkpointlocation", "queryname"})
+_OF_TABLES = frozenset(
+    {"provider", "path", "owner", "location", "comment", "external", "is_managed_location", "collation", "table_type"}
+)
+_OF_TABLE = "option."
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
 
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    value = _parse("source", _SOURCE, _SINK, given)
+    value = _parse("source", _SOURCE, _SINK, _without_sparks(given, frozenset()))
     queues, start = value["subscribe"], value["startingOffsets"]
     strangers = sorted(set(start) - set(queues)) if isinstance(start, dict) else []
     if strangers:
@@ -149,14 +154,9 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
 def sink_options(given: Mapping[str, object]) -> SinkOptions:
     """Return the options of ``writeStream`` and ``write``.
 
-    Raises `OptionError` in one sentence for an unknown, missing or impossible option, and for asynchronous
-    progress tracking: with it Spark lets the source settle before the batch is durable, and a crash loses messages.
+    Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    left = {key: text for key, text in given.items() if key.lower() not in _SPARKS_OWN}
-    for key in [key for key in left if key.lower() == _ASYNC_PROGRESS]:
-        if str(left.pop(key)).lower() != "false":
-            raise OptionError("option asyncProgressTrackingEnabled is not supported: a crash would lose messages")
-    value = _parse("sink", _SINK, _SOURCE, left)
+    value = _parse("sink", _SINK, _SOURCE, _without_sparks(given, _OF_QUERIES))
     if (value["queue"] is None) == (value["exchange"] is None):
         raise OptionError("the penstock sink needs one of the options queue and exchange, not both")
     if value["queue"] is not None and value["routingKey"] is not None:
@@ -175,10 +175,18 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
 
 def check_names(given: Mapping[str, object]) -> None:
     """Refuse an option unknown to both source and sink, before it is known which of them is meant."""
-    known = {option.name.lower() for option in (*_SOURCE, *_SINK)} | _SPARKS_OWN | {_ASYNC_PROGRESS}
-    for key in given:
+    known = {option.name.lower() for option in (*_SOURCE, *_SINK)}
+    for key in _without_sparks(given, _OF_QUERIES):
         if key.lower() not in known:
             raise OptionError(_unknown(key, "source or sink", (*_SOURCE, *_SINK), ()))
+
+
+def _without_sparks(given: Mapping[str, object], others: frozenset[str]) -> dict[str, object]:
+    """Return options without those that Spark adds: `others`, and those of a table where they are of a table."""
+    keys = {key.lower() for key in given}
+    added = others | (_OF_TABLES if "provider" in keys else frozenset())
+    added |= {key for key in keys if key.startswith(_OF_TABLE) and key.removeprefix(_OF_TABLE) in keys}
+    return {key: text for key, text in given.items() if key.lower() not in added}
 
 
 def _access(value: dict[str, Any]) -> Access:
@@ -203,8 +211,13 @@ def _value(side: str, option: _Option, found: tuple[str, str] | None) -> Any:
     try:
         return option.parse(found[1].strip())
     except ValueError as error:
-        shown = "" if option.name == "password" else f" = '{found[1]}'"
+        shown = "" if option.name == "password" else f" = '{_without_secrets(found[1])}'"
         raise OptionError(f"option {option.name}{shown} {error}") from None
+
+
+def _without_secrets(text: str) -> str:
+    """Return a value for people: what stands before an @ may be a password."""
+    return re.sub(r"[^\s,/]*@", "***@", text)
 
 
 def _unknown(key: str, side: str, table: tuple[_Option, ...], other: tuple[_Option, ...]) -> str:

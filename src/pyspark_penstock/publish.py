@@ -22,6 +22,7 @@ from penstock.client import (
     Connection,
     ConnectionClosed,
     ControlError,
+    LoginRefused,
     Progress,
     Publisher,
     Timeout,
@@ -130,6 +131,8 @@ class Sender:
             try:
                 rows = self._attempt(rows)
                 standing = f"{len(rows)} refused"
+            except LoginRefused as error:
+                raise PublishFailed(f"{self._target} took no message: {error}") from error
             except (ConnectError, ConnectionClosed, Timeout) as error:
                 # It is unknown which of them were confirmed: all are resent, and some arrive twice.
                 self._drop()

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 PERSISTENT = 2
 """delivery_mode of every message: data that Spark has committed must survive a restart of a durable broker."""
 
-_PROPERTIES = ("message_id", "correlation_id", "reply_to", "content_type", "priority")
+SHORT_OCTETS = 255
+"""Most octets of a routing key and of a property that is a text."""
+PRIORITY_MAX = 255
+SHOWN = 60
+"""Most letters of a wrong value that an error shows."""
+
+_TEXTS = ("message_id", "correlation_id", "reply_to", "content_type")
+_PROPERTIES = (*_TEXTS, "priority")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,12 @@ class Rows:
 def rows_of(batch: "pa.RecordBatch", options: SinkOptions) -> Rows:
     """Return the messages of a batch.
 
-    Raises `SchemaError` for a null value, and `PublishFailed` when the rows come from the target queue itself: such a
-    query would feed itself and wait for itself.
+    Raises `SchemaError` for what cannot be a message, with column, row (from 0, in this batch of the task) and value.
+    Raises `PublishFailed` when the rows come from the target queue itself: such a query would feed itself and wait for
+    itself.
     """
     _refuse_cycle(batch, options)
+    _check(batch)
     return Rows(_bodies(batch.column("value")), _keys(batch, options), _properties(batch))
 
 
@@ -59,11 +68,40 @@ def _refuse_cycle(batch: "pa.RecordBatch", options: SinkOptions) -> None:
         )
 
 
+def _check(batch: "pa.RecordBatch") -> None:
+    """Check values that Spark's types allow and a message cannot have (AMQP 0-9-1 section 4.2.1)."""
+    import pyarrow.compute as pc
+
+    value = batch.column("value")
+    if value.null_count:
+        _refuse("value", value, pc.is_null(value), "must not be null, a message has a body")
+    for name in (*_TEXTS, "routing_key"):
+        if name in batch.schema.names:
+            column = batch.column(name)
+            too_long = pc.greater(pc.binary_length(column), SHORT_OCTETS)
+            _refuse(name, column, too_long, f"must have at most {SHORT_OCTETS} octets")
+    if "priority" in batch.schema.names:
+        column = batch.column("priority")
+        outside = pc.or_(pc.less(column, 0), pc.greater(column, PRIORITY_MAX))
+        _refuse("priority", column, outside, f"must be 0 to {PRIORITY_MAX}")
+
+
+def _refuse(name: str, column: "pa.Array", wrong: "pa.Array", rule: str) -> None:
+    """Raise `SchemaError` for the first value of a column that is wrong."""
+    import pyarrow.compute as pc
+
+    row = pc.index(wrong, True).as_py()
+    if row >= 0:
+        found = repr(column[row].as_py())
+        shown = found if len(found) <= SHOWN else f"{found[:SHOWN]}..."
+        count = pc.sum(wrong).as_py()
+        more = f", and {count - 1} more like it" if count > 1 else ""
+        raise SchemaError(f"the penstock sink's column {name} {rule}: row {row} has {shown}{more}")
+
+
 def _bodies(column: "pa.Array") -> list[bytes]:
     import pyarrow as pa
 
-    if column.null_count:
-        raise SchemaError(f"{column.null_count} rows have a null value, and a message has no null body")
     bodies: list[bytes] = column.cast(pa.binary()).to_pylist()
     return bodies
 

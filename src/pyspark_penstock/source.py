@@ -51,12 +51,12 @@ class PenstockDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> "PenstockStreamWriter":
         """Return the writer of one batch of a streaming query.
 
-        Raises `OptionError` for the complete output mode: a queue cannot be overwritten.
+        Spark itself refuses the output mode update for every Python sink. Raises `OptionError` for the mode complete.
         """
         from pyspark_penstock.writer import PenstockStreamWriter
 
         if overwrite:
-            raise OptionError("a queue cannot be overwritten: use outputMode append or update")
+            raise OptionError("a queue cannot be overwritten: use outputMode append")
         check_sink_schema(schema)
         return PenstockStreamWriter(sink_options(self.options))
 

@@ -1,4 +1,4 @@
-"""Messages as columns: the layout that docs/spark.md promises."""
+"""Messages as columns: the layout that docs/blocks.md promises."""
 
 from __future__ import annotations
 

@@ -294,6 +294,17 @@ def test_no_broker_ends_in_one_sentence(reader_of):
         reader.initialOffset()
 
 
+def test_refused_login_is_not_tried_again(broker, reader_of):
+    queue = broker.declare()
+    with proxied(broker.address) as proxy:
+        for wrong in ({"password": "hunter2"}, {"vhost": "none"}):
+            before = proxy.accepted
+            with pytest.raises(BrokerUnreachable, match="cannot connect") as refusal:
+                reader_of(queue, servers=proxy.address, **wrong).initialOffset()
+            assert proxy.accepted == before + 1
+            assert "hunter2" not in str(refusal.value)
+
+
 def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(100))

@@ -57,11 +57,39 @@ def test_task_without_rows_connects_nowhere():
     assert Sender(sink_options({"servers": "127.0.0.1:1", "queue": "out"})).send(iter([rows(0, 0)])) == 0
 
 
-def test_null_value_is_refused(broker):
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"value": pa.array([b"", None], pa.binary())}, "value must not be null, a message has a body: row 1 has None"),
+        ({"message_id": ["a", "x" * 256]}, f"message_id must have at most 255 octets: row 1 has '{'x' * 59}..."),
+        ({"correlation_id": ["é" * 128, "é" * 128]}, "octets: row 0 has 'é"),
+        ({"correlation_id": ["é" * 128, "é" * 128]}, ", and 1 more like it"),
+        ({"routing_key": [None, "k" * 256]}, "routing_key must have at most 255 octets: row 1"),
+        ({"priority": pa.array([255, 256])}, "priority must be 0 to 255: row 1 has 256"),
+        ({"priority": pa.array([-1, None])}, "priority must be 0 to 255: row 0 has -1"),
+    ],
+)
+def test_what_cannot_be_a_message_is_told_with_column_row_and_value(broker, columns, sentence):
     queue = broker.declare()
-    batch = pa.RecordBatch.from_pydict({"value": pa.array([b"a", None, None], pa.binary())})
-    with pytest.raises(SchemaError, match="2 rows have a null value"):
+    batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
+    with pytest.raises(SchemaError, match="the penstock sink's column") as refusal:
         sender(broker, queue=queue).send(iter([batch]))
+    assert sentence in str(refusal.value)
+    assert broker.depth(queue) == 0
+
+
+def test_longest_texts_and_priorities_are_sent(broker):
+    queue = broker.declare()
+    batch = rows(0, 2, message_id=["x" * 255, None], priority=pa.array([0, 255]))
+    assert sender(broker, queue=queue).send(iter([batch])) == 2
+
+
+def test_task_with_a_refused_login_fails_at_once(broker):
+    queue = broker.declare()
+    with proxied(broker.address) as proxy:
+        with pytest.raises(PublishFailed, match="took no message: cannot connect"):
+            Sender(sink_options({"servers": proxy.address, "queue": queue, "password": "x"})).send(iter([rows(0, 1)]))
+        assert proxy.accepted == 1
 
 
 def test_option_wins_over_the_column_of_routing_keys(broker):

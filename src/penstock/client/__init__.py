@@ -8,7 +8,15 @@ from penstock.client.channel import Channel
 from penstock.client.connection import Connection
 from penstock.client.content import Delivery, Returned
 from penstock.client.control import Attached, ControlClient, Plan
-from penstock.client.errors import ChannelClosed, ClientError, ConnectError, ConnectionClosed, ControlError, Timeout
+from penstock.client.errors import (
+    ChannelClosed,
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    ControlError,
+    LoginRefused,
+    Timeout,
+)
 from penstock.client.parameters import Parameters
 from penstock.client.publisher import Progress, Publisher
 from penstock.wire.amqp091.codec import Properties
@@ -24,6 +32,7 @@ __all__ = [
     "ControlClient",
     "ControlError",
     "Delivery",
+    "LoginRefused",
     "Parameters",
     "Plan",
     "Progress",

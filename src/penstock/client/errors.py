@@ -2,6 +2,7 @@
 
 ClientError
 ├── ConnectError        the connection failed; the text says why and what to do
+│   └── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
 ├── ChannelClosed       the broker closed a channel, with its reason
 ├── ControlError        a control operation was refused, with its reason
@@ -30,6 +31,10 @@ class ConnectError(ClientError):
 
     def __str__(self) -> str:
         return f"cannot connect to {self.host}:{self.port}: {self.text}"
+
+
+class LoginRefused(ConnectError):
+    """Refused user, password or virtual host."""
 
 
 class ConnectionClosed(ClientError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from penstock.client.errors import ConnectError, ConnectionClosed, Timeout
+from penstock.client.errors import ConnectError, ConnectionClosed, LoginRefused, Timeout
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
@@ -32,6 +32,8 @@ CLIENT_PROPERTIES: Final[dict[str, object]] = {
     },
 }
 
+REFUSED: Final = (spec.ReplyCode.ACCESS_REFUSED, spec.ReplyCode.NOT_ALLOWED)
+"""Reply codes of a refused login: user or password, and virtual host."""
 _FIRST_STEP: Final = "an answer to the protocol header"
 
 
@@ -59,7 +61,8 @@ def shake_hands(connection: Connection, deadline: float) -> Tuned:
     except Timeout:
         raise ConnectError(host, port, f"the broker is silent where {step} was due; try again later") from None
     except ConnectionClosed as error:
-        raise ConnectError(host, port, _why_closed(connection, step, error)) from None
+        kind = LoginRefused if error.code in REFUSED else ConnectError
+        raise kind(host, port, _why_closed(connection, step, error)) from None
     except (SaslError, CodecError) as error:
         raise ConnectError(host, port, str(error)) from None
     return tuned

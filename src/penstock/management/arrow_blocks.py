@@ -2,7 +2,7 @@
 
 "PSB1", u32 header length, header (JSON), zeros up to a multiple of 64, buffers each at a multiple of 64
 
-The header names each column with the positions of its buffers, or with the one value of all its rows. docs/spark.md
+The header names each column with the positions of its buffers, or with the one value of all its rows. docs/blocks.md
 describes the format for other readers.
 """
 
