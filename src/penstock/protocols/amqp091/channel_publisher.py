@@ -66,10 +66,7 @@ class ChannelPublisher(ProducerListener):
 
     def on_departed(self) -> None:
         """Add the lost publishes to those of its connection, which are logged together."""
-        connection, producer = self.channel.connection, self.channel.producer
-        if producer.loss is not None:
-            connection.losses.add(producer.loss, producer.origin)
-        connection.services.schedule_loss_report(connection)
+        self.channel.connection.count_departed(self.channel.producer)
 
     def publish_error(self) -> BrokerError | None:
         """Refuse a client that obeys channel.flow and went on publishing after the enforcement time."""

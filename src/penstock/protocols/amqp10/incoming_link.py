@@ -504,7 +504,4 @@ class LinkPublisher(ProducerListener):
 
     @override
     def on_departed(self) -> None:
-        connection, producer = self._link.session.connection, self._link.producer
-        if producer.loss is not None:
-            connection.losses.add(producer.loss, producer.origin)
-        connection.services.schedule_loss_report(connection)
+        self._link.session.connection.count_departed(self._link.producer)

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced
@@ -157,6 +158,12 @@ class Connection(Worker):
         if not gate.frequent:
             self.reported_blocks += by
         self.services.schedule_blocked_notice(self)
+
+    def count_departed(self, producer: Producer) -> None:
+        """Count what was lost of a closed producer, all of whose held publishes are decided; it is logged together."""
+        if producer.loss is not None:
+            self.losses.add(producer.loss, producer.origin)
+        self.services.schedule_loss_report(self)
 
     # Begin and end
 
