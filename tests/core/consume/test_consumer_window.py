@@ -89,6 +89,24 @@ def test_window_applies_within_the_prefetch() -> None:
     assert consumer.obstacles(100.0) == ["out of credit: 4 unacknowledged of a prefetch of 4"]
 
 
+def test_full_window_is_not_doubled_while_the_receiver_grants_no_credit() -> None:
+    bench = SelectingBench(**{"consumer-window-adaptive": True})
+    bench.put(*["red"] * 10)
+    consumer = bench.attach("a", credit=2)
+    bench.deliver()
+    bench.grant(consumer, 0)
+    bench.broker.begin(100.0)
+    bench.broker.run(1000)
+    bench.deliver()
+    bench.grant(consumer, 5)
+    bench.deliver()
+    assert bench.got["a"] == [1], "the window is as narrow as before"
+    bench.broker.begin(200.0)
+    bench.broker.run(1000)
+    bench.deliver()
+    assert bench.got["a"] == [1, 2]
+
+
 def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
     house = filled(5, **ADAPTIVE)
     consumer = subscribe(house)

@@ -57,14 +57,16 @@ class ConsumerWindow(TimerHandler):
 
     @override
     def on_deadline(self, now: float) -> float:
-        adaptive = self.adaptive
-        if self.consumer.state != ALONE or self.left() > 0 or adaptive.window >= adaptive.most:
+        adaptive, consumer = self.adaptive, self.consumer
+        if consumer.state != ALONE or self.left() > 0 or adaptive.window >= adaptive.most:
             return NEVER
+        if consumer.credit.left() == 0:
+            return NEVER  # It waits for that; when it has some, the timer begins again.
         due = self._stalled_at()
         if now < due:
             return due
         adaptive.on_stalled()
-        wake(self.consumer)
+        wake(consumer)
         return NEVER
 
     def _stalled_at(self) -> float:
