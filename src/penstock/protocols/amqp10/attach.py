@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
 LINKS_MAX: Final = 10_000
-"""Most links of a connection, about 3 KiB each."""
+"""Most links of a connection, 3 to 4 KiB each."""
 OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 """Outcomes that we support, as receiver and as sender."""
 UNSETTLED_STATE = 2
