@@ -47,6 +47,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=500, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=1, metavar="N", help="number of the first round: one that failed")
     parser.add_argument("--seed", type=int, help="what chance begins with (default: another one each time)")
+    parser.add_argument("--amqp10", type=float, default=0.4, metavar="SHARE",
+                        help="share of Penstock's clients that speak AMQP 1.0 (default %(default)s)")  # fmt: skip
     parser.add_argument("--keep-going", action="store_true", help="do not end with the first round that fails")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="where the directory is made (default %(default)s)")
     wanted = parser.parse_args()
@@ -83,6 +85,7 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
     lines = [
         ("rounds", f"{counts['rounds']:,} in {seconds:,.0f} s, {len(failed)} failed; seed {rounds.seed}"),
         ("kills", f"{target.kills:,}; of the store's server {target.store_kills:,}"),
+        ("clients", f"{counts['clients']:,}; of these {counts['clients of AMQP 1.0']:,} over AMQP 1.0"),
         ("confirmed", f"{counts['confirmed']:,}; delivered {counts['delivered']:,}"),
         ("had to be there", f"{counts['be there']:,}; lost {counts['! lost']:,}"),
         ("had to be gone", f"{counts['be gone']:,}; acknowledged ones back {counts['! acknowledged back']:,}, "
@@ -115,7 +118,8 @@ def main() -> int:
         say(str(reason))
         return 2
     say(f"{target.node.title}; seed {seed}, rounds {wanted.first} to {wanted.first + wanted.rounds - 1}, in {scratch}")
-    rounds, begun = Rounds(target, seed), time.monotonic()
+    amqp10 = 0.0 if wanted.broker == RABBITMQ else wanted.amqp10
+    rounds, begun = Rounds(target, seed, amqp10), time.monotonic()
     try:
         failed = run(rounds, wanted.first, wanted.rounds, wanted.keep_going)
     except BrokerUnavailable as reason:
@@ -130,7 +134,8 @@ def main() -> int:
     if failed:
         number = failed[0][0]
         say(f"Round {number} was the first: its journal, its data as the kill left them and the log are in {scratch}")
-        again = f"--broker {wanted.broker} --store {wanted.store} --seed {seed} --first {number} --rounds 1"
+        again = f"--broker {wanted.broker} --store {wanted.store} --amqp10 {amqp10}"
+        again += f" --seed {seed} --first {number} --rounds 1"
         say(f"Once more: python -m bench.crash {again}")
         return 1
     shutil.rmtree(scratch)

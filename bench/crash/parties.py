@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transaction, now
 from bench.crash.topology import TX_IN, TX_OUT, Road, straight
 from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
+from bench.crash.wire10 import Link10
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties
 
@@ -41,6 +42,8 @@ class Party(threading.Thread):
         """The share of its messages that have headers."""
         self.number = 0
         """Of the last message that it has published."""
+        self.link_type: type[Link] = Link
+        """Connection of its protocol."""
         self._links: list[Link] = []
         self.untold: dict[int, list[Copy]] = {}
         """What it published and was not told of, by the link's number."""
@@ -67,7 +70,7 @@ class Party(threading.Thread):
 
     def connect(self) -> Link:
         """Connect."""
-        self._links.append(Link(self.port))
+        self._links.append(self.link_type(self.port))
         return self._links[-1]
 
     def confirming(self) -> Link:
@@ -87,8 +90,11 @@ class Party(threading.Thread):
             self.history.confirm(self.untold.pop(oldest), positive)
 
     def publish(self, link: Link, road: Road, *, persistent: bool = True, lifetime_ms: int = 0, queue_ms: int = 0,
-                transaction: Transaction | None = None) -> int:  # fmt: skip
-        """Publish another message; returns the link's number of it. The times are its own and its queue's TTL."""
+                transaction: Transaction | None = None, settled: bool = False) -> int:  # fmt: skip
+        """Publish another message; returns the link's number of it. The times are its own and its queue's TTL.
+
+        Nobody hears what becomes of one that is sent settled (AMQP 1.0).
+        """
         self.number += 1
         name = f"{self.name}.{self.number}"
         size, headers = some_size(self.chance), self.chance.random() < self.headers
@@ -104,6 +110,10 @@ class Party(threading.Thread):
             headers={"number": self.number} if headers else None,
             expiration=str(lifetime_ms) if lifetime_ms else None,
         )
+        if settled:
+            assert isinstance(link, Link10)
+            link.publish_settled(road.exchange, road.key, properties, copies[0].body())
+            return link.published
         number = link.publish(road.exchange, road.key, properties, copies[0].body())
         if transaction is not None:
             transaction.published += copies
@@ -123,6 +133,8 @@ class Publisher(Party):
         self.queue_ms = queue_ms
         self.headers *= not plain
         self.transient = 0.0 if plain else chance.choice((0.0, 0.1, 0.5))
+        self.settled = 0.0
+        """The share that it sends settled."""
         self.mortal = 0.0 if plain or queue_ms or len(road.places[0]) > 1 else chance.choice((0.0, 0.0, 0.2))
 
     def act(self) -> None:
@@ -131,7 +143,9 @@ class Publisher(Party):
             while len(self.untold) < self.window and self.number < MOST_MESSAGES and link.unsent < WRITE_OCTETS:
                 lifetime_ms = self.chance.randint(20, 1500) if self.chance.random() < self.mortal else 0
                 persistent = self.chance.random() >= self.transient
-                self.publish(link, self.road, persistent=persistent, lifetime_ms=lifetime_ms, queue_ms=self.queue_ms)
+                settled = self.chance.random() < self.settled
+                self.publish(link, self.road, persistent=persistent, lifetime_ms=lifetime_ms, queue_ms=self.queue_ms,
+                             settled=settled)  # fmt: skip
             written = link.unsent
             link.flush()
             more = self.number < MOST_MESSAGES and len(self.untold) < self.window

@@ -36,6 +36,7 @@ from bench.crash.topology import (
     drained,
     straight,
 )
+from bench.crash.wire10 import Link10
 from bench.crash.witness import Witness
 
 LONGEST_LOAD_S = 0.8
@@ -90,8 +91,13 @@ def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
     return Plan(str(number), loads_s, stops, strikes_on, dies_again, store, chance.uniform(0.0, 1.5)), chance
 
 
-def parties(name: str, port: int, history: History, chance: random.Random, cursors: Cursors) -> list[Party]:
-    """Return the clients of a load, not yet started; what RabbitMQ does not know only where there are cursors."""
+def parties(
+    name: str, port: int, history: History, chance: random.Random, cursors: Cursors, amqp10: float = 0.0
+) -> list[Party]:
+    """Return the clients of a load, not yet started; what RabbitMQ does not know only where there are cursors.
+
+    `amqp10` is the share of those that speak AMQP 1.0.
+    """
     found: list[Party] = []
 
     def place() -> tuple[str, int, History, random.Random]:
@@ -116,7 +122,24 @@ def parties(name: str, port: int, history: History, chance: random.Random, curso
         found.append(Reader(*place(), cursors[READ]))
     if PAGED_READ in cursors and chance.random() < 0.7:
         found += paging(place, chance, cursors)
+    if amqp10 > 0:
+        speak_amqp10(found, chance, amqp10)
     return found
+
+
+def speak_amqp10(found: list[Party], chance: random.Random, share: float) -> None:
+    """Let a share of the clients speak AMQP 1.0; some of their publishers send settled at times.
+
+    Those of queues that are deleted do not: the deletion detaches their links.
+    """
+    for party in found:
+        if not isinstance(party, (Publisher, Consumer, Transacting)) or chance.random() >= share:
+            continue
+        if isinstance(party, Publisher):
+            if party.road.places[0][0] in (MORTAL, PAGED_MORTAL):
+                continue
+            party.settled = chance.choice((0.0, 0.0, 0.3))
+        party.link_type = Link10
 
 
 def wiping(place: Place, chance: random.Random, purged: str, mortal: str) -> Iterator[Party]:
@@ -145,8 +168,10 @@ def paging(place: Place, chance: random.Random, cursors: Cursors) -> Iterator[Pa
 class Rounds:
     """The rounds of a run, on one data directory."""
 
-    def __init__(self, target: Target, seed: int) -> None:
+    def __init__(self, target: Target, seed: int, amqp10: float = 0.0) -> None:
         self.target = target
+        self.amqp10 = amqp10
+        """Share of the clients that speak AMQP 1.0."""
         self.seed = seed
         self.counts: Counter[str] = Counter()
         self.history = History(target.promises)
@@ -217,7 +242,9 @@ class Rounds:
         return violations
 
     def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
-        clients = parties(name, self._port, self.history, chance, self.cursors)
+        clients = parties(name, self._port, self.history, chance, self.cursors, self.amqp10)
+        self.counts["clients"] += len(clients)
+        self.counts["clients of AMQP 1.0"] += sum(client.link_type is Link10 for client in clients)
         begun = time.monotonic()
         for client in clients:
             client.start()
