@@ -55,8 +55,8 @@ class Bench:
 
     def __post_init__(self) -> None:
         """Log both connections in and declare the queue."""
-        self.publisher = self._connect()
-        self.consumer = self._connect()
+        self.publisher = self.connect()
+        self.consumer = self.connect()
         self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, arguments={"capacity-bytes": CAPACITY})
 
     @property
@@ -64,7 +64,8 @@ class Bench:
         """The queue that everything goes through."""
         return self.driver.broker.vhosts["/"].queues[QUEUE]
 
-    def _connect(self) -> Connection:
+    def connect(self) -> Connection:
+        """Open a connection with a channel."""
         connection = self.driver.connect(Peer("127.0.0.1:1", True))
         self.feed(connection, b"AMQP\0\0\x09\x01")
         for method, args in (

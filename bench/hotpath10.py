@@ -6,9 +6,10 @@ All input is built beforehand, since each message has a delivery-id of its own.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, PREPARED, QUEUE, Bench, take_steps
+from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, QUEUE, Bench, take_steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
+from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame
@@ -92,6 +93,10 @@ class Bench10(Bench):
         begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW)
         self.feed(connection, performative(spec.OPEN, container_id="guard") + begin)
         return connection
+
+    def connect091(self) -> Connection:
+        """Open a connection of AMQP 0-9-1, with a channel."""
+        return super().connect()
 
     def attach_sender(self) -> None:
         """Attach the sender and use its first credit."""
@@ -193,17 +198,41 @@ def settled10(bench: Bench10, messages: int) -> None:
     through10(bench, messages)
 
 
+def to10(bench: Bench10, messages: int) -> None:
+    """Take publishes of AMQP 0-9-1, deliver and settle them over AMQP 1.0, a hundred at a time."""
+    publisher = bench.connect091()
+    bench.answers = [bench.answer(first) for first in range(0, PREPARED, BATCH)]
+    bench.attach_receiver()
+    bench.feed(bench.consumer, bench.flow(0, CREDIT))
+    for _ in range(messages // BATCH):
+        bench.feed(publisher, MESSAGE * BATCH)
+        bench.acknowledge(BATCH)
+
+
+def from10(bench: Bench10, messages: int) -> None:
+    """Take transfers, deliver and acknowledge them over AMQP 0-9-1, a hundred at a time."""
+    consumer = bench.connect091()
+    bench.call(consumer, spec091.BASIC_QOS, prefetch_count=CREDIT)
+    bench.call(consumer, spec091.BASIC_CONSUME, queue=QUEUE, consumer_tag="c")
+    bench.attach_sender()
+    for _ in range(messages // BATCH):
+        bench.publish(BATCH)
+        bench.acknowledged += BATCH
+        bench.call(consumer, spec091.BASIC_ACK, delivery_tag=bench.acknowledged, multiple=True)
+
+
 STEPS: dict[str, Callable[[Bench10, int], None]] = {
-    step.__name__: step for step in (publish10, confirm10, deliver10, ack10, through10, settled10)
+    step.__name__: step for step in (publish10, confirm10, deliver10, ack10, through10, settled10, to10, from10)
 }
 
 
 def check(step: str, bench: Bench10, messages: int) -> None:
     """Fail unless exactly that has happened which the step is about."""
-    published = PRIMER + (PREPARED if step in ("deliver10", "ack10") else messages)
+    primer = 0 if step == "to10" else PRIMER
+    published = primer + (PREPARED if step in ("deliver10", "ack10") else messages)
     delivered = {"deliver10": messages, "ack10": PREPARED}.get(step, 0)
     settled = {"ack10": messages}.get(step, 0)
-    if step in ("through10", "settled10"):
+    if step in ("through10", "settled10", "to10", "from10"):
         delivered = published
         settled = published if bench.settled else messages
     queue = bench.queue
