@@ -12,7 +12,7 @@ from pathlib import Path
 from bench import loadgen, processes
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, Broker, BrokerUnavailable, RabbitmqNode, start_penstock
 
-QPIDD, ARTEMIS = "qpidd", "artemis"
+QPIDD, ARTEMIS, ARTEMIS_NIO = "qpidd", "artemis", "artemis-nio"
 ARTEMIS_HOME = "ARTEMIS_HOME"
 READY_SECONDS = 90.0
 WARM_UP_SECONDS = 12
@@ -53,6 +53,15 @@ def start_qpidd(scratch: Path, limit: int | None) -> Broker:
 
 def start_artemis(scratch: Path, limit: int | None) -> Broker:
     """Start Artemis from ARTEMIS_HOME in its default heap; with a limit, addresses block at that many bytes."""
+    return _artemis(ARTEMIS, scratch, limit)
+
+
+def start_artemis_nio(scratch: Path, limit: int | None) -> Broker:
+    """Start Artemis with its journal on the disk, which is synchronised with NIO."""
+    return _artemis(ARTEMIS_NIO, scratch, limit)
+
+
+def _artemis(name: str, scratch: Path, limit: int | None) -> Broker:
     home = os.environ.get(ARTEMIS_HOME, "")
     tool = Path(home) / "bin" / "artemis"
     if not home or not tool.exists():
@@ -61,18 +70,20 @@ def start_artemis(scratch: Path, limit: int | None) -> Broker:
         )
     if not shutil.which("java"):
         raise BrokerUnavailable("Artemis needs Java (Debian: apt-get install openjdk-17-jre-headless).")
-    port, folder = processes.free_port(), scratch / "artemis"
+    port, folder = processes.free_port(), scratch / name
     create = [str(tool), "create", str(folder), "--user", "guest", "--password", "guest", "--allow-anonymous",
               "--default-port", str(port), "--no-web", "--no-amqp-acceptor", "--no-mqtt-acceptor",
-              "--no-stomp-acceptor", "--no-hornetq-acceptor", "--no-autotune", "--nio", "--host", "127.0.0.1",
-              "--disable-persistence"]  # fmt: skip
+              "--no-stomp-acceptor", "--no-hornetq-acceptor", "--no-autotune", "--nio", "--host",
+              "127.0.0.1"]  # fmt: skip
+    create += ["--disable-persistence"] if name == ARTEMIS else []
     done = subprocess.run(create, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BrokerUnavailable(f"`artemis create` failed: {(done.stdout + done.stderr).strip().splitlines()[-1]}")
     _settle(folder / "etc" / "broker.xml", limit)
     version = next((path.name for path in (Path(home) / "lib").glob("artemis-server-[0-9]*.jar")), "Artemis")
-    title = f"{version.removesuffix('.jar')}, its default heap, no persistence"
-    return _run(ARTEMIS, title, [str(folder / "bin" / "artemis"), "run"], port, scratch, {})
+    kept = "no persistence" if name == ARTEMIS else "journal with NIO"
+    title = f"{version.removesuffix('.jar')}, its default heap, {kept}"
+    return _run(name, title, [str(folder / "bin" / "artemis"), "run"], port, scratch, {})
 
 
 def _settle(config: Path, limit: int | None) -> None:
@@ -116,8 +127,14 @@ PEERS: dict[str, Callable[[Path, int | None], Broker]] = {
     RABBITMQ: start_rabbitmq,
     QPIDD: start_qpidd,
     ARTEMIS: start_artemis,
+    ARTEMIS_NIO: start_artemis_nio,
 }
 NAMES = (COMPILED, INTERPRETED, *PEERS)
+
+
+def takes_part(name: str, stored: bool) -> bool:
+    """Tell whether a broker is measured with messages that are stored, or with those that are not."""
+    return name not in ((QPIDD, ARTEMIS) if stored else (ARTEMIS_NIO,))
 
 
 def start(name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None], limit: int | None) -> Broker | None:
@@ -132,7 +149,7 @@ def start(name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None]
         return None
     stack.callback(broker.stop)
     say(f"{name}: {broker.title}, port {broker.port}")
-    if name == ARTEMIS and limit is None:  # Its virtual machine compiles what is called often enough.
+    if name in (ARTEMIS, ARTEMIS_NIO) and limit is None:  # Its virtual machine compiles what is called often enough.
         load = (*broker.options, "--confirms", "1000", "--seconds", str(WARM_UP_SECONDS))
         loadgen.run(broker.port, *load, protocol=loadgen.AMQP1)
     return broker

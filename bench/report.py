@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ
 from bench.loadgen import Result
-from bench.peers10 import ARTEMIS, QPIDD
+from bench.peers10 import ARTEMIS, ARTEMIS_NIO, QPIDD
 from bench.scenarios import Scenario
 
-PEERS = {RABBITMQ: "RabbitMQ", QPIDD: "qpidd", ARTEMIS: "Artemis"}
+PEERS = {RABBITMQ: "RabbitMQ", QPIDD: "qpidd", ARTEMIS: "Artemis", ARTEMIS_NIO: "Artemis NIO"}
 ORDER = (COMPILED, INTERPRETED, *PEERS)
 
 

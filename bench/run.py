@@ -99,6 +99,8 @@ def measurements(
         for scenario in scenarios:
             turn = repetition % max(1, len(names))
             for name in names[turn:] + names[:turn]:
+                if not peers10.takes_part(name, scenario.stored):
+                    continue
                 head = f"[{repetition + 1}/{effort.repetitions}] {scenario.title}, {name}: "
                 try:
                     one = measure(brokers[name], scenario, repetition, effort, protocol)
@@ -138,7 +140,9 @@ def started(wanted: argparse.Namespace, scratch: Path, stack: ExitStack) -> dict
     """Start those brokers of the protocol that are wanted and can be."""
     if wanted.protocol == AMQP091:
         return start_all(wanted.brokers or list(STARTERS), scratch, stack, say)
-    found = {name: peers10.start(name, scratch, stack, say, None) for name in wanted.brokers or peers10.NAMES}
+    kinds = {scenario.stored for scenario in SCENARIOS10 if scenario.key in wanted.only}
+    names = [name for name in peers10.NAMES if any(peers10.takes_part(name, stored) for stored in kinds)]
+    found = {name: peers10.start(name, scratch, stack, say, None) for name in wanted.brokers or names}
     return {name: broker for name, broker in found.items() if broker is not None}
 
 
@@ -172,7 +176,8 @@ def main() -> int:
     data = {"conditions": surroundings, "rows": [row.as_data() for row in rows], "all": [asdict(m) for m in found]}
     wanted.output.write_text(json.dumps(data, indent=1) + "\n")
     say(f"Written to {wanted.output}.")
-    return 0 if len(found) == effort.repetitions * len(scenarios) * len(titles) else 1
+    wanted_runs = [name for name in titles for scenario in scenarios if peers10.takes_part(name, scenario.stored)]
+    return 0 if len(found) == effort.repetitions * len(wanted_runs) else 1
 
 
 def _describe(about: dict[str, object], found: list[Measurement]) -> str:

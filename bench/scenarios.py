@@ -24,6 +24,8 @@ class Scenario:
     one_core: bool = False
     at_most: float | None = None
     at_most_interpreted: float | None = None
+    stored: bool = False
+    """True if peers keep its messages on the disk: those that do take part, and no others."""
 
 
 PERSISTENT = ("--durable", "--delivery-mode", "2", "--sizes", "1024", "--ack", "5000", "--prefetch", "20000")
@@ -77,5 +79,7 @@ SCENARIOS10 = (
     Scenario("latency", "100 B, 10,000 msgs/s, single acks", ("--confirms", "1000", "--ack", "1", "--rate", "10000"),
              latency=True, at_most=15),
     Scenario("core", "100 B, broker on one core", UNSETTLED, rate=1_000_000, one_core=True),
+    Scenario("persistent", "1 KiB, durable, window 1000", (*PERSISTENT, "--confirms", "1000"),
+             compiled=3, at_most=4.6, stored=True),
 )  # fmt: skip
 """Over AMQP 1.0: messages are one data section where nothing else is said."""
