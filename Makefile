@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-flow crash victim quota paging guard lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-flow crash victim quota paging large guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -52,6 +52,9 @@ quota: setup  ## A store at its disk quota: blocked, drained, resumed, and a pic
 
 paging: setup  ## A queue of 100 times its memory on the disk: memory, depth, rates, and a picture of it
 	@$(RUN) -m bench.paging
+
+large: setup  ## A message of 1 GiB from a producer to a slow consumer: the broker's memory, and a picture of it
+	@$(RUN) -m bench.memory --large
 
 victim: setup  ## What one client's work costs the others: a victim's latency beside clients that ask for much
 	@$(RUN) -m bench.victim

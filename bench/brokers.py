@@ -132,9 +132,9 @@ class PenstockNode:
         """Nothing of it is left but the process."""
 
 
-def start_penstock(name: str, scratch: Path) -> Broker:
+def start_penstock(name: str, scratch: Path, config: Path | None = None) -> Broker:
     """Start our own broker in the form that is asked for, on a port that it picks."""
-    return _start(name, PenstockNode(name, scratch))
+    return _start(name, PenstockNode(name, scratch, config=config))
 
 
 def _start(name: str, node: "PenstockNode | RabbitmqNode") -> Broker:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import penstock
+from bench import large_memory
 
 ROOT = Path(__file__).resolve().parent.parent
 GOAL = 350
@@ -122,6 +123,9 @@ def main() -> int:
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--idle", action="store_true", help="idle connections and links of AMQP 1.0 instead")
     parser.add_argument("--idle-child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--large", action="store_true", help="one large message instead (bench.large_memory)")
+    if "--large" in sys.argv[1:]:
+        return large_memory.main([word for word in sys.argv[1:] if word != "--large"])
     wanted = parser.parse_args()
     if wanted.idle_child:
         print(json.dumps(_idle_child().__dict__))

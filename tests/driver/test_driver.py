@@ -5,11 +5,15 @@ from __future__ import annotations
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.drain import request_drain
 from penstock.core.consume.session import Session
+from penstock.core.large_bodies import LargeReader, PieceListener
+from penstock.core.large_content import body_of
 from penstock.flow.credit import LinkCredit
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.memory_store import some_large
+from tests.support.restored_broker import journaled
 
 
 def test_driver_delivers_what_was_published_before_a_method_that_asks_for_the_queue() -> None:
@@ -72,3 +76,20 @@ def test_session_is_told_of_a_drained_consumer_after_the_deliveries_of_the_turn(
     assert receiver.calls == ["2 delivered", "link drained of 8"]
     peer.say(publish("q", b"z"))
     assert receiver.calls == ["2 delivered", "link drained of 8"]
+
+
+def test_driver_has_work_for_the_store_while_a_piece_of_a_large_body_is_wanted() -> None:
+    driver = journaled()
+    broker = driver.broker
+    assert not driver.has_store_work()
+    content = some_large(broker, b"m")
+    body = body_of(content)
+    assert body is not None
+    body.pieces.clear()  # As when it was written.
+    reader = LargeReader(broker.large, body, body.spans, PieceListener())
+    assert reader.take(10) == b""
+    assert driver.has_store_work()
+    (read,) = broker.large.take_reads()
+    assert not driver.has_store_work()
+    reader.end()
+    read.on_read(b"mmm")

@@ -191,7 +191,9 @@ class BrokerDriver(Node):
         journal = broker.journal
         if journal is None:
             return False
-        return len(broker.page_reads) > 0 or journal.has_urgent() or not journal.is_idle()
+        if broker.page_reads or broker.large.reads:
+            return True
+        return journal.has_urgent() or not journal.is_idle()
 
     def end_turn(self, seconds: float, now: float) -> bool:
         """End a turn that took so many seconds; return whether input waits for the next."""
