@@ -235,3 +235,15 @@ def test_waiting_publish_takes_back_what_moves_to_its_queue_with_a_binding(house
     house.publish(producer, "a", CHARGE)
     pass_time(house, 2.5)
     assert not producer.outbox
+
+
+def test_link_whose_credit_is_set_aside_is_not_asked_to_drain_again(house: House) -> None:
+    house.queue("a")
+    budget = HoldBudget(4 * CHARGE)
+    trial = Link(house, None, window=CreditWindow(), budget=budget)
+    links = [Link(house, None, window=CreditWindow(1, MIB, OCTETS), budget=budget) for _ in range(5)]
+    run_until_quiet(house)
+    assert (trial.left, links[4].left) == (1, 0)
+    pass_time(house, 5.0)
+    assert links[4].left == 1
+    assert [int(link.credit.counts.idle) for link in (trial, *links)] == [0, 1, 1, 1, 1, 0]

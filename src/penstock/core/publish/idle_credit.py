@@ -74,8 +74,8 @@ class IdleCredit(TimerHandler):
     def on_deadline(self, now: float) -> float:
         credit = self.credit
         credit.settle(now)
-        if credit.is_closed or credit.credit == 0:
-            return NEVER
+        if credit.is_closed or (credit.reservation.messages == 0 and credit.hold.messages == 0):
+            return NEVER  # There is nothing to take back.
         idle_at = credit.used_at + self.idle_s
         if now < idle_at:
             return idle_at
