@@ -16,6 +16,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from tests.support.driven_connection import make_driver
 from tests.support.nearly_amqp import Octets
+from tests.support.piece_store import PieceStore
 
 INPUTS = int(os.environ.get("PENSTOCK_FUZZ_INPUTS", "12000"))
 SECONDS = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "0"))
@@ -49,6 +50,7 @@ class World:
     def __init__(self, seed: object, client: Callable[[BrokerDriver, Octets], FuzzedClient]) -> None:
         self.octets = Octets(seed)
         self.driver = make_driver()
+        self.store = PieceStore(self.driver.broker.large)
         self.clients: list[FuzzedClient] = []
         self.now = 0.0
         self._client = client
@@ -56,6 +58,8 @@ class World:
     def step(self) -> None:
         """One input."""
         chance = self.octets.chance
+        if self.octets.one_in(100):
+            self.driver.connection_limits.min_large_message = chance.choice((0, 8, 50))
         self.now += chance.choice((0.0, 0.001, 0.1, 5.0)) if self.octets.one_in(2) else 0.0
         self.driver.begin(self.now)
         if len(self.clients) < CLIENTS:
@@ -81,6 +85,8 @@ class World:
                 if connection.input_paused:
                     connection.resume_input()
                     more = True
+            if self.store.write() + self.store.read():
+                more = True
             self.driver.scheduler.begin_turn()
             if self.driver.scheduler.serve() or more:
                 continue
@@ -136,6 +142,10 @@ class World:
         assert not broker.gates.connections
         assert broker.closed_session_budget.bytes == 0
         assert driver.next_deadline() is None
+        gc.collect()  # Errors that were raised in sources that are not compiled hold the frames of their tracebacks.
+        self.store.write()
+        assert self.store.pieces == {}
+        assert driver.services.partial_messages.bytes == 0
 
     def _pass_time(self) -> None:
         self.now += 10_000

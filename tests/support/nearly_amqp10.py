@@ -176,6 +176,8 @@ class Conversation:
         """Values of snd-settle-mode."""
         self.begun_delivery = -1
         """Handle of a link with a delivery that has more frames; -1 for none."""
+        self.rest = b""
+        """The octets of that delivery which are still to come."""
         self.unsettled: list[int] = []
         self.transactions: list[bytes] = []
         """Identifiers of declared transactions."""
@@ -291,13 +293,15 @@ class Amqp10Client:
         mode = session.modes.get(handle, 2)
         settled = mode == 1 if mode < 2 and not self.octets.one_in(100) else self.octets.one_in(2)
         content = self.source.message()
+        if not first and not self.octets.one_in(5):
+            content = session.rest
         if session.links[handle] == COORDINATOR and not self.octets.one_in(20):
             content = self._request(session)
             settled = False
         elif session.transactions and self.octets.one_in(2):
             given["state"] = self._in_transaction(session)
         if more:
-            content = content[: len(content) // 2]
+            content, session.rest = content[: len(content) // 2], content[len(content) // 2 :]
         return self.source.performative(
             channel, spec.TRANSFER, content, handle=Typed(values.UINT, handle), message_format=None,
             settled=settled, rcv_settle_mode=None, more=more or None, aborted=self.octets.one_in(40) or None, **given,
