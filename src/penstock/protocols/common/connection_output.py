@@ -5,7 +5,6 @@ It refers to no connection, except while one is open (`DurableOutput`): a connec
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
@@ -54,11 +53,11 @@ class ConnectionOutput(WaitList):
         """True if deliveries may be written; false while the output is full."""
         self.touched: bool = False
         """True while the connection is registered for a flush."""
-        self.sources: deque[OutputSource] = deque()
+        self.sources: list[OutputSource] = []
         """Open sources with octets at hand; they take turns."""
         self._open: int = 0
         """Number of open sources."""
-        self._waiting: deque[OutputSource] = deque()
+        self._waiting: list[OutputSource] = []
         """Sources that wait until another one is closed."""
         self.durable: DurableOutput | None = None
         """Output that waits for fsync. None until the connection is open, and after its end."""
@@ -76,7 +75,7 @@ class ConnectionOutput(WaitList):
         if self.durable is not None:
             self.durable.replies.end()
             self.durable = None
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = self._waiting, []
         for source in [*self.sources, *waiting]:
             source.end()
         self.sources.clear()
@@ -92,7 +91,7 @@ class ConnectionOutput(WaitList):
         buffer = self.buffer
         before: i64 = len(buffer)
         while self.sources and len(buffer) < OUTPUT_FULL:
-            source = self.sources.popleft()
+            source = self.sources.pop(0)
             if source.write_some(buffer):
                 self.sources.append(source)
         return len(buffer) - before
@@ -109,12 +108,12 @@ class ConnectionOutput(WaitList):
     def close_source(self, source: OutputSource) -> None:
         """Close a source: it is complete, or has to wait for its peer. The next one begins."""
         if not source.is_open:
-            self._waiting = deque([each for each in self._waiting if each is not source])
+            self._waiting = [each for each in self._waiting if each is not source]
             return
         source.is_open = False
         self._open -= 1
         if self._waiting:
-            self.open_source(self._waiting.popleft())
+            self.open_source(self._waiting.pop(0))
 
     def bound(self) -> None:
         """Stop deliveries if the output is full."""
