@@ -1,8 +1,8 @@
 """Guard the hot path: instructions per message to publish, deliver and acknowledge, counted by valgrind's callgrind.
 
 Noise of the machine does not move instruction counts, so a small loss shows at once. Every step is run for N and for
-2N messages; the difference divided by N is what one message costs, and what comes before falls out. All steps of a
-protocol run in one process, for start-up under valgrind takes longer than all of them. The recorded values belong to
+2N messages; the difference divided by N is what one message costs, and what comes before falls out. All steps start
+from one process, for start-up under valgrind takes longer than all of them. The recorded values belong to
 one CPython minor version, architecture and compiler with its flags; elsewhere they would say nothing.
 """
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ RECORD = Path(__file__).resolve().parent / "guard.json"
 MESSAGES = 5_000
 MARK = "getppid"
 """Function at which counting begins anew; see hotpath.mark."""
+MARKS = 6
+"""How often a step calls it: before and after a few, N and 2N messages."""
 STEPS: dict[str, Callable[..., None]] = {**hotpath.STEPS, **hotpath10.STEPS}
 TOLERANCE = 0.03
 """Allowed increase: builds of sources that differ elsewhere differ by up to 2 %, as memory happens to lie."""
@@ -87,20 +89,18 @@ def reason_not_to_compare(records: Records, here: dict[str, str]) -> str | None:
     return f"The values were recorded with {differences}."
 
 
-def count(module: str, steps: Sequence[str]) -> list[int]:
-    """Return the instructions between the marks of a process that takes these steps; see hotpath.take_steps."""
+def count(steps: Sequence[str]) -> Iterator[list[int]]:
+    """Yield for each of these steps the instructions between its marks; see hotpath.take_steps."""
     with tempfile.TemporaryDirectory(prefix="penstock-guard-") as scratch:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/counts", f"--dump-before={MARK}",
-                   sys.executable, "-m", module, str(MESSAGES), *steps]  # fmt: skip
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/%p", f"--dump-before={MARK}",
+                   sys.executable, "-m", "bench.hotpath10", str(MESSAGES), *steps]  # fmt: skip
         # Another hash seed would be another order of dictionary probes.
         environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise GuardError(f"`{' '.join(command)}` failed:\n{done.stderr}")
-        found = [total(path) for path in sorted(Path(scratch).glob("counts.*"), key=lambda path: int(path.suffix[1:]))]
-    if len(found) < 6 * len(steps):
-        raise GuardError(f"callgrind saw {len(found)} marks, of {6 * len(steps)}.")
-    return found
+        for pid in done.stdout.split():
+            yield [total(Path(scratch, f"{pid}.{number}")) for number in range(1, MARKS + 1)]
 
 
 def total(counts: Path) -> int:
@@ -111,15 +111,11 @@ def total(counts: Path) -> int:
     return int(found[1])
 
 
-def per_message(wanted: Sequence[str]) -> dict[str, int]:
+def per_message(steps: Sequence[str]) -> dict[str, int]:
     """Return the instructions that one message costs in each of these steps."""
     found = {}
-    for module, known in (("bench.hotpath", hotpath.STEPS), ("bench.hotpath10", hotpath10.STEPS)):
-        steps = [step for step in wanted if step in known]
-        counts = count(module, steps) if steps else []
-        for number, step in enumerate(steps):
-            _, _, _, once, _, twice = counts[6 * number :][:6]
-            found[step] = round((twice - once) / MESSAGES)
+    for step, (_, _, _, once, _, twice) in zip(steps, count(steps), strict=True):
+        found[step] = round((twice - once) / MESSAGES)
     return found
 
 

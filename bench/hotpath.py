@@ -1,6 +1,6 @@
 """One step of the hot path in this process, without sockets: what the guard counts and the memory is measured on.
 
-`python -m bench.hotpath N STEP...` prepares and takes each step for N messages, then for 2N. All steps begin with the
+`python -m bench.hotpath10 N STEP...` prepares and takes each step for N messages, then for 2N. All steps begin with the
 same number of messages published and, where they need it, delivered, whatever N is: two runs with different N differ
 in nothing but the step.
 """
@@ -8,9 +8,9 @@ in nothing but the step.
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
@@ -33,7 +33,8 @@ BATCH = 100
 PREPARED = 20_000
 """Messages that wait before the deliver and ack steps begin; N is at most that."""
 CAPACITY = 1 << 40
-B = TypeVar("B", bound="Bench")
+Check = Callable[[str, Any, int], None]
+"""Fails unless exactly that has happened which a step is about."""
 
 PUBLISH = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE)
 BODY = frame(3, 1, bytes(BODY_OCTETS))
@@ -202,35 +203,33 @@ def check(step: str, bench: Bench, messages: int) -> None:
         raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
 
 
-def take_steps(
-    make: Callable[[], B], steps: dict[str, Callable[[B, int], None]], check: Callable[[str, B, int], None]
-) -> None:
-    """Take the steps that the command line names, each for a few, N and 2N messages, with a mark before and after."""
+def take_steps(known: Mapping[str, tuple[Callable[[], Any], Callable[[Any, int], None], Check]]) -> None:
+    """Take the steps that the command line names, each for a few, N and 2N messages, with a mark before and after.
+
+    Each has a process that begins where this one is: what the steps before it left would change what it takes. Its
+    number is printed.
+    """
     # A collection falls into one run or the other for reasons that have nothing to do with the step.
     gc.disable()
     messages = int(sys.argv[1])
-    benches = []  # What is tidied up would be counted.
-    for step in sys.argv[2:]:
+    for name in sys.argv[2:]:
+        if pid := os.fork():
+            print(pid, flush=True)
+            if os.waitpid(pid, 0)[1]:
+                sys.exit(f"{name} failed")
+            continue
+        make, step, check = known[name]
+        benches = []  # What is tidied up would be counted.
         for count in (BATCH, messages, 2 * messages):
             mark()
             bench = make()
-            steps[step](bench, count)
+            step(bench, count)
             mark()
-            check(step, bench, count)
+            check(name, bench, count)
             benches.append(bench)
-    sys.stdout.flush()
-    os._exit(0)
+        os._exit(0)
 
 
 def mark() -> None:
     """Call the C function at which callgrind begins to count anew, which nobody else calls (bench.guard)."""
     os.getppid()
-
-
-def main() -> None:
-    """Take some steps and end; see `take_steps`."""
-    take_steps(Bench, STEPS, check)
-
-
-if __name__ == "__main__":
-    main()
