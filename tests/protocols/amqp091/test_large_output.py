@@ -217,6 +217,16 @@ def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
 
+def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: BrokerDriver) -> None:
+    client = consuming(driver)
+    send(driver)
+    some(client)
+    client.connection.shut_down()
+    assert words(client.listen(), 0) == ["connection.close"]
+    assert not client.connection.output.touched
+    assert client.listen() == []
+
+
 def test_too_many_replies_behind_it_pause_the_input(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver)

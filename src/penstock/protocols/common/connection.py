@@ -113,9 +113,11 @@ class Connection(Worker):
         output = self.output
         if output.sources and not self.is_closing() and not self.is_closed():
             self.work.done += output.fill() // SOURCE_OCTETS_A_UNIT
-        data = output.take()
-        if output.sources:
-            self.request_flush()
+            data = output.take()
+            if output.sources:
+                self.request_flush()
+        else:
+            data = output.take()
         self.engine.on_output_taken()
         if data:
             self.times.sent = self.broker.now
