@@ -72,6 +72,15 @@ def test_a_body_in_the_store_is_not_read_at_once(formats: MessageFormats) -> Non
         formats.find(content).body(content)
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_conversion_has_the_body_if_it_is_in_memory(formats: MessageFormats, stored: bool) -> None:
+    content = large(formats, Properties(message_id="7"), stored)
+    converted = formats.convert(content, formats.by_octet(0))
+    found = formats.find(converted)
+    assert found.properties(converted).message_id == "7"
+    assert found.body(converted) == (b"" if stored else OCTETS)
+
+
 def test_added_headers_and_deaths_share_the_body(formats: MessageFormats) -> None:
     content = large(formats, Properties(message_id="7", expiration="5"))
     found = formats.find(content)

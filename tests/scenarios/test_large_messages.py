@@ -13,9 +13,10 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec as spec10
 from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.values import Described, Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, names, performative
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish
-from tests.support.large_messages import frames_of, frames_received
+from tests.support.large_messages import frames_of, frames_received, payload, received
 from tests.support.piece_store import PieceStore
 
 MIB = 1024 * 1024
@@ -241,3 +242,50 @@ def test_settled_messages_that_are_refused_leave_nothing() -> None:
     desk.serve()
     assert desk.queue.messages == 1
     assert len(desk.bodies()) == 1
+
+
+# Routing
+
+
+def test_a_large_message_is_routed_by_its_headers() -> None:
+    desk = Desk()
+    arguments = {"x-match": "all", "color": "red"}
+    desk.client.say(method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.headers", arguments=arguments))
+    for color, count in (("blue", 0), ("red", 1)):
+        data = publish("", BODY, exchange="amq.headers", properties=Properties(headers={"color": color}))
+        desk.driver.scheduler.receive(desk.client.connection, data)
+        desk.serve()
+        assert desk.queue.messages == count
+    assert desk.take() == BODY
+
+
+def test_copies_of_a_large_message_share_its_body_and_blind_ones_stay_hidden() -> None:
+    desk = Desk()
+    desk.client.declare("r")
+    desk.client.declare("s")
+    desk.send(Properties(headers={"CC": ["r"], "BCC": ["s"], "color": "red"}))
+    assert len(desk.bodies()) == 1
+    formats = desk.driver.broker.formats
+    for name in ("q", "r", "s"):
+        message = desk.driver.broker.vhosts["/"].queues[name].ready_queue.next()
+        assert message is not None
+        assert formats.find(message.content).headers(message.content) == {"CC": ["r"], "color": "red"}
+
+
+def test_a_forged_user_id_of_a_large_message_is_refused() -> None:
+    desk = Desk()
+    assert desk.send(Properties(user_id="mallory")) == ["channel.close"]
+    desk.serve()
+    assert desk.store.pieces == {}
+
+
+def test_a_selector_reads_the_properties_of_a_large_message() -> None:
+    desk = Desk()
+    for color in ("blue", "red"):
+        desk.send(Properties(headers={"color": color}), color.encode() * MIB)
+    receiver = Amqp10Dialogue(desk.driver)
+    chosen = Described(Symbol("apache.org:selector-filter:string"), "color = 'red'")
+    source = composite(spec10.SOURCE, address="/queues/q", filter={Symbol("selector"): chosen})
+    heard = receiver.attach_receiver("/queues/q", credit=2, source=source) + received(receiver, desk.store.read)
+    assert payload(heard).endswith(b"red" * MIB)
+    assert desk.queue.available() == 1

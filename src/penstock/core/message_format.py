@@ -18,6 +18,7 @@ from penstock.content.selector.fields import SelectableMessage
 from penstock.content.selector.neutral_message import NeutralMessage
 from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
+from penstock.core.large_content import is_large
 from penstock.core.message import Message
 from penstock.errors import FrameError, PreconditionFailed
 
@@ -244,7 +245,7 @@ class MessageFormats:
         """Return a content in another format.
 
         Properties that cannot be read, or that the target cannot carry, are left out: a consumer gets the body at
-        least. The body of an unknown format is the whole content.
+        least. The body of an unknown format is the whole content. A large body that is not in memory is left out.
         """
         source = self.find(content)
         if source is target:
@@ -264,7 +265,7 @@ class MessageFormats:
         try:
             body = source.body(content)
         except UnreadableContent:
-            body = content
+            body = b"" if is_large(content) else content
         return _encoded(target, properties, body)
 
     def with_delivery_count(self, message: Message) -> Message:
