@@ -205,3 +205,21 @@ def test_exchange_routes_by_the_rows_routing_key(spark, broker):
         _, properties, body = connection.channel().basic_get(two, auto_ack=True)
     assert isinstance(properties, pika.BasicProperties)
     assert (properties.message_id, body) == ("m1", b"1")
+
+
+def test_two_queues_in_one_full_virtual_host_are_no_deadlock(spark, second_broker, checkpoint):
+    """Tasks say which query they belong to, so its results pass the gate of the limit that its source fills."""
+    broker = second_broker
+    source_queue, target = broker.declare(hold_deadline=0), broker.declare()
+    broker.control("settings.set", scope="vhost", pattern="/", settings={"capacity-messages": 100})
+    producer = threading.Thread(target=broker.publish, args=(source_queue, numbered(0, 300)))
+    producer.start()
+    until(lambda: broker.depth(source_queue) >= 75, "the virtual host is full")
+    frame = source(spark, broker, source_queue).select("value", "message_id")
+    writer = frame.writeStream.format("penstock").option("servers", broker.address).option("queue", target)
+    query = writer.option("publishTimeout", "60s").option("checkpointLocation", checkpoint).start()
+    try:
+        assert sorted(broker.drain(target, 300), key=int) == numbered(0, 300)
+        producer.join(60)
+    finally:
+        query.stop()
