@@ -15,6 +15,8 @@ WINDOW = 50
 LEAST_STOPS = 1000
 RUNS_MAX = 12
 STALL_S = "10"
+IN_FLIGHT = "700"
+"""Messages that were sent and have not been received, at most, with and without the bound: fewer than its places."""
 LEAST_RATIO = 0.97
 
 
@@ -53,7 +55,7 @@ def stops(
 ) -> Stops:
     """Let links stop and resume at least 1,000 times, at a bounded queue (`bound`) and an unbounded one in turns."""
     load = ("--sizes", "1024", "--links", str(links), "--confirms", str(WINDOW), "--take-rate", str(take_rate),
-            "--prefetch", "1000", "--ack", "50", "--warm-up", "0.3", "--seconds", str(seconds),
+            "--prefetch", "1000", "--ack", "50", "--in-flight", IN_FLIGHT, "--warm-up", "0.3", "--seconds", str(seconds),
             "--stall", STALL_S)  # fmt: skip
     best = {False: 0.0, True: 0.0}
     count = hangs = failed = runs = 0
