@@ -55,8 +55,8 @@ def stops(
 ) -> Stops:
     """Let links stop and resume at least 1,000 times, at a bounded queue (`bound`) and an unbounded one in turns."""
     load = ("--sizes", "1024", "--links", str(links), "--confirms", str(WINDOW), "--take-rate", str(take_rate),
-            "--prefetch", "1000", "--ack", "50", "--in-flight", IN_FLIGHT, "--warm-up", "0.3", "--seconds", str(seconds),
-            "--stall", STALL_S)  # fmt: skip
+            "--prefetch", "1000", "--ack", "50", "--in-flight", IN_FLIGHT, "--warm-up", "0.3",
+            "--seconds", str(seconds), "--stall", STALL_S)  # fmt: skip
     best = {False: 0.0, True: 0.0}
     count = hangs = failed = runs = 0
     while runs < 2 or (count < LEAST_STOPS and runs < RUNS_MAX):
