@@ -255,8 +255,9 @@ class DeliveryWriter:
     def on_window(self) -> None:
         """Go on after a flow of the peer, with large deliveries too."""
         self.go_on()
-        for large in list(self._large.values()):
-            large.on_window()
+        if self._large:
+            for large in list(self._large.values()):
+                large.on_window()
 
     def on_large_sent(self, link: OutgoingLink) -> None:
         """Go on behind a large delivery that is complete."""
