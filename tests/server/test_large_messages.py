@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from contextlib import closing
@@ -10,11 +11,18 @@ from pathlib import Path
 import pika
 import pytest
 
+from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import FILE
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite
 from tests.server.test_durability import KEPT, LOST, Client, client_of, killed
-from tests.support.brokers import eventually, penstock_command
-from tests.support.disk_brokers import kept
-from tests.support.raw_client import open_peer, publish_frames
+from tests.support.amqp10_dialogue import data_section, performative
+from tests.support.amqp10_socket import SocketPeer
+from tests.support.brokers import eventually, in_background, penstock_command, serving, some_name
+from tests.support.disk_brokers import closed, kept
+from tests.support.faults import Disk, small_disk
+from tests.support.postgres import cluster, needs_postgres
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 MIB = 1024 * 1024
 ROOMY = {"capacity-bytes": 1 << 30}
@@ -63,7 +71,7 @@ def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothi
         assert pieces(tmp_path) == 3 * 13
         killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
-        assert broker.logged("1 large bodies that no message refers to are deleted")
+        broker.await_logged("1 large bodies that no message refers to are deleted")
         assert taken(client, "q") == bodies
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
         assert asked(tmp_path, "SELECT count(*) FROM row_bodies") == 0
@@ -82,7 +90,7 @@ def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp
             eventually(lambda: pieces(tmp_path) > 13 + 10, "a part of it is on the disk")
             killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
-        assert broker.logged("1 large bodies that no message refers to are deleted")
+        broker.await_logged("1 large bodies that no message refers to are deleted")
         eventually(lambda: pieces(tmp_path) == 13, "only what was confirmed is left")
         assert taken(client, "q") == [whole]
 
@@ -156,7 +164,7 @@ def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path
         with client_of(broker) as client, pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
             client.channel.basic_get("q")
         assert closed.value.reply_code == 541
-        assert broker.logged("piece 5 of large body 1 is missing in the store, or damaged")
+        broker.await_logged("piece 5 of large body 1 is missing in the store, or damaged")
         assert other.depth("q") == 1
 
 
@@ -176,3 +184,102 @@ def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_withou
     assert "has lost 1 of 3 messages" in repaired.stdout + repaired.stderr
     with kept(tmp_path, data=tmp_path / "new") as broker, client_of(broker) as client:
         assert taken(client, "q") == [b"small", some_body(2)]
+
+
+def test_broker_that_is_killed_while_a_delivery_of_amqp_1_0_comes_has_nothing_of_it(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        with SocketPeer(broker) as peer:
+            peer.attach_sender(0, composite(spec.TARGET, address="/queues/q"))
+            peer.await_one("flow")
+            message = b"\x00\x53\x70\xc0\x02\x01\x41" + data_section(some_body(1, 6 * MIB))
+            frames = [message[at : at + 60_000] for at in range(0, len(message), 60_000)]
+            for number, frame in enumerate(frames[:-1]):
+                fields = {"delivery_id": 0, "delivery_tag": b"1", "message_format": 0} if number == 0 else {}
+                peer.send(performative(spec.TRANSFER, 0, frame, handle=0, more=True, **fields))
+            eventually(lambda: pieces(tmp_path) > 20, "a part of it is on the disk")
+            killed(broker)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        broker.await_logged("1 large bodies that no message refers to are deleted")
+        eventually(lambda: pieces(tmp_path) == 0, "nothing is left")
+        assert client.depth("q") == 0
+
+
+def test_large_message_that_the_disk_could_not_read_is_there_when_it_can(tmp_path: Path, disk: Disk) -> None:
+    body = some_body(1, 12 * MIB)
+    with kept(tmp_path, disk) as broker:
+        with client_of(broker) as client:
+            client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+            publish(client, "q", body)
+            disk.fail("unreadable")
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as refused:
+                client.channel.basic_get("q")
+            assert refused.value.reply_code == 541
+        disk.work()
+        with client_of(broker) as client:
+            assert taken(client, "q") == [body]
+
+
+def test_large_message_waits_while_its_pieces_cannot_be_written(tmp_path: Path, disk: Disk) -> None:
+    body = some_body(1, 6 * MIB)
+    with kept(tmp_path, disk) as broker, client_of(broker) as client, client_of(broker) as other:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        disk.fail("full")
+        with in_background(lambda: publish(client, "q", body)):
+            eventually(lambda: closed(broker) == ["store"], "the gate before the store closes")
+            other.channel.queue_declare("passing")
+            publish(other, "passing", b"small", LOST)
+            assert other.drain("passing") == [("small", False)]
+            assert other.depth("q") == 0
+            disk.work()
+        assert taken(client, "q") == [body]
+
+
+def test_large_message_for_which_the_disk_has_no_room_is_not_read_and_gives_its_space_back_at_the_deadline(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text('[broker]\nmin-disk-free = "16MiB"\nhold-deadline = 3\n')
+    with (
+        small_disk(tmp_path / "small", f"{96 * MIB}") as small,
+        kept(tmp_path, None, "--config", str(config), data=small / "data") as broker,
+        client_of(broker) as client,
+    ):
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        with open_peer(broker) as peer:
+            frames = publish_frames(peer.channel(2), "", "q", bytes(120 * MIB), {"delivery_mode": 2})
+            with in_background(lambda: _send(peer, frames)):
+                broker.await_logged("Filesystem is over ")
+                broker.await_logged("a large message has waited 3 s")
+        broker.await_logged("Filesystem is no longer over ")
+        publish(client, "q", some_body(1))
+        assert taken(client, "q") == [some_body(1)]
+
+
+def _send(peer: Peer, frames: bytes) -> None:
+    with contextlib.suppress(OSError):  # The broker ends the connection.
+        peer.say(frames)
+
+
+@needs_postgres
+def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
+    bodies = [some_body(1), some_body(2, MIB + 1)]
+    with cluster() as server:
+        url = server.url(schema=some_name("store"))
+        schema = postgres_store(url).address.schema
+
+        def count() -> int:
+            return int(server.ask(f'SELECT count(*) FROM "{schema}".pieces')[0][0])
+
+        with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:
+            client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+            for body in bodies:
+                publish(client, "q", body)
+            with open_peer(broker) as peer:
+                peer.say(publish_frames(peer.channel(2), "", "q", some_body(3, 8 * MIB), {})[: 5 * MIB])
+                eventually(lambda: count() > 18 + 8, "a part of it is in the database")
+                killed(broker)
+        with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:
+            broker.await_logged("1 large bodies that no message refers to are deleted")
+            assert taken(client, "q") == bodies
+            eventually(lambda: count() == 0, "nothing is left of them")

@@ -1,8 +1,9 @@
 /* A disk that fails, for tests: loaded with LD_PRELOAD it lets calls on a store's files fail while a file says so.
  *
  * FAILING names that file; in it are words: "sync" lets fsync and fdatasync fail, "write" lets writes fail, each with
- * EIO; "torn" lets half of a write through and then fails; "late" synchronises, and says EIO then. "full" lets writes
- * fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets synchronising take two seconds,
+ * EIO; "unreadable" lets reads fail so. "torn" lets half of a write through and then fails; "late" synchronises, and
+ * says EIO then. "full" lets writes fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets
+ * synchronising take two seconds,
  * "stuck" as long as the word is there. "log" restricts them to the log, "file" to the file itself, "count" to the count
  * of transactions.
  *
@@ -100,10 +101,20 @@ static int fail(void) { return fail_with(EIO); }
         return says(fd, "write") ? fail() : real(fd, octets, size, at);                                                \
     }
 
+#define READ(name, offset_type)                                                                                        \
+    ssize_t name(int fd, void *octets, size_t size, offset_type at) {                                                  \
+        static ssize_t (*real)(int, void *, size_t, offset_type);                                                      \
+        if (real == NULL)                                                                                              \
+            real = (ssize_t(*)(int, void *, size_t, offset_type))dlsym(RTLD_NEXT, #name);                              \
+        return says(fd, "unreadable") ? fail() : real(fd, octets, size, at);                                           \
+    }
+
 SYNC(fsync)
 SYNC(fdatasync)
 WRITE(pwrite, off_t)
 WRITE(pwrite64, off64_t)
+READ(pread, off_t)
+READ(pread64, off64_t)
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*real)(clockid_t, struct timespec *);

@@ -140,6 +140,9 @@ class RoomListener:
         """Read on: pieces were written."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """Stop waiting: the connection has ended."""
+
 
 class PieceBudget:
     """Pieces of one connection that are not written yet."""

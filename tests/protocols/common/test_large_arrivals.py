@@ -110,6 +110,38 @@ def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
     assert client.connection.services.partial_messages.bytes == 0
 
 
+def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(driver: BrokerDriver) -> None:
+    store = PieceStore(driver.broker.large)
+    client = Dialogue(driver)
+    client.declare("q")
+    send(client, publish("q", bytes(3 * MIB)))
+    driver.broker.large.disk_short = True
+    store.write()
+    assert client.connection.busy
+    found = methods(client.listen(driver.broker.now + driver.broker.defaults.hold_deadline_s + 1))
+    assert [method.name for method in found] == ["connection.close"]
+    assert found[0].args["reply_code"] == 506
+    assert "the free space of the disk, is used up" in str(found[0].args["reply_text"])
+    driver.disconnect(client.connection)
+    driver.run_turn()
+    store.write()
+    store.write()
+    assert store.pieces == {}
+
+
+def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:
+    store = PieceStore(driver.broker.large)
+    client = Dialogue(driver)
+    client.declare("q")
+    send(client, publish("q", bytes(8 * MIB)))
+    for _ in range(4):
+        client.listen(driver.broker.now + driver.broker.defaults.hold_deadline_s - 1)
+        assert client.connection.busy
+        store.write()
+        serve(driver)
+    assert not client.connection.is_closing()
+
+
 def test_a_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 1000
     PieceStore(driver.broker.large)

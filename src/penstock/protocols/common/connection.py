@@ -275,7 +275,7 @@ class Connection(Worker):
         engine = self.engine
         engine.on_disconnect()
         self.output.end()
-        self.pausing.pieces.listener = None
+        self.pausing.end()
         begin_teardown(self, graceful=False)
         complete_teardown(self)
         engine.forget_input()

@@ -3,6 +3,9 @@
 Of a message that goes to the store only the incomplete piece counts as a partial message (partial_messages.py). Pieces
 that the store has not written yet are bounded by the connection's `PieceBudget`. At the bound the connection is not
 read until some of them are written.
+
+It waits at most for the broker's hold deadline. Then it is closed (506), and what has come is deleted. Otherwise two
+large messages could wait for the space of each other.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.large_bodies import LargeArrival, LargeBody, RoomListener, Span
+from penstock.errors import ResourceError
+from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.partial_messages import PartialMessage
 
 if TYPE_CHECKING:
@@ -51,11 +56,45 @@ class _PausedInput(RoomListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._deadline = _StoreDeadline(connection)
         connection.busy += 1
+        broker = connection.broker
+        if broker.defaults.hold_deadline_s > 0:
+            broker.timers.add(self._deadline, broker.now + broker.defaults.hold_deadline_s)
 
     @override
     def on_room(self) -> None:
         connection = self._connection
+        self.end()
         connection.pausing.pieces.listener = None
         connection.busy -= 1
         connection.services.resume_input(connection)
+
+    @override
+    def end(self) -> None:
+        self._connection.broker.timers.drop(self._deadline)
+
+
+class _StoreDeadline(TimerHandler):
+    """The end of a wait for the store."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        connection = self._connection
+        broker = connection.broker
+        disk = broker.gates.disk
+        why = "the disk has not answered"
+        if disk.is_failing():
+            why = disk.fault.reason
+        elif broker.large.disk_short:
+            why = "a quota, or the free space of the disk, is used up"
+        patience = f"{broker.defaults.hold_deadline_s:g} s"
+        connection.close(ResourceError(f"a large message has waited {patience} for the store: {why}"))
+        listener = connection.pausing.pieces.listener
+        if listener is not None:
+            listener.on_room()  # Its input is read again: the answer to the close is in it.
+        return NEVER

@@ -41,6 +41,13 @@ class ReadPausing:
         """Record that the connection is read again."""
         self._paused_at = NEVER
 
+    def end(self) -> None:
+        """Stop waiting for the store: the connection has ended."""
+        listener = self.pieces.listener
+        self.pieces.listener = None
+        if listener is not None:
+            listener.end()
+
     def may_pulse(self, now: float) -> bool:
         """Tell whether a paused connection may still be read in small pulses."""
         return now - self._paused_at < self._limits.pulsing_s(self._broker.defaults.hold_deadline_s)
