@@ -95,6 +95,7 @@ def test_full_window_is_not_doubled_while_the_receiver_grants_no_credit() -> Non
     consumer = bench.attach("a", credit=2)
     bench.deliver()
     bench.grant(consumer, 0)
+    bench.deliver()
     bench.broker.begin(100.0)
     bench.broker.run(1000)
     bench.deliver()
