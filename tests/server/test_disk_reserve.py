@@ -24,7 +24,7 @@ from tests.support.faults import small_disk
 MIB = 1024 * 1024
 KIB_100 = "x" * 100_000
 LARGE = {"capacity-bytes": 1 << 30, "hold-deadline": 0}
-SIZE = 96 * MIB
+SIZE = 48 * MIB
 
 
 def free(place: Path) -> int:
@@ -46,7 +46,7 @@ def reserved(small: Path) -> int:
 
 def publish_until_killed(broker: BrokerProcess, confirmed: list[str]) -> None:
     with contextlib.suppress(pika.exceptions.AMQPError, OSError), client_of(broker) as client:
-        for number in range(1500):
+        for number in range(750):
             client.publish("q", f"{number:04}{KIB_100}")
             confirmed.append(f"{number:04}")
 
@@ -74,7 +74,7 @@ def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_sta
                 eventually(lambda: closed(broker) == ["room"], "the gate closes, and the store never fails", 200.0)
                 assert free(small) >= marks[min_free]
                 assert reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES
-                assert len(confirmed) > 600
+                assert len(confirmed) > 200
                 killed(broker)
         with kept(tmp_path, None, *options, data=small / "data") as broker:
             assert free(small) >= marks[min_free]
@@ -93,7 +93,7 @@ def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
 ) -> None:
     """What was acknowledged on it is gone for good, and it opens by what its consumers have freed."""
     options = settings(tmp_path, min_free)
-    numbers = [f"{number:04}" for number in range(400)]
+    numbers = [f"{number:04}" for number in range(200)]
     with small_disk(tmp_path / "small", f"{SIZE}") as small:
         with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
             client.channel.queue_declare("q", durable=True, arguments=LARGE)
@@ -106,7 +106,7 @@ def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
         with kept(tmp_path, None, *options, data=small / "data") as broker:
             assert closed(broker) == ["room"]
             with client_of(broker) as client:
-                assert client.depth("q") == 400
+                assert client.depth("q") == 200
             assert drained(broker) == numbers
             eventually(lambda: closed(broker) == [], "it opens")
             eventually(lambda: reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES, "it has its reserve again")
@@ -118,7 +118,7 @@ def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
 
 def test_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained(tmp_path: Path) -> None:
     options = settings(tmp_path, "8MiB")
-    numbers = [f"{number:04}" for number in range(400)]
+    numbers = [f"{number:04}" for number in range(200)]
     with small_disk(tmp_path / "small", f"{SIZE}") as small:
         with kept(tmp_path, None, *options, data=small / "data") as broker:
             with client_of(broker) as client:
