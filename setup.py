@@ -90,7 +90,7 @@ def extensions() -> list[Extension]:
         group_name="penstock",
     )
     for extension in found:
-        extension.extra_compile_args += NO_WARNINGS
+        extension.extra_compile_args = [*extension.extra_compile_args, *NO_WARNINGS]  # They share one list.
     library = found[0]
     library.depends += library.sources
     library.sources = bundles(library.sources)
