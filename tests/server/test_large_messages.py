@@ -71,7 +71,7 @@ def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothi
         assert pieces(tmp_path) == 3 * 13
         killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
-        broker.await_logged("1 large bodies that no message refers to are deleted")
+        broker.await_logged("large bodies without a message, which are deleted: 1")
         assert taken(client, "q") == bodies
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
         assert asked(tmp_path, "SELECT count(*) FROM row_bodies") == 0
@@ -90,7 +90,7 @@ def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp
             eventually(lambda: pieces(tmp_path) > 13 + 10, "a part of it is on the disk")
             killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
-        broker.await_logged("1 large bodies that no message refers to are deleted")
+        broker.await_logged("large bodies without a message, which are deleted: 1")
         eventually(lambda: pieces(tmp_path) == 13, "only what was confirmed is left")
         assert taken(client, "q") == [whole]
 
@@ -200,7 +200,7 @@ def test_broker_that_is_killed_while_a_delivery_of_amqp_1_0_comes_has_nothing_of
             eventually(lambda: pieces(tmp_path) > 20, "a part of it is on the disk")
             killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
-        broker.await_logged("1 large bodies that no message refers to are deleted")
+        broker.await_logged("large bodies without a message, which are deleted: 1")
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left")
         assert client.depth("q") == 0
 
@@ -280,6 +280,6 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
                 eventually(lambda: count() > 18 + 8, "a part of it is in the database")
                 killed(broker)
         with serving(tmp_path, "--store", url) as broker, client_of(broker) as client:
-            broker.await_logged("1 large bodies that no message refers to are deleted")
+            broker.await_logged("large bodies without a message, which are deleted: 1")
             assert taken(client, "q") == bodies
             eventually(lambda: count() == 0, "nothing is left of them")

@@ -200,7 +200,7 @@ class StoreWriter:
         self._refuse_damage(recovery.account)
         self._measured(self.gauge.sample())
         if recovery.bodies_gone:
-            log.info("recovering: %s large bodies that no message refers to are deleted", f"{recovery.bodies_gone:,}")
+            log.info("recovering: large bodies without a message, which are deleted: %s", f"{recovery.bodies_gone:,}")
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
 
