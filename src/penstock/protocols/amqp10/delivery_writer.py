@@ -118,15 +118,12 @@ class DeliveryWriter:
         Such a delivery differs from the last one in sizes and numbers only.
         """
         session = self._session
-        out = session.engine.out
-        head = self._head_of(link.handle)
-        settled = batch.consumer.no_ack
+        out, ids = session.engine.out, self.ids
+        head, settled = self._head_of(link.handle), batch.consumer.no_ack
         largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
         left = self._room()
         sent: i64 = 0
-        number = batch.first
-        tag_base = link.tag_base
-        ids = self.ids
+        number, tag_base = batch.first, link.tag_base
         if number != ids.next_number and not self._pending:
             self._skip_to(number)
         next_id = ids.next_id
@@ -134,9 +131,13 @@ class DeliveryWriter:
         was_durable = False
         for message in batch.messages:
             if message is not None:
-                content = self._content_of(message)
+                content = message.content
                 size: i64 = len(content)
-                start = _plain_start(content, size)
+                start: i64 = 0
+                if size < 8 or not PLAIN_FIRST <= (read_i64_be(content, 0) >> 40) & 0xFFFFFF <= PLAIN_LAST:
+                    content = self._content_of(message)
+                    size = len(content)
+                    start = _plain_start(content, size)
                 if left > sent and start >= 0 and message.past == NEVER_DELIVERED:
                     durable = start > 0 and content[start - 1] == TRUE
                     if message.envelope is not envelope or durable is not was_durable:
