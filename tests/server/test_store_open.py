@@ -203,8 +203,14 @@ def test_log_that_lost_confirmed_messages_is_refused_with_how_many_and_repair_ac
 
 
 def test_data_directory_of_an_earlier_version_starts_and_is_counted_from_then_on(data: Path, tmp_path: Path) -> None:
-    """It has neither the count nor its row in the table of sums."""
-    change(data, "DELETE FROM sums WHERE name = 'commits'", "PRAGMA user_version = 2")
+    """It has neither the count nor its row in the table of sums, and no tables for large messages."""
+    change(
+        data,
+        "DROP TABLE pieces",
+        "DROP TABLE row_bodies",
+        "DELETE FROM sums WHERE name IN ('commits', 'pieces', 'row_bodies')",
+        "PRAGMA user_version = 2",
+    )
     (data / COUNTER_FILE).unlink()
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.publish("q", "new")
