@@ -25,6 +25,16 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
     assert condition(detached) == "amqp:precondition-failed"
 
 
+@pytest.mark.parametrize("octets", [2**64 - 1, 2**63, 1, 0, -1, "many"])
+def test_sender_may_say_any_size_of_its_messages(octets: object) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    value = Typed("ulong", octets) if isinstance(octets, int) and octets >= 0 else octets
+    attached, flow = client.attach_sender("/queues/q", properties={Symbol("penstock:message-bytes"): value})
+    assert attached.name == "attach"
+    assert flow.field("link_credit") in range(1, 65)
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
     """If messages come one by one, the gate withholds outcomes before the credit ends."""

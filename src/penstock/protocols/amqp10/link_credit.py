@@ -32,7 +32,7 @@ def sender_credit(link: IncomingLink, attach: Composite) -> SenderCredit:
     words = read_link_properties(link.link_name, properties)
     settings = CreditSettings(session.broker.table, [] if route is None else route.queues, words)
     octets = properties.get(MESSAGE_BYTES)
-    window = settings.window(octets) if isinstance(octets, int) and octets > 0 else settings.window()
+    window = settings.window(min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0)
     found = SenderCredit(link.producer, session.vhost, route, window, session.connection.name())
     found.idle.idle_s = settings.idle_s
     return found
