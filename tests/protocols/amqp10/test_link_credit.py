@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, performative
 
 
 def credit_of(client: Amqp10Dialogue) -> int:
@@ -23,6 +24,18 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
     assert flow.field("link_credit") == 10
     _, detached = client.attach_sender("/queues/q", 1, properties={Symbol("credit-window-messages"): "many"})
     assert condition(detached) == "amqp:precondition-failed"
+
+
+def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    origin = client.connection.origin
+    assert origin is not None
+    for _ in range(3):
+        _, detached = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): "many"})
+        assert condition(detached) == "amqp:precondition-failed"
+        client.say(performative(spec.DETACH, handle=0, closed=True))
+    assert not origin.producers
 
 
 @pytest.mark.parametrize("octets", [2**64 - 1, 2**63, 1, 0, -1, "many"])

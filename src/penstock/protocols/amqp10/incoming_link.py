@@ -31,7 +31,7 @@ from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.error_scopes import delivery_info, error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
-from penstock.protocols.amqp10.link_credit import blocked_properties, sender_credit
+from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.malformed import MalformedMessage
 from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
@@ -63,6 +63,7 @@ class IncomingLink(Link):
 
     def __init__(self, session: AmqpSession, attach: Composite, target: Target) -> None:
         super().__init__(session, attach)
+        request = CreditRequest(session, self.link_name, target, attach)  # It may be refused: the producer comes later.
         connection = session.connection
         self.profile: Profile = profile_of_sender(session.engine.container, attach)
         self.target: Target = target
@@ -88,7 +89,7 @@ class IncomingLink(Link):
         )
         self.producer.confirming = True
         self.ids = DeliveryIds()
-        self.credit = sender_credit(self, attach)
+        self.credit = request.credit(self)
         self.credit.idle.asks = self.profile.answers_drain
         self._reported_at: float = -NEVER
         """Time of the last flow that told what blocks the sender: monotonic seconds."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from penstock.core.publish.credit_settings import CreditSettings
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.flow.gate import Gate
@@ -15,6 +17,8 @@ from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.incoming_link import IncomingLink
+    from penstock.protocols.amqp10.session import AmqpSession
+    from penstock.protocols.amqp10.target import Target
 
 MESSAGE_BYTES: Final = "penstock:message-bytes"
 """Link property: the octets that a message of credit is taken for until messages have come."""
@@ -24,18 +28,25 @@ RETRY_AFTER: Final = Symbol("penstock:retry-after")
 """Flow properties of a link whose credit has ended for want of room: the gate, seconds since then, milliseconds."""
 
 
-def sender_credit(link: IncomingLink, attach: Composite) -> SenderCredit:
-    """Return the credit of a new link, with the settings in its properties. Raises PreconditionFailed."""
-    session = link.session
-    route = link.target.fixed_route()
-    properties = link_properties(attach)
-    words = read_link_properties(link.link_name, properties)
-    settings = CreditSettings(session.broker.table, [] if route is None else route.queues, words)
-    octets = properties.get(MESSAGE_BYTES)
-    window = settings.window(min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0)
-    found = SenderCredit(link.producer, session.vhost, route, window, session.connection.name())
-    found.idle.idle_s = settings.idle_s
-    return found
+class CreditRequest:
+    """Request of an attach for the credit of its sender. Raises PreconditionFailed for an invalid setting."""
+
+    def __init__(self, session: AmqpSession, name: str, target: Target, attach: Composite) -> None:
+        self.route = target.fixed_route()
+        properties = link_properties(attach)
+        words = read_link_properties(name, properties)
+        self.settings = CreditSettings(session.broker.table, [] if self.route is None else self.route.queues, words)
+        octets = properties.get(MESSAGE_BYTES)
+        self.message_octets: i64 = min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0
+        """Octets of its messages; 0 if it does not say."""
+
+    def credit(self, link: IncomingLink) -> SenderCredit:
+        """Return the credit of the new link."""
+        session, settings = link.session, self.settings
+        window = settings.window(self.message_octets)
+        found = SenderCredit(link.producer, session.vhost, self.route, window, session.connection.name())
+        found.idle.idle_s = settings.idle_s
+        return found
 
 
 def link_properties(attach: Composite) -> dict[str, object]:
