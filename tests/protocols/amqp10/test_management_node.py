@@ -48,7 +48,7 @@ def test_exclusive_queue_belongs_to_the_connection(client: ManagementClient) -> 
     assert other.ask("GET", "/queues/mine").status == 400
     assert other.ask("DELETE", "/queues/mine").status == 400
     assert client.ask("DELETE", "/queues/mine").body == {"message_count": 0}
-    assert client.dialogue.connection.exclusive == {}
+    assert len(client.dialogue.connection.exclusive) == 0
 
 
 def test_quorum_queue_says_so(client: ManagementClient) -> None:

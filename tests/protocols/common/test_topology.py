@@ -13,12 +13,12 @@ def test_exclusive_queue_is_not_durable_and_ends_with_its_connection() -> None:
     client = Dialogue(make_driver())
     connection, vhost = client.connection, client.driver.broker.vhosts["/"]
     queue = topology.declare_queue(connection, vhost, "q", {}, True, False, True)
-    assert (queue.owner, queue.durable, connection.exclusive) == (connection, False, {"q": queue})
+    assert (queue.owner, queue.durable, len(connection.exclusive)) == (connection, False, 1)
     other = Dialogue(client.driver).connection
     with pytest.raises(ResourceLocked):
         topology.delete_queue(other, vhost, "q")
     assert topology.delete_queue(connection, vhost, "q") == 0
-    assert connection.exclusive == {}
+    assert len(connection.exclusive) == 0
 
 
 def test_messages_that_are_purged_or_deleted_are_counted() -> None:

@@ -133,7 +133,7 @@ class DynamicNodes(TimerHandler):
             name = make_name(PREFIX)
             queue = vhost.declare_queue(name, _arguments(properties), False, False, owner, connection)
             if owner is not None:
-                connection.exclusive[name] = queue
+                connection.exclusive.add(queue)
         node = DynamicNode(vhost, queue, exchange, policy)
         if policy != spec.DELETE_ON_CLOSE:
             self._lasting[vhost.name, node.address] = node

@@ -76,7 +76,7 @@ def subscribe(
     if not lasting and not shared:
         name = connection.services.make_name(PREFIX)
         queue = vhost.declare_queue(name, {}, False, False, connection, connection)
-        connection.exclusive[name] = queue
+        connection.exclusive.add(queue)
     else:
         name = subscription_name(session, link_name, lasting, GLOBAL in capabilities)
         before = vhost.queues.get(name)

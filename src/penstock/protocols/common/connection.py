@@ -15,7 +15,6 @@ from penstock.core.broker import Broker
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced
 from penstock.flow.gate import Gate
@@ -26,6 +25,7 @@ from penstock.protocols.common.connection_state import CONNECTION_STATES, Connec
 from penstock.protocols.common.connection_teardown import begin_teardown, complete_teardown
 from penstock.protocols.common.connection_times import ConnectionTimes
 from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
+from penstock.protocols.common.exclusive_queues import ExclusiveQueues
 from penstock.protocols.common.login import LateRefusal
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.peer import Peer
@@ -76,7 +76,7 @@ class Connection(Worker):
         self.arriving: i64 = 0
         """Charge of messages that are arriving in pieces; see `PartialMessages`."""
         self.losses = Losses()
-        self.exclusive: dict[str, Queue] = {}
+        self.exclusive = ExclusiveQueues()
         self.output = ConnectionOutput()
         self.blocks: int = 0
         """Number of blocked (producer, gate) pairs of this connection."""

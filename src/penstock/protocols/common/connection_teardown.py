@@ -82,8 +82,8 @@ class ConnectionTeardown(Teardown):
             ended: i64 = PRODUCER_COST * len(session.producers())
             connection.engine.end_session(session, self.graceful)
             return ended + 1
-        if connection.exclusive:
-            queue = connection.exclusive.popitem()[1]
+        queue = connection.exclusive.take()
+        if queue is not None:
             if not queue.deleted:
                 connection.broker.delete_queue(queue)
             return QUEUE_COST

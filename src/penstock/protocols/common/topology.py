@@ -43,7 +43,7 @@ def declare_queue(
         connection,
     )
     if exclusive:
-        connection.exclusive[name] = queue
+        connection.exclusive.add(queue)
     for argument in queue.arguments:
         if argument in WITHOUT_EFFECT:
             connection.services.log_without_effect(argument)
@@ -78,5 +78,5 @@ def delete_queue(
         return 0
     connection.services.deliver_first(queue)
     count = connection.broker.delete_queue(queue, if_unused, if_empty)
-    connection.exclusive.pop(name, None)
+    connection.exclusive.remove(name)
     return count
