@@ -12,10 +12,10 @@ import pytest
 from penstock.errors import StoreError
 from penstock.persistence.message_audit import Loss, MessageAudit, summed_up
 from penstock.server.store_repair import CheckReport, RepairReport, check_directory, repair_directory
+from penstock.store.damage import STALE, Damage
 from penstock.store.records import UNKNOWN
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from penstock.store.store import STALE, Damage
 from tests.profiles import examples, sample
 from tests.support.damaged_store import Change, Life, cut, flip, make
 

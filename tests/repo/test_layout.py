@@ -25,6 +25,7 @@ INTERFACES = {
     "protocols/amqp10/link_node.py": "an interface; test_dynamic_nodes.py, test_subscriptions.py test what fills it in",
     "protocols/common/engine.py": "the interface of a protocol; tests/line_protocol fills it in",
     "protocols/common/log_line.py": "a text with its fields",
+    "store/damage.py": "a record and a text; tests/store tests what makes them",
     "protocols/common/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",
 }
 """Modules without a behaviour of their own, with the reason."""

@@ -15,7 +15,8 @@ from penstock.errors import StoreError
 if TYPE_CHECKING:
     from penstock.persistence.message_audit import Loss
     from penstock.server.store_repair import CheckReport
-    from penstock.store.store import Damage, Store
+    from penstock.store.damage import Damage
+    from penstock.store.store import Store
 
 LISTED = 20
 """Most queues, and most damaged records, that are listed; the rest is counted."""

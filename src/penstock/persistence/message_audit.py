@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from penstock.store.damage import STALE, Damage
 from penstock.store.records import COMMITS, UNKNOWN, QueuePosition
-from penstock.store.store import STALE, Damage
 
 LISTED: Final = 5
 """Most queues named in one sentence; the others are counted."""

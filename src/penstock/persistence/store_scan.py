@@ -18,8 +18,9 @@ from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE
 from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
 from penstock.setting_names import Features
+from penstock.store.damage import Damage
 from penstock.store.records import BodyPiece, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
-from penstock.store.store import Damage, Record
+from penstock.store.store import Record
 from penstock.store.tables import METADATA_RECORDS, ROWS, SETTLEMENTS
 
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from penstock.persistence.message_audit import Loss
 from penstock.persistence.store_scan import StoreScanner
+from penstock.store.damage import Damage
 from penstock.store.directory import DataDirectory
 from penstock.store.records import StoreTransaction
 from penstock.store.repair import Saved, repair
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import Damage, Store
+from penstock.store.store import Store
 
 
 class CheckReport(NamedTuple):

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter, Count
+from penstock.store.damage import Damage
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.reading import Sum, compare
 from penstock.store.records import COMMITS, MetadataRecord, StoreTransaction
 from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.store import Damage
 from penstock.store.tables import (
     FIRST_TABLES,
     METADATA_RECORDS,

@@ -23,30 +23,21 @@ from penstock.errors import StoreError, StoreFull, StoreLost
 from penstock.store import schema
 from penstock.store.backup import copy
 from penstock.store.commit_counter import CommitCounter, Count
+from penstock.store.damage import Damage
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused
 from penstock.store.page_index import PageIndex
 from penstock.store.reading import Reading, read_piece_at
 from penstock.store.records import (
-    BodyPiece,
     MessageRow,
-    MetadataRecord,
-    QueuePosition,
-    RowBodies,
-    SettlementRecord,
     StoreTransaction,
     piece_key,
 )
 from penstock.store.reserve import Reserve
 from penstock.store.space import Space, log_bytes, measure
-from penstock.store.store import Damage, Record, Store, Usage, ignore
+from penstock.store.store import Record, Store, Usage, ignore
 from penstock.store.tables import (
-    METADATA_RECORDS,
-    PIECES,
-    POSITIONS,
-    ROW_BODIES,
     ROWS,
-    SETTLEMENTS,
     TABLES,
     Table,
 )
@@ -200,18 +191,6 @@ class SqliteStore(Store):
 
     # Reading
 
-    def metadata(self) -> Iterator[MetadataRecord]:
-        """Return all definitions, in the order of their declarations."""
-        return self._read(METADATA_RECORDS)
-
-    def positions(self) -> Iterator[QueuePosition]:
-        """Return the positions of the queues."""
-        return self._read(POSITIONS)
-
-    def settlements(self) -> Iterator[SettlementRecord]:
-        """Return the settlements, oldest first."""
-        return self._read(SETTLEMENTS)
-
     def rows(self) -> Iterator[MessageRow]:
         """Return the rows, oldest first; rows that are pages come without their data (b"")."""
         met, pages, total = len(self.damaged), 0, 0
@@ -232,14 +211,6 @@ class SqliteStore(Store):
             raise fault(error, self.path, "read") from None
         finally:
             self._remember(pages)
-
-    def pieces(self) -> Iterator[BodyPiece]:
-        """Return the pieces of bodies, in order, without their data."""
-        return self._read(PIECES)
-
-    def row_bodies(self) -> Iterator[RowBodies]:
-        """Return the bodies of rows, oldest row first."""
-        return self._read(ROW_BODIES)
 
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""

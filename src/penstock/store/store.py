@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from penstock.store.damage import Damage
 from penstock.store.records import (
     BodyPiece,
     MessageRow,
@@ -15,6 +16,7 @@ from penstock.store.records import (
     SettlementRecord,
     StoreTransaction,
 )
+from penstock.store.tables import METADATA_RECORDS, PIECES, POSITIONS, ROW_BODIES, ROWS, SETTLEMENTS, Table
 
 
 class Usage(NamedTuple):
@@ -30,24 +32,6 @@ class Usage(NamedTuple):
     """Size of the file system in bytes; None if unknown."""
     needed: int = 0
     """Free bytes that the store needs even without new messages: for a checkpoint and for its reserve."""
-
-
-STALE: Final = "they are not the ones that were written last"
-"""Damage of a table whose records are all intact: deleted records may have come back."""
-
-
-class Damage(NamedTuple):
-    """Part of the store that cannot be read."""
-
-    what: str
-    """Description: a row, page, note or thing, or a number of them."""
-    why: str
-    queue: int = 0
-    """Number of the page's queue; 0 if unknown, or for messages of any queues."""
-    messages: int = 0
-    """Number of messages in it, settled or not; 0 if unknown."""
-    table: str = ""
-    """Table that misses something; empty if nothing may be missing."""
 
 
 Record = MetadataRecord | QueuePosition | SettlementRecord | BodyPiece | RowBodies | MessageRow
@@ -95,32 +79,32 @@ class Store(ABC):
         """Describe the holder when `try_open` returned False."""
         return "another broker"
 
-    @abstractmethod
     def metadata(self) -> Iterator[MetadataRecord]:
         """Return all definitions, in the order of their declarations."""
+        return self._read(METADATA_RECORDS)
 
-    @abstractmethod
     def positions(self) -> Iterator[QueuePosition]:
         """Return the positions of the queues."""
+        return self._read(POSITIONS)
 
-    @abstractmethod
     def settlements(self) -> Iterator[SettlementRecord]:
         """Return the settlements, oldest first."""
+        return self._read(SETTLEMENTS)
 
-    @abstractmethod
     def rows(self) -> Iterator[MessageRow]:
         """Return the rows, oldest first; rows that are pages come without their data (b"").
 
         Reading to the end also checks the index that `pages` uses.
         """
+        return self._read(ROWS)
 
-    @abstractmethod
     def pieces(self) -> Iterator[BodyPiece]:
         """Return the pieces of the bodies of large messages, in order, without their data (b"")."""
+        return self._read(PIECES)
 
-    @abstractmethod
     def row_bodies(self) -> Iterator[RowBodies]:
         """Return the bodies of rows, oldest row first."""
+        return self._read(ROW_BODIES)
 
     @abstractmethod
     def piece(self, body: int, at: int) -> bytes | None:
@@ -132,6 +116,10 @@ class Store(ABC):
 
         At most so many bytes of data, but at least one page, if there is one.
         """
+
+    @abstractmethod
+    def _read(self, table: Table) -> Iterator[Any]:
+        """Return the intact records of a table, in the order of their keys; damage goes to `damaged`."""
 
     @abstractmethod
     def commit(self, commit: StoreTransaction) -> None:

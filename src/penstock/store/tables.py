@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from penstock.store.damage import Damage
 from penstock.store.records import (
     PIECE_BITS,
     UNKNOWN,
@@ -22,7 +23,6 @@ from penstock.store.records import (
     RowBodies,
     SettlementRecord,
 )
-from penstock.store.store import Damage
 
 ROW: Final = struct.Struct("<3s6q")
 SETTLEMENT: Final = struct.Struct("<4sq")

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
+from penstock.store.damage import Damage
 from penstock.store.postgres.faults import DAMAGED, state_of
 from penstock.store.postgres.writing import PLACE
 from penstock.store.records import MessageRow, piece_key
-from penstock.store.store import Damage
 from penstock.store.tables import METADATA_RECORDS, PIECES, ROWS, ChecksumError, Table, damage_of
 
 PIECE_RECORDS: Final = 4_000

@@ -16,6 +16,7 @@ import psycopg
 from typing_extensions import override
 
 from penstock.errors import StoreError, StoreLost
+from penstock.store.damage import Damage
 from penstock.store.postgres import schema
 from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.faults import ENDED, Disconnected, Failure, Refusal, fault, state_of
@@ -26,22 +27,11 @@ from penstock.store.postgres.session_sockets import SessionSockets
 from penstock.store.postgres.space import Space
 from penstock.store.postgres.writing import calls_of, change_of
 from penstock.store.records import (
-    BodyPiece,
     MessageRow,
-    MetadataRecord,
-    QueuePosition,
-    RowBodies,
-    SettlementRecord,
     StoreTransaction,
 )
-from penstock.store.store import Damage, Record, Store, Usage, ignore
+from penstock.store.store import Record, Store, Usage, ignore
 from penstock.store.tables import (
-    METADATA_RECORDS,
-    PIECES,
-    POSITIONS,
-    ROW_BODIES,
-    ROWS,
-    SETTLEMENTS,
     TABLES,
     Table,
 )
@@ -142,36 +132,12 @@ class PostgresStore(Store):
 
     # Reading
 
-    def metadata(self) -> Iterator[MetadataRecord]:
-        """Return all definitions, in the order of their declarations."""
-        return self._read(METADATA_RECORDS)
-
-    def positions(self) -> Iterator[QueuePosition]:
-        """Return the positions of the queues."""
-        return self._read(POSITIONS)
-
-    def settlements(self) -> Iterator[SettlementRecord]:
-        """Return the settlements, oldest first."""
-        return self._read(SETTLEMENTS)
-
-    def rows(self) -> Iterator[MessageRow]:
-        """Return the rows, oldest first; rows that are pages come without their data (b"")."""
-        return self._read(ROWS)
-
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
         try:
             return Reading(self._query, self.damaged).pages(queue, first, most)
         except (Disconnected, Refusal, psycopg.Error) as error:
             raise self._failure(error, "read") from None
-
-    def pieces(self) -> Iterator[BodyPiece]:
-        """Return the pieces of bodies, in order, without their data."""
-        return self._read(PIECES)
-
-    def row_bodies(self) -> Iterator[RowBodies]:
-        """Return the bodies of rows, oldest row first."""
-        return self._read(ROW_BODIES)
 
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
