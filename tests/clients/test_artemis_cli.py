@@ -10,7 +10,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import BrokerProcess, eventually
-from tests.support.fetched_clients import ClientMissingError, artemis_home
+from tests.support.client_checks import available
+from tests.support.fetched_clients import artemis_home
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
@@ -47,10 +48,7 @@ class Commands:
 def artemis(broker: BrokerProcess) -> Commands:
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
-    try:
-        program = artemis_home() / "bin" / "artemis"
-    except ClientMissingError as missing:
-        pytest.skip(str(missing))
+    program = available(artemis_home) / "bin" / "artemis"
     os.environ.setdefault("JAVA_ARGS", "-Xmx128m")
     return Commands(str(program), broker)
 

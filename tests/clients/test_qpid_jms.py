@@ -9,8 +9,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import BrokerProcess
+from tests.support.client_checks import available
 from tests.support.client_hold import java_compiles
-from tests.support.fetched_clients import HERE, ClientMissingError, jms_jars
+from tests.support.fetched_clients import HERE, jms_jars
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
@@ -25,10 +26,7 @@ CHECKS = (
 def classpath() -> str:
     if shutil.which("java") is None or not java_compiles():
         pytest.skip("a JDK is not installed")
-    try:
-        return f"{jms_jars()}/*"
-    except ClientMissingError as missing:
-        pytest.skip(str(missing))
+    return f"{available(jms_jars)}/*"
 
 
 def test_qpid_jms_works_unchanged(broker: BrokerProcess, channel: BlockingChannel, classpath: str, name: str) -> None:
