@@ -17,7 +17,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.management import control_api
+from penstock.management import cursor_api
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.protocols.common.connection import Peer
 from tests.profiles import examples
@@ -140,8 +140,8 @@ def test_refused_attach_changes_nothing(
 ) -> None:
     desk = Desk()
     history(desk)
-    most = control_api.CURSORS_MAX
-    control_api.CURSORS_MAX = 1 if history is without_room else most  # type: ignore[misc]
+    most = cursor_api.CURSORS_MAX
+    cursor_api.CURSORS_MAX = 1 if history is without_room else most  # type: ignore[misc]
     try:
         before = desk.seen()
         fields: Fields = {"cursor": name, "queues": queues, "starting": starting, "dry_run": dry_run}
@@ -149,7 +149,7 @@ def test_refused_attach_changes_nothing(
         assert desk.seen() == before, "a dry run changes nothing"
         answer = desk.ask("cursor.attach", fields)
     finally:
-        control_api.CURSORS_MAX = most  # type: ignore[misc]
+        cursor_api.CURSORS_MAX = most  # type: ignore[misc]
     assert checked.get("text") == answer.get("text"), "a dry run is refused for what an attach is refused for"
     if "code" in answer or dry_run:
         assert desk.seen() == before

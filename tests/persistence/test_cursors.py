@@ -221,7 +221,7 @@ def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: D
         ask(desk.driver, vhost, "cursor.attach", cursor="b\nc" if host == "a" else "c", queues=["q"])
     assert sum(len(vhost.cursors) for vhost in desk.driver.broker.vhosts.values()) == 2
     vhosts = desk.driver.broker.vhosts
-    desk.driver.control.forget_cursors(vhosts["a"])
+    desk.driver.control.cursors.forget_cursors(vhosts["a"])
     assert [(vhost.name, *vhost.cursors) for vhost in vhosts.values() if vhost.cursors] == [("a\nb", "c")]
 
 

@@ -18,8 +18,8 @@ from penstock.core.message import Message
 from penstock.errors import BrokerError, ContentTooLarge, InternalError
 
 if TYPE_CHECKING:
-    from penstock.management.control_api import ControlApi
     from penstock.management.control_request import ControlRequest
+    from penstock.management.cursor_api import CursorApi
 
 BLOCK_MESSAGE_MAX: Final = 1024 * 1024 * 1024
 """Most octets of the bodies in a block: a large message is alone in one, and its value has an offset of 31 bits."""
@@ -51,7 +51,7 @@ class BlockLoad(LoadListener):
         self.request = request
         self.messages = messages
         self._loads = loads
-        self._load = BodyLoad(loads.control.broker.large, bodies, self)
+        self._load = BodyLoad(loads.cursors.broker.large, bodies, self)
         if request.connection is not None:
             request.connection.busy += 1
 
@@ -68,19 +68,19 @@ class BlockLoad(LoadListener):
         self._loads.finished()
 
     def _answer(self) -> None:
-        control = self._loads.control
+        cursors = self._loads.cursors
         load = self._load
         try:
             if load.fault:
                 raise InternalError(f"a large message cannot be read from the store: {load.fault}")
-            control.check_holder(self.request)
+            cursors.check_holder(self.request)
             load.insert()
             try:
-                control.reply_block(self.request, self.messages)
+                cursors.reply_block(self.request, self.messages)
             finally:
                 load.release()
         except BrokerError as error:
-            control.fail(self.request, error)
+            cursors.control.fail(self.request, error)
         connection = self.request.connection
         if connection is not None:
             connection.busy -= 1
@@ -90,8 +90,8 @@ class BlockLoad(LoadListener):
 class BlockLoads:
     """Blocks that wait for bodies, in order."""
 
-    def __init__(self, control: ControlApi) -> None:
-        self.control = control
+    def __init__(self, cursors: CursorApi) -> None:
+        self.cursors = cursors
         self._waiting: deque[BlockLoad] = deque()
         """The first one is being loaded."""
 

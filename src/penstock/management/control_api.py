@@ -12,26 +12,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
-from typing_extensions import override
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
-from penstock.core.message import OVERHEAD, Envelope, Message
-from penstock.core.queue.cursor import Cursor, Position
-from penstock.core.queue.pinned_room import most_to_plan
-from penstock.core.queue.queue import Queue
+from penstock.core.message import OVERHEAD, Envelope
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
     AccessRefused,
     BrokerError,
     ContentTooLarge,
     NotFound,
-    PreconditionFailed,
-    ResourceError,
     ResourceLocked,
 )
-from penstock.flow.level import UNLIMITED
-from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
 from penstock.management import (
     blocked_overview,
@@ -43,9 +35,8 @@ from penstock.management import (
     why,
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
-from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
-from penstock.management.block_loads import BlockLoads, large_bodies
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS, ControlRequest
+from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
 from penstock.management.status import answer_status
 from penstock.management.users import ADMINISTRATOR
@@ -54,11 +45,6 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-WAIT_MS_MAX: Final = 60_000
-"""Longest time in milliseconds that a plan may wait for messages."""
-BLOCK_ROWS_MAX: Final = 100_000
-BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Most rows and bytes of one block, so that no reply is large; readers ask for the next block."""
 FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
@@ -69,50 +55,22 @@ REQUEST_VALUES: Final = 10_000
 """Approximate number of values (names, numbers, texts, lists) allowed in a request."""
 REQUEST_WORK: Final = 50
 """Units of work of each request; lists are charged per item."""
-CURSORS_MAX: Final = 10_000
-"""Most cursors of all virtual hosts."""
-
-
-class WaitingPlan(TimerHandler):
-    """Plan that waits because it has found no messages yet."""
-
-    def __init__(self, control: ControlApi, request: ControlRequest, cursor: Cursor, queues: list[Position]) -> None:
-        super().__init__()
-        self.control = control
-        self.request = request
-        self.cursor = cursor
-        self.positions: dict[Queue, Position] = {each.queue: each for each in queues}
-        """Its positions on the queues whose messages it waits for: those where the plan may go further."""
-        self.newest: dict[Queue, int] = {each.queue: int(each.line.newest()) for each in queues}
-        """Sequence of the newest message in memory, by queue, when it found nothing."""
-
-    def is_due(self, queue: Queue) -> bool:
-        """Return whether it must be looked at because of a change of a queue: a message came, or it was deleted."""
-        return queue.deleted or self.positions[queue].line.newest() > self.newest[queue]
-
-    @override
-    def on_deadline(self, now: float) -> float:
-        self.control.answer_plan(self, True)
-        return NEVER
 
 
 class ControlApi:
-    """Control operations by name, and the plans that wait."""
+    """Control operations by name, and their replies."""
 
     def __init__(self, node: Node, broker: Broker, version: str) -> None:
         self.node = node
         self.broker = broker
         self.version = version
-        self._block_loads = BlockLoads(self)
-        self._waiting: dict[tuple[str, str], WaitingPlan] = {}
-        self._waiting_for: dict[Queue, dict[WaitingPlan, None]] = {}
-        """Waiting plans by each queue that they wait for."""
+        self.cursors = CursorApi(self)
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
-            "cursor.attach": self._attach,
-            "cursor.plan": self._plan,
-            "cursor.range": self._range,
-            "cursor.settle": self._settle,
-            "cursor.delete": self._delete,
+            "cursor.attach": self.cursors.attach,
+            "cursor.plan": self.cursors.plan,
+            "cursor.range": self.cursors.range,
+            "cursor.settle": self.cursors.settle,
+            "cursor.delete": self.cursors.delete,
             "block": lambda request: operator_api.block(node, request),
             "unblock": lambda request: operator_api.unblock(node, request),
             "show": lambda request: settings_api.show(node, request),
@@ -180,7 +138,11 @@ class ControlApi:
         """Reply with an object; encoding it is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
-        self._reply(request, "application/json", body)
+        self.reply(request, "application/json", body)
+
+    def answer_later(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> None:
+        """Carry out a reading operation over as many turns as needed, concurrently with changes."""
+        self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
 
     def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> Steps[None]:
         """Carry out an operation in steps, and reply unless it replies by itself (None)."""
@@ -189,213 +151,13 @@ class ControlApi:
             answer = yield from steps
             if answer is not None:
                 body = yield from text_steps(answer, self.broker.work)
-                self._reply(request, "application/json", body)
+                self.reply(request, "application/json", body)
         except BrokerError as error:
             self.fail(request, error)
         if request.connection is not None:
             request.connection.output.await_change(declared)
 
-    def look_again(self, queue: Queue) -> None:
-        """Reconsider the plans that wait for messages of a queue, after a change of it."""
-        plans = self._waiting_for.get(queue)
-        if plans is not None:
-            for waiting in list(plans):
-                if waiting.is_due(queue):
-                    self.answer_plan(waiting, False)
-
-    def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
-        """Answer a waiting plan if it has messages or its time is up."""
-        request, cursor = waiting.request, waiting.cursor
-        declared = self.broker.durable_changes.durable_declarations
-        try:
-            cursor.check(request.number("token"), cursor.touched)
-            answer, found = self._planned(request, cursor)
-            if not found and not at_deadline:
-                for queue in waiting.newest:
-                    waiting.newest[queue] = int(waiting.positions[queue].line.newest())
-                return
-            self._persist_planned(cursor, found)
-            self._reply(request, "application/json", json.dumps(answer).encode())
-        except BrokerError as error:
-            self.fail(request, error)
-        self._stop_waiting(cursor)
-        if request.connection is not None:
-            request.connection.output.await_change(declared)  # After a crash its positions must stay valid.
-
     # Operations
-
-    def _attach(self, request: ControlRequest) -> dict[str, object]:
-        name = request.text("cursor")
-        if not name:
-            raise PreconditionFailed("a cursor needs a name")
-        names = request.names("queues")
-        starting = request.starting("starting", names)
-        queues = [request.vhost.queue(queue, request.connection) for queue in names]
-        cursors = request.vhost.cursors
-        cursor = cursors.get(name)
-        if cursor is None:
-            if sum(len(vhost.cursors) for vhost in self.broker.vhosts.values()) >= CURSORS_MAX:
-                raise ResourceError(
-                    f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
-                )
-            if self.broker.journal is not None:
-                self.broker.journal.check_writable()
-            cursor = Cursor(request.vhost.name, name)
-        if request.flag("dry_run"):
-            cursor.check_attach(queues, starting)
-            return {"created": cursor.name not in cursors}
-        created = cursor.attach(queues, starting, self.broker.now)
-        cursors[name] = cursor
-        self._persist(cursor)
-        self._answer_waiting(cursor)
-        positions = cursor.positions.values()
-        return {
-            "token": cursor.token,
-            "created": created,
-            "initial": {position.queue.name: int(position.initial) for position in positions},
-            "settled": {position.queue.name: int(position.settled) for position in positions},
-            "tail": {position.queue.name: int(position.queue.tail) for position in positions},
-        }
-
-    def _plan(self, request: ControlRequest) -> dict[str, object] | None:
-        cursor = self._held_cursor(request)
-        self._answer_waiting(cursor)
-        self._settle_up(cursor, request.offsets("settle"))
-        if self._reach_plan(request, cursor):
-            return self._plan_now(request, cursor)
-        self.node.start_asking(self._answer_in_steps(request, self._plan_steps(request)), request.connection)
-        return None
-
-    def _reach_plan(self, request: ControlRequest, cursor: Cursor) -> bool:
-        """Prepare a plan; False if this turn's share of work is used up."""
-        start, upto = request.offsets("start"), request.offsets("upto")
-        rows = request.amount("rows", UNLIMITED)
-        for name, position in cursor.positions.items():
-            first = start.get(name, int(position.settled))
-            if not cursor.reach(name, first, rows, upto.get(name, UNLIMITED), self.broker.work):
-                return False
-        return True
-
-    def _plan_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
-        while not self._reach_plan(request, self._held_cursor(request)):
-            yield
-        return self._plan_now(request, self._held_cursor(request))
-
-    def _plan_now(self, request: ControlRequest, cursor: Cursor) -> dict[str, object] | None:
-        answer, found = self._planned(request, cursor)
-        wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
-        if found or wait_ms <= 0:
-            self._persist_planned(cursor, found)
-            return answer
-        self._answer_waiting(cursor)
-        start, upto = request.offsets("start"), request.offsets("upto")
-        open_ended = [
-            position
-            for name, position in cursor.positions.items()
-            if start.get(name, int(position.settled)) < upto.get(name, UNLIMITED)
-        ]
-        waiting = WaitingPlan(self, request, cursor, open_ended)
-        self._waiting[(cursor.vhost, cursor.name)] = waiting
-        for queue in waiting.positions:
-            self._waiting_for.setdefault(queue, {})[waiting] = None
-        cursor.polling = True
-        self.broker.timers.add(waiting, self.broker.now + wait_ms / 1000)
-        return None
-
-    def _planned(self, request: ControlRequest, cursor: Cursor) -> tuple[dict[str, object], bool]:
-        """Plan all queues: each gets an equal share of rows and bytes first, then the unused rest."""
-        start, upto = request.offsets("start"), request.offsets("upto")
-        most = most_to_plan(cursor)
-        rows = min(request.amount("rows", UNLIMITED), int(most.messages))
-        size = min(request.amount("bytes", UNLIMITED), int(most.bytes))
-        end: dict[str, object] = {}
-        tail: dict[str, object] = {}
-        messages: dict[str, object] = {}
-        paged: list[str] = []
-        planned_rows, planned_bytes = 0, 0
-        names = list(cursor.positions)
-        for index, name in enumerate(names):
-            left = len(names) - index
-            share_rows = UNLIMITED if rows == UNLIMITED else (rows - planned_rows + left - 1) // left
-            share_bytes = UNLIMITED if size == UNLIMITED else max((size - planned_bytes) // left, 1)
-            position = cursor.position(name)
-            first = start.get(name, int(position.settled))
-            last, count, charge = cursor.plan(name, first, share_rows, share_bytes, upto.get(name, UNLIMITED))
-            end[name] = int(last)
-            tail[name] = int(position.queue.tail)
-            messages[name] = int(count)
-            if position.ends_in_pages(last, upto.get(name, UNLIMITED)):
-                paged.append(name)
-            planned_rows += int(count)
-            planned_bytes += int(charge)
-        found = {"end": end, "tail": tail, "messages": messages, "paged": paged}
-        return {**found, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
-
-    def _range(self, request: ControlRequest) -> None:
-        if self._reach_range(request):
-            self._reply_range(request)
-        else:
-            self.node.start_asking(self._answer_in_steps(request, self._range_steps(request)), request.connection)
-
-    def _reach_range(self, request: ControlRequest) -> bool:
-        """Prepare a block; False if this turn's share of work is used up."""
-        cursor = self._held_cursor(request)
-        lo, hi, rows = request.number("lo"), request.number("hi"), _block_rows(request)
-        return cursor.reach(request.text("queue"), lo, rows, hi, self.broker.work)
-
-    def _range_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
-        while not self._reach_range(request):
-            yield
-        self._reply_range(request)
-        return None
-
-    def _reply_range(self, request: ControlRequest) -> None:
-        cursor = self._held_cursor(request)
-        queue = request.text("queue")
-        if request.fields.get("query") is not None:
-            self.broker.pinned_rooms.assign(cursor, request.text("query"))
-        size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
-        messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
-        bodies = large_bodies(messages)
-        if bodies:
-            self._block_loads.add(request, messages, bodies)
-        else:
-            self.reply_block(request, messages)
-
-    def reply_block(self, request: ControlRequest, messages: list[Message]) -> None:
-        """Reply with messages as a block."""
-        block = encode_block(request.text("queue"), messages, self.broker.formats, self.broker.wall_offset)
-        self._reply(request, CONTENT_TYPE, block)
-
-    def _settle(self, request: ControlRequest) -> dict[str, object]:
-        cursor = self._held_cursor(request)
-        return {"settled": self._settle_up(cursor, request.offsets("end"))}
-
-    def _settle_up(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
-        """Settle queues up to these ends; those before an invalid end are settled all the same."""
-        settled: dict[str, object] = {}
-        try:
-            for queue, end in ends.items():
-                settled[queue] = int(cursor.settle(queue, end, self.broker.now))
-        finally:
-            if settled:
-                self._persist(cursor)
-        return settled
-
-    def _delete(self, request: ControlRequest) -> dict[str, object]:
-        self.delete_cursor(request.vhost, request.text("cursor"))
-        return {}
-
-    def cursor(self, vhost: VirtualHost, name: str) -> Cursor:
-        """Return a cursor. Raises NotFound (404)."""
-        found = vhost.cursors.get(name)
-        if found is None:
-            raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'")
-        return found
-
-    def delete_cursor(self, vhost: VirtualHost, name: str) -> None:
-        """Delete a cursor, whoever holds it; its queues become ordinary queues again. Raises NotFound (404)."""
-        self._drop(self.cursor(vhost, name))
 
     def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
         return {"created": vhost_admin.declare_vhost(self.node, request.text("name"))}
@@ -408,90 +170,21 @@ class ControlApi:
         yield from vhost_admin.delete_vhost_steps(self.node, request.text("name"))
         return {}
 
-    def forget_cursors(self, vhost: VirtualHost) -> None:
-        """Delete the cursors of a virtual host that is being deleted."""
-        for cursor in list(vhost.cursors.values()):
-            self._drop(cursor)
-
     def _why(self, request: ControlRequest) -> dict[str, object] | None:
         if blocked_overview.is_named(request):
             return why.answer(request, self.node)
-        steps = blocked_overview.of_everything_steps(self.node, request.vhost.name)
-        self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
+        self.answer_later(request, blocked_overview.of_everything_steps(self.node, request.vhost.name))
         return None
 
-    # Helpers
-
-    def _cursor(self, request: ControlRequest) -> Cursor:
-        name = request.text("cursor")
-        cursor = request.vhost.cursors.get(name)
-        if cursor is None:
-            raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
-        return cursor
-
-    def check_holder(self, request: ControlRequest) -> None:
-        """Check that a request still holds its cursor. Raises NotFound (404), Fenced (409)."""
-        self._held_cursor(request)
-
-    def _held_cursor(self, request: ControlRequest) -> Cursor:
-        cursor = self._cursor(request)
-        cursor.check(request.number("token"), self.broker.now)
-        return cursor
-
-    def _persist_planned(self, cursor: Cursor, found: bool) -> None:
-        """Persist what a planned reply reports: positions, and ends of queues that are reported for the first time."""
-        if found or any(position.queue.storage is not None and position.queue.tail > position.persisted
-                        for position in cursor.positions.values()):  # fmt: skip
-            self._persist(cursor)
-
-    def _persist(self, cursor: Cursor) -> None:
-        """Write a cursor's position to the journal.
-
-        Sequence numbers are never reused, not even those of transient messages. So the ends of its queues become as
-        durable as the reply that reports them.
-        """
-        journal = self.broker.journal
-        if journal is None:
-            return
-        journal.change(cursor)
-        for position in cursor.positions.values():
-            storage = position.queue.storage
-            if storage is not None and not position.queue.deleted:
-                journal.mark_progress(storage)
-                position.persisted = position.queue.tail
-
-    def _drop(self, cursor: Cursor) -> None:
-        cursor.delete(self.broker.now)
-        self.broker.pinned_rooms.assign(cursor, "")
-        self._answer_waiting(cursor)
-        del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
-        if self.broker.journal is not None:
-            self.broker.journal.forget(cursor)
-
-    def _answer_waiting(self, cursor: Cursor) -> None:
-        """Answer a waiting plan at once, because another request for its cursor has arrived."""
-        waiting = self._waiting.get((cursor.vhost, cursor.name))
-        if waiting is not None:
-            self.answer_plan(waiting, True)
-
-    def _stop_waiting(self, cursor: Cursor) -> None:
-        waiting = self._waiting.pop((cursor.vhost, cursor.name), None)
-        cursor.polling = False
-        if waiting is not None:
-            self.broker.timers.drop(waiting)
-            for queue in waiting.positions:
-                plans = self._waiting_for[queue]
-                del plans[waiting]
-                if not plans:
-                    del self._waiting_for[queue]
+    # Replies
 
     def fail(self, request: ControlRequest, error: BrokerError) -> None:
         """Reply with an error."""
         code = int(error.code)
         body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
-        self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
+        self.reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
-    def _reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
+    def reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
         """Put a reply into the queue of its requester.
 
         The broker never waits for room: without room the reply is dropped and logged.
@@ -512,10 +205,6 @@ class ControlApi:
 def _correlation(properties: Properties) -> str | None:
     """Return the correlation id of an answer: the request's, or else its message id, as clients of AMQP 1.0 expect."""
     return properties.message_id if properties.correlation_id is None else properties.correlation_id
-
-
-def _block_rows(request: ControlRequest) -> int:
-    return max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
 
 
 def _check_size(operation: str, size: i64) -> None:

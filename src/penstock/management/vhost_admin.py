@@ -61,7 +61,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     for connection in list(node.connections.values()):
         if connection.vhost is vhost:
             connection.close(ConnectionForced(f"vhost '{name}' is deleted"))
-    node.control.forget_cursors(vhost)
+    node.control.cursors.forget_cursors(vhost)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))
         work.done += DELETION_WORK

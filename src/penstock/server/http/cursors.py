@@ -18,12 +18,14 @@ async def cursor(request: ApiRequest) -> Response:
     """Show a cursor."""
     return one(
         request,
-        rabbitmq_json.cursor_of(request.driver.control.cursor(request.vhost(), request.part("name")), request.driver),
+        rabbitmq_json.cursor_of(
+            request.driver.control.cursors.cursor(request.vhost(), request.part("name")), request.driver
+        ),
     )
 
 
 async def delete_cursor(request: ApiRequest) -> Response:
     """Delete a cursor; its reader gets an error at its next request."""
     request.begin()
-    request.driver.control.delete_cursor(request.vhost(), request.part("name"))
+    request.driver.control.cursors.delete_cursor(request.vhost(), request.part("name"))
     return no_content()

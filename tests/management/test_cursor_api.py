@@ -1,4 +1,4 @@
-"""Plans that wait for messages, and plans of very many: what wakes them, and their share of a turn."""
+"""Plans of cursors that wait for messages, and plans of very many: what wakes them, and their share of a turn."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_change_of_a_queue_is_one_effect_whatever_number_of_plans_waits() ->
     assert desk.driver.broker.next_batch() is None
     effects = desk.driver.broker.effects()
     assert [type(effect) for effect in effects] == [QueueChanged]
-    desk.driver.control.look_again(desk.queue("q"))
+    desk.driver.control.cursors.look_again(desk.queue("q"))
     assert [answer["end"] for answer in answers(desk.driver)[20:]] == [{"q": 1}] * 20
 
 
@@ -71,7 +71,7 @@ def test_arrival_does_not_look_again_at_a_plan_that_can_go_no_further() -> None:
     assert desk.ask("cursor.plan", "c", start={"q": 2}, upto={"q": 2}, wait_ms=1000) == []
     done = int(desk.driver.broker.work.done)
     desk.put("q")
-    desk.driver.control.look_again(desk.queue("q"))
+    desk.driver.control.cursors.look_again(desk.queue("q"))
     assert desk.driver.broker.work.done == done
     desk.put("r")
     assert [answer["end"] for answer in desk.turn()] == [{"q": 2, "r": 1}]
