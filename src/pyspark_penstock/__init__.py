@@ -2,14 +2,25 @@
 
 ``spark.readStream.format("penstock")`` and ``.writeStream.format("penstock")`` need no registration: Spark looks for a
 ``DefaultSource`` in every package whose name begins with ``pyspark_``. Every look-up imports all of them, so this
-module opens no socket and does not import pyarrow and the client before they are used.
+module imports neither PySpark nor pyarrow nor the client before they are used.
 """
 
-from pyspark_penstock.interpreter import choose_python
-from pyspark_penstock.source import PenstockDataSource
+from typing import TYPE_CHECKING, Any
 
-DefaultSource = PenstockDataSource
+from pyspark_penstock.interpreter import choose_python
+
+if TYPE_CHECKING:
+    from pyspark_penstock.source import PenstockDataSource
+    from pyspark_penstock.source import PenstockDataSource as DefaultSource
 
 choose_python()
 
 __all__ = ["DefaultSource", "PenstockDataSource"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from pyspark_penstock.source import PenstockDataSource
+
+        return PenstockDataSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

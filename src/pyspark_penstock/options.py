@@ -5,31 +5,21 @@ One table has every option, its parser and its default. ``source_options`` and `
 near match, because Spark passes all options through, and a misspelt limit is worse than none.
 """
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
+from pyspark_penstock.option_table import OF_QUERIES, parse_options, unknown_option, without_spark_options
+from pyspark_penstock.option_table import Option as _Option
 from pyspark_penstock.parsing import Address
-
-_REQUIRED = object()
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    name: str
-    parse: Callable[[str], Any]
-    default: Any = _REQUIRED
-
 
 _ACCESS = (
     _Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)),
     _Option("vhost", parsing.text, "/"),
     _Option("user", parsing.text, "guest"),
-    _Option("password", parsing.text, "guest"),
+    _Option("password", parsing.text, "guest", secret=True),
 )
 
 _SOURCE = (
@@ -61,13 +51,8 @@ _SINK = (
     _Option("publishWindow", parsing.integer(1, 100_000), 1_000),
 )
 
-# Spark adds options of its own: those of a query to a streaming sink, and those of a table (CREATE TABLE ... USING
-# penstock) to both sides. It gives each option of a table twice, once with this prefix.
-_OF_QUERIES = frozenset({"checkpointlocation", "queryname"})
-_OF_TABLES = frozenset(
-    {"provider", "path", "owner", "location", "comment", "external", "is_managed_location", "collation", "table_type"}
-)
-_OF_TABLE = "option."
+_ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK}
+_ELSEWHERE_SOURCE = {option.name: "the source" for option in _SOURCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +114,7 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
 
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    value = _parse("source", _SOURCE, _SINK, _without_sparks(given, frozenset()))
+    value = parse_options("the penstock source", _SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE_SINK)
     queues, start = value["subscribe"], value["startingOffsets"]
     strangers = sorted(set(start) - set(queues)) if isinstance(start, dict) else []
     if strangers:
@@ -156,7 +141,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
 
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    value = _parse("sink", _SINK, _SOURCE, _without_sparks(given, _OF_QUERIES))
+    value = parse_options("the penstock sink", _SINK, without_spark_options(given, OF_QUERIES), _ELSEWHERE_SOURCE)
     if (value["queue"] is None) == (value["exchange"] is None):
         raise OptionError("the penstock sink needs one of the options queue and exchange, not both")
     if value["queue"] is not None and value["routingKey"] is not None:
@@ -176,55 +161,10 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
 def check_names(given: Mapping[str, object]) -> None:
     """Refuse an option unknown to both source and sink, before it is known which of them is meant."""
     known = {option.name.lower() for option in (*_SOURCE, *_SINK)}
-    for key in _without_sparks(given, _OF_QUERIES):
+    for key in without_spark_options(given, OF_QUERIES):
         if key.lower() not in known:
-            raise OptionError(_unknown(key, "source or sink", (*_SOURCE, *_SINK), ()))
-
-
-def _without_sparks(given: Mapping[str, object], others: frozenset[str]) -> dict[str, object]:
-    """Return options without those that Spark adds: `others`, and those of a table where they are of a table."""
-    keys = {key.lower() for key in given}
-    added = others | (_OF_TABLES if "provider" in keys else frozenset())
-    added |= {key for key in keys if key.startswith(_OF_TABLE) and key.removeprefix(_OF_TABLE) in keys}
-    return {key: text for key, text in given.items() if key.lower() not in added}
+            raise OptionError(unknown_option(key, "the penstock source or sink", (*_SOURCE, *_SINK)))
 
 
 def _access(value: dict[str, Any]) -> Access:
     return Access(value["servers"], value["vhost"], value["user"], value["password"])
-
-
-def _parse(
-    side: str, table: tuple[_Option, ...], other: tuple[_Option, ...], given: Mapping[str, object]
-) -> dict[str, Any]:
-    texts = {key.lower(): (key, str(text)) for key, text in given.items()}
-    for key, (spelt, _) in texts.items():
-        if key not in {option.name.lower() for option in table}:
-            raise OptionError(_unknown(spelt, side, table, other))
-    return {option.name: _value(side, option, texts.get(option.name.lower())) for option in table}
-
-
-def _value(side: str, option: _Option, found: tuple[str, str] | None) -> Any:
-    if found is None:
-        if option.default is _REQUIRED:
-            raise OptionError(f"the penstock {side} needs the option {option.name}")
-        return option.default
-    try:
-        return option.parse(found[1].strip())
-    except ValueError as error:
-        shown = "" if option.name == "password" else f" = '{_without_secrets(found[1])}'"
-        raise OptionError(f"option {option.name}{shown} {error}") from None
-
-
-def _without_secrets(text: str) -> str:
-    """Return a value for people: what stands before an @ may be a password."""
-    return re.sub(r"[^\s,/]*@", "***@", text)
-
-
-def _unknown(key: str, side: str, table: tuple[_Option, ...], other: tuple[_Option, ...]) -> str:
-    text = f"the penstock {side} has no option '{key}'"
-    elsewhere = {option.name.lower(): option.name for option in other}
-    if key.lower() in elsewhere:
-        return f"{text}: {elsewhere[key.lower()]} is an option of the {'sink' if side == 'source' else 'source'}"
-    spellings = {option.name.lower(): option.name for option in table}
-    near = difflib.get_close_matches(key.lower(), spellings, n=1, cutoff=0.6)
-    return f"{text}; did you mean {spellings[near[0]]}?" if near else f"{text}; it has {', '.join(spellings.values())}"
