@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.errors import BlockError
-from pyspark_penstock.schema import arrow_schema
+from pyspark_penstock.schema import DEFAULT_COLUMNS, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 CONTENT_TYPE = "application/vnd.penstock.block"
 MAGIC = b"PSB1"
+ROWS_MAX = 1_000_000
+"""Most rows of a block; the broker sends a tenth of it."""
+REPEATED_MAX = 256 << 20
+"""Most octets of a value that is given once for all rows, times the rows."""
 _PREFIX = 8  # Magic, and a little-endian u32 with the length of the header.
 
 
@@ -29,22 +33,25 @@ class Block:
     batch: "pa.RecordBatch"
 
 
-def decode(body: bytes | memoryview) -> Block:
-    """Return the messages of a block, sharing its memory.
+def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> Block:
+    """Return these columns of the messages of a block, sharing its memory.
 
-    Raises `BlockError` when the block is malformed.
+    Raises `BlockError` when the block is malformed, or lacks a column.
     """
     import pyarrow as pa
 
     header = _header(body)
     try:
-        rows, queue, last = header["rows"], header["queue"], header["last"]
-        columns = {**header["columns"], "queue": {"all": queue}}
+        rows, last = _count(header["rows"], ROWS_MAX), _count(header["last"], 2**63 - 1)
+        found = {**header["columns"], "queue": {"all": header["queue"]}}
+        missing = [name for name in columns if name not in found]
+        if missing:
+            raise BlockError(f"the broker sent no column {', '.join(missing)}: it is older than this package")
         whole = pa.py_buffer(body)
-        arrays = [_array(whole, field.type, columns[field.name], rows) for field in arrow_schema()]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema())
-        return Block(int(rows), int(last), batch)
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        schema = arrow_schema(columns)
+        arrays = [_array(whole, field.type, found[field.name], rows) for field in schema]
+        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema))
+    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
 
 
@@ -56,33 +63,58 @@ def _header(body: bytes | memoryview) -> dict[str, Any]:
         )
     try:
         header = json.loads(bytes(body[_PREFIX : _PREFIX + length]))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BlockError(f"a block from the broker has a header that is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise BlockError("a block from the broker has a header that is not a JSON object")
     return header
 
 
+def _count(value: object, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{value!r} is no number from 0 to {most}")
+    return value
+
+
 def _array(whole: "pa.Buffer", kind: "pa.DataType", column: dict[str, Any], rows: int) -> "pa.Array":
     import pyarrow as pa
 
     if "all" in column:
-        return pa.repeat(pa.scalar(column["all"], type=kind), rows)
+        return _repeated(kind, column["all"], rows)
     valid = _buffer(whole, column["valid"], -(-rows // 8)) if "valid" in column else None
+    if pa.types.is_struct(kind):
+        children = [_array(whole, field.type, column[field.name], rows) for field in kind]
+        return pa.Array.from_buffers(kind, rows, [valid], children=children)
     if "offsets" not in column:
         return pa.Array.from_buffers(
             kind, rows, [valid, _buffer(whole, column["data"], -(-rows * kind.bit_width // 8))]
         )
-    offsets, data = _buffer(whole, column["offsets"], 4 * (rows + 1)), _buffer(whole, column["data"], 0)
-    array = pa.Array.from_buffers(kind, rows, [valid, offsets, data])
+    offsets = _buffer(whole, column["offsets"], 4 * (rows + 1))
+    if pa.types.is_list(kind):
+        # An item takes an octet at least, or is the only one of its row: a number beyond that allocates too much.
+        items = column["items"]
+        child = _array(whole, kind.value_type, items["columns"], _count(items["rows"], whole.size))
+        array = pa.Array.from_buffers(kind, rows, [valid, offsets], children=[child])
+    else:
+        array = pa.Array.from_buffers(kind, rows, [valid, offsets, _buffer(whole, column["data"], 0)])
     # Every offset is checked (and every text, for UTF-8): some 10 ns per row against a crash of the JVM.
     array.validate(full=True)
     return array
 
 
+def _repeated(kind: "pa.DataType", value: object, rows: int) -> "pa.Array":
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(rows, kind)
+    if isinstance(value, str) and len(value) * rows > REPEATED_MAX:
+        raise ValueError(f"{rows} rows of a text of {len(value)} letters are too many")
+    return pa.repeat(pa.scalar(value, type=kind), rows)
+
+
 def _buffer(whole: "pa.Buffer", place: list[int], least: int) -> "pa.Buffer":
-    start, length = place
-    if start < 0 or length < least or start + length > whole.size:
+    start, length = (_count(number, whole.size) for number in place)
+    if length < least or start + length > whole.size:
         raise ValueError(
             f"a buffer at {start}, {length} octets long, where {least} are needed and the block has {whole.size}"
         )

@@ -47,7 +47,7 @@ def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.Record
     link.send("cursor.range", _request(slice_, options, lo))
     try:
         while True:
-            block = decode(link.receive_block())
+            block = decode(link.receive_block(), options.columns)
             lo = _moved(slice_, lo, block)
             if lo < slice_.hi:
                 link.send("cursor.range", _request(slice_, options, lo))
@@ -80,6 +80,7 @@ def _request(slice_: Slice, options: SourceOptions, lo: int) -> dict[str, object
         "hi": slice_.hi,
         "rows": options.block_rows,
         "bytes": options.block_bytes,
+        "columns": [name for name in options.columns if name != "queue"] or ["sequence"],
         "query": query_of_task() or None,
     }
 

@@ -14,6 +14,7 @@ from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import OF_QUERIES, parse_options, unknown_option, without_spark_options
 from pyspark_penstock.option_table import Option as _Option
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 
 _ACCESS = (
     _Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)),
@@ -26,6 +27,7 @@ _SOURCE = (
     *_ACCESS,
     _Option("subscribe", parsing.names),
     _Option("cursor", parsing.name),
+    _Option("columns", columns, DEFAULT_COLUMNS),
     _Option("startingOffsets", parsing.starting, "earliest"),
     _Option("failOnDataLoss", parsing.boolean, True),
     _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
@@ -80,6 +82,8 @@ class SourceOptions:
     access: Access
     queues: tuple[str, ...]
     cursor: str
+    columns: tuple[str, ...]
+    """Columns of a row, in order."""
     starting: str | dict[str, int]
     fail_on_data_loss: bool
     max_rows: int | None
@@ -123,6 +127,7 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
         access=_access(value),
         queues=queues,
         cursor=value["cursor"],
+        columns=value["columns"],
         starting=start,
         fail_on_data_loss=value["failOnDataLoss"],
         max_rows=value["maxOffsetsPerTrigger"],

@@ -15,58 +15,102 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-SOURCE_DDL = (
-    "queue string, sequence bigint, timestamp timestamp, exchange string, routing_key string, message_id string, "
-    "correlation_id string, reply_to string, content_type string, priority int, redelivered boolean, "
-    "expiration timestamp, value binary"
-)
-"""Columns of a source row.
+SOURCE_COLUMNS = {
+    "queue": "string",
+    "sequence": "bigint",
+    "timestamp": "timestamp",
+    "exchange": "string",
+    "routing_key": "string",
+    "message_id": "string",
+    "correlation_id": "string",
+    "reply_to": "string",
+    "content_type": "string",
+    "priority": "int",
+    "redelivered": "boolean",
+    "expiration": "string",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "headers_json": "string",
+    "type": "string",
+    "app_id": "string",
+    "user_id": "string",
+    "content_encoding": "string",
+    "message_timestamp": "bigint",
+    "delivery_mode": "int",
+    "deaths": "bigint",
+}
+"""All columns of a source row with their types in Spark, in the order of ``columns=all``.
 
-Message fields as in AMQP 0-9-1's basic class; ``timestamp`` is the arrival at the broker.
+Message fields as in AMQP 0-9-1's basic class; ``timestamp`` is the arrival at the broker, ``message_timestamp`` the
+publisher's property.
 """
+
+DEFAULT_COLUMNS = tuple(SOURCE_COLUMNS)[:13]
+"""Columns without the option ``columns``: up to ``value``."""
 
 SINK_COLUMNS = ("value", "routing_key", "message_id", "correlation_id", "reply_to", "content_type", "priority")
 """Columns that a sink accepts; ``value`` alone is required."""
 
 # A source row can be written to a sink as it is: columns about its origin are ignored there.
-_PASSED_OVER = frozenset({"queue", "sequence", "timestamp", "exchange", "redelivered", "expiration"})
+_PASSED_OVER = frozenset({"queue", "sequence", "timestamp", "exchange", "redelivered", "expiration", "deaths"})
 _SINK_TYPES = {"value": ("binary", "string"), "priority": ("tinyint", "smallint", "int", "bigint")}
 
 
+def columns(text: str) -> tuple[str, ...]:
+    """Return the columns of the option ``columns``: names separated by commas, or ``all``.
+
+    Raises ``ValueError`` with the second half of a sentence.
+    """
+    if text == "all":
+        return tuple(SOURCE_COLUMNS)
+    found = tuple(part.strip() for part in text.split(","))
+    for name in found:
+        if name not in SOURCE_COLUMNS:
+            near = difflib.get_close_matches(name, SOURCE_COLUMNS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SOURCE_COLUMNS)}, or all"
+            raise ValueError(f"has no column '{name}'; {hint}")
+    if len(set(found)) < len(found):
+        raise ValueError("names a column twice")
+    return found
+
+
+def source_ddl(names: tuple[str, ...]) -> str:
+    """Return these columns as Spark's ``schema()`` takes them."""
+    return ", ".join(f"{name} {SOURCE_COLUMNS[name]}" for name in names)
+
+
 @cache
-def arrow_schema() -> "pa.Schema":
-    """Return the Arrow schema of a source row, equal to what Spark derives from `SOURCE_DDL`."""
+def arrow_schema(names: tuple[str, ...] = DEFAULT_COLUMNS) -> "pa.Schema":
+    """Return the Arrow schema of a source row, equal to what Spark derives from `source_ddl`."""
     import pyarrow as pa
 
-    instant = pa.timestamp("us", "UTC")
-    return pa.schema(
-        [
-            ("queue", pa.string()),
-            ("sequence", pa.int64()),
-            ("timestamp", instant),
-            ("exchange", pa.string()),
-            ("routing_key", pa.string()),
-            ("message_id", pa.string()),
-            ("correlation_id", pa.string()),
-            ("reply_to", pa.string()),
-            ("content_type", pa.string()),
-            ("priority", pa.int32()),
-            ("redelivered", pa.bool_()),
-            ("expiration", instant),
-            ("value", pa.binary()),
-        ]
-    )
+    kinds = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "int": pa.int32(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        # Spark's name of a list's items is element.
+        "array<struct<key:string,value:binary>>": pa.list_(
+            pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        ),
+    }
+    return pa.schema([(name, kinds[SOURCE_COLUMNS[name]]) for name in names])
 
 
-def check_source_schema(schema: "StructType") -> None:
-    """Refuse a user's schema that differs from the source's: columns are fixed, as in Spark's Kafka source.
+def check_source_schema(schema: "StructType", names: tuple[str, ...]) -> None:
+    """Refuse a user's schema that differs from the source's columns, which the option ``columns`` chooses.
 
     Raises `SchemaError`.
     """
     given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    own = [(name, kind) for name, kind in (part.strip().split(" ") for part in SOURCE_DDL.split(","))]
+    own = [(name, SOURCE_COLUMNS[name]) for name in names]
     if given != own:
-        raise SchemaError(f"the penstock source has a fixed schema, leave out .schema(...): {SOURCE_DDL}")
+        raise SchemaError(
+            f"the penstock source has the columns {source_ddl(names)}; leave out .schema(...), and choose columns by "
+            "the option columns"
+        )
 
 
 def check_sink_schema(schema: "StructType") -> None:

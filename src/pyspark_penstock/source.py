@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_penstock.errors import OptionError, SparkSourceError
 from pyspark_penstock.options import check_names, sink_options, source_options
-from pyspark_penstock.schema import SOURCE_DDL, check_sink_schema, check_source_schema
+from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 
 if TYPE_CHECKING:
     from pyspark_penstock.reader import PenstockStreamReader
@@ -29,9 +29,8 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        """Return the fixed columns of a source; Spark calls it only for readers, so it checks their options."""
-        source_options(self.options)
-        return SOURCE_DDL
+        """Return the columns that were asked for; Spark calls it only for readers, so it checks their options."""
+        return source_ddl(source_options(self.options).columns)
 
     def reader(self, schema: StructType) -> NoReturn:
         """Refuse a batch read.
@@ -45,8 +44,9 @@ class PenstockDataSource(DataSource):
         """Return the reader of a streaming query."""
         from pyspark_penstock.reader import PenstockStreamReader
 
-        check_source_schema(schema)
-        return PenstockStreamReader(source_options(self.options))
+        options = source_options(self.options)
+        check_source_schema(schema, options.columns)
+        return PenstockStreamReader(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "PenstockStreamWriter":
         """Return the writer of one batch of a streaming query.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from typing import Any
 
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormats
-from penstock.management.arrow_blocks import ALIGNMENT, MAGIC, encode_block
+from penstock.management.arrow_blocks import MAGIC, encode_block
+from penstock.management.block_columns import ALIGNMENT, DEFAULT_COLUMNS, MORE_COLUMNS
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.wire.amqp091.codec import Properties
@@ -16,6 +18,7 @@ from tests.support.toy_format import ToyFormat
 FORMATS = MessageFormats()
 FORMATS.add(Amqp091Format())
 FORMATS.add(ToyFormat())
+EVERY = [*DEFAULT_COLUMNS, *MORE_COLUMNS]
 
 
 def message(sequence: int, body: bytes, key: str = "k", **properties: object) -> Message:
@@ -36,24 +39,43 @@ class Read:
         self.rows = self.header["rows"]
 
     def part(self, column: str, name: str) -> bytes:
-        start, length = self.header["columns"][column][name]
+        return self.buffer(self.header["columns"][column][name])
+
+    def buffer(self, place: list[int]) -> bytes:
+        start, length = place
         assert start % ALIGNMENT == 0
         assert start + length <= len(self.block)
         return self.block[start : start + length]
 
     def texts(self, column: str) -> list[str | None]:
+        found = self.octets(self.header["columns"][column], self.rows)
+        return [value.decode() if isinstance(value, bytes) else value for value in found]
+
+    def octets(self, parts: dict[str, Any], rows: int) -> list[bytes | None]:
+        if "all" in parts:
+            return [parts["all"]] * rows
+        offsets = struct.unpack(f"<{rows + 1}i", self.buffer(parts["offsets"]))
+        data = self.buffer(parts["data"])
+        values = [data[offsets[row] : offsets[row + 1]] for row in range(rows)]
+        return [value if self.is_valid(parts, row) else None for row, value in enumerate(values)]
+
+    def lists(self, column: str) -> list[list[tuple[str, bytes | None]] | None]:
         parts = self.header["columns"][column]
         if "all" in parts:
             return [parts["all"]] * self.rows
-        offsets = struct.unpack(f"<{self.rows + 1}i", self.part(column, "offsets"))
-        data = self.part(column, "data")
-        values = [data[offsets[row] : offsets[row + 1]].decode() for row in range(self.rows)]
-        return [value if self.valid(column, row) else None for row, value in enumerate(values)]
+        offsets = struct.unpack(f"<{self.rows + 1}i", self.buffer(parts["offsets"]))
+        items = parts["items"]["columns"]
+        keys = self.octets(items["key"], parts["items"]["rows"])
+        names = [key.decode() if isinstance(key, bytes) else str(key) for key in keys]
+        pairs = list(zip(names, self.octets(items["value"], len(names)), strict=True))
+        values = [pairs[offsets[row] : offsets[row + 1]] for row in range(self.rows)]
+        return [value if self.is_valid(parts, row) else None for row, value in enumerate(values)]
 
     def valid(self, column: str, row: int) -> bool:
-        if "valid" not in self.header["columns"][column]:
-            return True
-        return bool(self.part(column, "valid")[row >> 3] >> (row & 7) & 1)
+        return self.is_valid(self.header["columns"][column], row)
+
+    def is_valid(self, parts: dict[str, Any], row: int) -> bool:
+        return "valid" not in parts or bool(self.buffer(parts["valid"])[row >> 3] >> (row & 7) & 1)
 
     def bodies(self) -> list[bytes]:
         offsets = struct.unpack(f"<{self.rows + 1}i", self.part("value", "offsets"))
@@ -69,7 +91,7 @@ def test_every_column_can_be_read_back() -> None:
         message(5, b"", "b", priority=None),
         message(9, b"\x00\xff" * 100, "a", message_id="m\u00fc3", priority=0),
     ]
-    read = Read(encode_block("q", messages, FORMATS, 1000.0))
+    read = Read(encode_block("q", messages, FORMATS, 1000.0, EVERY))
     assert (read.header["queue"], read.header["first"], read.header["last"]) == ("q", 3, 9)
     assert read.numbers("sequence", "q") == [3, 5, 9]
     assert read.numbers("timestamp", "q") == [1_002_500_000] * 3
@@ -84,7 +106,7 @@ def test_every_column_can_be_read_back() -> None:
 
 
 def test_block_of_no_rows_is_a_block() -> None:
-    read = Read(encode_block("q", [], FORMATS, 0.0))
+    read = Read(encode_block("q", [], FORMATS, 0.0, EVERY))
     assert (read.rows, read.bodies()) == (0, [])
 
 
@@ -93,7 +115,7 @@ def test_properties_that_cannot_be_read_count_as_absent() -> None:
     whole = broken.content
     at = whole.index(b"\x01m\xce")
     broken = Message(broken.envelope, whole[:at] + b"\x09m\xce" + whole[at + 3 :], 100, 1, 0.0)
-    read = Read(encode_block("q", [broken], FORMATS, 0.0))
+    read = Read(encode_block("q", [broken], FORMATS, 0.0, EVERY))
     assert read.texts("message_id") == [None]
     assert read.bodies() == [b"body"]
 
@@ -103,7 +125,7 @@ def test_block_has_messages_of_every_format() -> None:
     unknown = b"\xffunknown"
     contents = [message(1, b"frames", message_id="m1").content, foreign, unknown]
     rows = [Message(Envelope("x", "k"), content, 100, at, 0.0) for at, content in enumerate(contents)]
-    read = Read(encode_block("q", rows, FORMATS, 0.0))
+    read = Read(encode_block("q", rows, FORMATS, 0.0, EVERY))
     assert read.bodies() == [b"frames", b"toy", unknown]
     assert read.texts("message_id") == ["m1", "t1", None]
 
@@ -112,10 +134,10 @@ def test_redelivered_is_that_of_each_row() -> None:
     messages = [message(number, b"x") for number in range(1, 12)]
     for number in (0, 2, 9):
         messages[number].mark_delivered()
-    read = Read(encode_block("q", messages, FORMATS, 0.0))
+    read = Read(encode_block("q", messages, FORMATS, 0.0, EVERY))
     bits = read.part("redelivered", "data")
     assert [bits[row >> 3] >> (row & 7) & 1 for row in range(11)] == [1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0]
     for one in messages:
         one.mark_delivered()
     for some, value in ((messages, True), (messages[:0], False)):
-        assert Read(encode_block("q", some, FORMATS, 0.0)).header["columns"]["redelivered"] == {"all": value}
+        assert Read(encode_block("q", some, FORMATS, 0.0, EVERY)).header["columns"]["redelivered"] == {"all": value}

@@ -4,10 +4,12 @@ import struct
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyspark_penstock.blocks import decode
 from pyspark_penstock.errors import BlockError
-from pyspark_penstock.schema import arrow_schema
+from pyspark_penstock.schema import DEFAULT_COLUMNS, SOURCE_COLUMNS, arrow_schema
 from tests.support.block_encoder import encode
 
 FIRST_OF_MAY = datetime.datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=datetime.UTC)
@@ -57,6 +59,11 @@ def test_schema_is_exactly_the_declared_one():
     batch = decode(encode("q", [row(1)], constants=("priority", "timestamp"))).batch
     assert batch.schema.equals(arrow_schema(), check_metadata=True)
     assert [column.type for column in batch.columns] == arrow_schema().types
+    texts = [name for name in SOURCE_COLUMNS if SOURCE_COLUMNS[name] == "string"]
+    one = {**row(1), **dict.fromkeys(texts, "x"), "headers": [("k", b"v")]}
+    body = encode("q", [one, one], constants=("type",), more=("headers", *texts[8:]))
+    names = (*DEFAULT_COLUMNS, "headers", "headers_json", "type", "app_id", "user_id", "content_encoding")
+    assert decode(body, names).batch.schema.equals(arrow_schema(names), check_metadata=True)
 
 
 def test_values_are_not_copied():
@@ -114,3 +121,121 @@ def test_offsets_that_run_backwards_are_refused():
     body[start + 8 : start + 12] = struct.pack("<i", 10**6)
     with pytest.raises(BlockError, match="malformed"):
         decode(bytes(body))
+
+
+COLUMNS = ("headers", "type", "value")
+PAIRS = [("a", b"1"), ("b", None)]
+
+
+def with_headers():
+    rows = [row(1, headers=PAIRS), row(2), row(3, headers=[]), row(4, headers=[("ü", b"\xff")], type="t")]
+    return encode("q", rows, more=("headers", "type"))
+
+
+def test_headers_are_lists_of_key_and_value():
+    batch = decode(with_headers(), COLUMNS).batch
+    assert batch.schema.names == list(COLUMNS)
+    assert batch.column("headers").to_pylist() == [
+        [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
+        None,
+        [],
+        [{"key": "ü", "value": b"\xff"}],
+    ]
+    assert batch.column("type").to_pylist() == [None, None, None, "t"]
+
+
+def test_columns_come_in_the_order_asked_for():
+    body = encode("q", [row(5, b"x")])
+    assert decode(body, ("value", "queue", "sequence")).batch.to_pylist() == [
+        {"value": b"x", "queue": "q", "sequence": 5}
+    ]
+
+
+def test_column_that_the_broker_does_not_have_is_named():
+    with pytest.raises(BlockError, match="no column headers: it is older"):
+        decode(encode("q", [row(1)]), ("value", "headers"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": -1},
+        {"rows": 10**9},
+        {"rows": True},
+        {"rows": 2.0},
+        {"last": 1 << 70},
+        {"columns": [1]},
+        {"columns": {name: {"all": "x" * 10_000} for name in COLUMNS}, "rows": 900_000},
+        {"columns": {name: {"all": 1 << 80} for name in COLUMNS}},
+        {"columns": {"headers": {"offsets": [0, 64], "items": {"rows": 1 << 40, "columns": {}}}}},
+    ],
+)
+def test_header_with_impossible_numbers_is_refused(change):
+    header = {"rows": 1, "last": 1, "queue": "q", "columns": {name: {"all": None} for name in COLUMNS}}
+    text = json.dumps({**header, **change}).encode()
+    with pytest.raises(BlockError, match=r"malformed|no column"):
+        decode(b"PSB1" + struct.pack("<I", len(text)) + text, COLUMNS)
+
+
+def test_header_that_nests_too_deep_is_refused():
+    text = b"[" * 200_000
+    with pytest.raises(BlockError, match="not JSON"):
+        decode(b"PSB1" + struct.pack("<I", len(text)) + text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["all", "data", "offsets", "valid", "items", "rows", "columns"]), inner)
+    ),
+    max_leaves=6,
+)
+PATHS = (
+    ("rows",),
+    ("headers", "offsets"),
+    ("headers", "valid"),
+    ("headers", "items"),
+    ("headers", "items", "rows"),
+    ("headers", "items", "columns", "key", "offsets"),
+    ("headers", "items", "columns", "key", "data"),
+    ("headers", "items", "columns", "value", "valid"),
+    ("headers", "items", "columns", "value"),
+    ("type", "data"),
+    ("value", "offsets"),
+    ("value",),
+)
+
+
+@given(st.sampled_from(PATHS), JSON | st.tuples(st.integers(-9, 3000), st.integers(-9, 3000)).map(list))
+def test_any_header_gives_an_error_or_rows_within_the_block(path, value):
+    body = with_headers()
+    (length,) = struct.unpack("<I", body[4:8])
+    header = json.loads(body[8 : 8 + length])
+    place = header if path[0] == "rows" else header["columns"]
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    text = json.dumps(header).encode()
+    # Buffers stay where they are: a longer header gives up what it has no room for.
+    changed = (body[:4] + struct.pack("<I", len(text)) + text).ljust(8 + length, b" ") + body[8 + length :]
+    check(changed)
+
+
+@given(st.binary(min_size=1, max_size=4), st.floats(0, 1, exclude_max=True))
+def test_any_damage_of_a_buffer_gives_an_error_or_rows_within_the_block(damage, where):
+    body = bytearray(with_headers())
+    at = 8 + int.from_bytes(body[4:8], "little")
+    at += int(where * (len(body) - at))
+    body[at : at + len(damage)] = damage
+    check(bytes(body))
+
+
+def check(body):
+    try:
+        batch = decode(body, COLUMNS).batch
+    except BlockError:
+        return
+    batch.validate(full=True)
+    for column in batch.columns:
+        column.to_pylist()

@@ -3,10 +3,12 @@
 import pickle
 from collections.abc import Iterator
 
+import pika
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.client import Connection, ControlClient, ControlError, Parameters
+from penstock.content.header_values import headers_from_json
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
@@ -355,3 +357,43 @@ def test_attach_that_one_of_two_servers_refuses_changes_nothing_on_the_other(bro
         reader.initialOffset()
     broker.publish(queue, numbered(3))
     assert broker.drain(queue, 3) == numbered(3), "consumers may use the queue of the other"
+
+
+def test_columns_asked_for_are_all_that_a_task_gets(broker, reader_of):
+    queue = broker.declare()
+    headers = {"text": "ü", "octets": b"\x00\xff", "number": 7, "none": None}
+    with broker.connect() as connection:
+        properties = pika.BasicProperties(headers=headers, app_id="shop", type="order", timestamp=1_767_225_600)
+        connection.channel().basic_publish("", queue, b"one", properties)
+    reader = reader_of(queue, columns="headers,value,queue,app_id,type,message_timestamp,headers_json,deaths")
+    start = reader.initialOffset()
+    (partition,) = reader.partitions(start, reader.latestOffset(start, ALL))
+    (batch,) = reader.read(partition)
+    found = batch.to_pylist()
+    assert headers_from_json(found[0].pop("headers_json")) == headers
+    assert list(found[0]) == ["headers", "value", "queue", "app_id", "type", "message_timestamp", "deaths"]
+    assert found == [
+        {
+            "headers": [
+                {"key": "text", "value": "ü".encode()},
+                {"key": "octets", "value": b"\x00\xff"},
+                {"key": "number", "value": b"7"},
+                {"key": "none", "value": None},
+            ],
+            "value": b"one",
+            "queue": queue,
+            "app_id": "shop",
+            "type": "order",
+            "message_timestamp": 1_767_225_600,
+            "deaths": 0,
+        }
+    ]
+
+
+def test_queue_alone_may_be_asked_for(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(3))
+    reader = reader_of(queue, columns="queue")
+    start = reader.initialOffset()
+    (partition,) = reader.partitions(start, reader.latestOffset(start, ALL))
+    assert [batch.to_pylist() for batch in reader.read(partition)] == [[{"queue": queue}] * 3]

@@ -3,8 +3,11 @@
 import json
 import struct
 
-TEXTS = ("exchange", "routing_key", "message_id", "correlation_id", "reply_to", "content_type")
+TEXTS = ("exchange", "routing_key", "message_id", "correlation_id", "reply_to", "content_type", "expiration")
 NUMBERS = {"sequence": "q", "timestamp": "q", "priority": "i"}
+
+Place = tuple[dict, str, bytes]
+"""A buffer: the column that names it, the name, and its octets."""
 
 
 def _padded(data: bytes) -> bytes:
@@ -33,24 +36,45 @@ def _buffers(name: str, values: list) -> dict[str, bytes]:
     return {**found, "offsets": struct.pack(f"<{len(ends)}i", *ends), "data": b"".join(texts)}
 
 
-def encode(queue: str, rows: list[dict], *, constants: tuple[str, ...] = ()) -> bytes:
-    """Return the block of `rows` (dicts by column name, missing is null); `constants` are sent as {"all": value}."""
-    columns: dict[str, dict] = {"redelivered": {"all": False}, "expiration": {"all": None}}
-    parts: list[tuple[str, str, bytes]] = []
-    for name in (*NUMBERS, *TEXTS, "value"):
+def _list_column(values: list, parts: list[Place]) -> dict:
+    """Return a column of lists of key and value (pairs); its buffers are added to `parts`."""
+    pairs = [pair for value in values for pair in value or ()]
+    ends = [0]
+    for value in values:
+        ends.append(ends[-1] + len(value or ()))
+    key, item = {}, {}
+    column = {"items": {"rows": len(pairs), "columns": {"key": key, "value": item}}}
+    parts.append((column, "offsets", struct.pack(f"<{len(ends)}i", *ends)))
+    if None in values:
+        parts.append((column, "valid", _bitmap(values)))
+    parts += [(key, part, data) for part, data in _buffers("key", [pair[0] for pair in pairs]).items()]
+    parts += [(item, part, data) for part, data in _buffers("value", [pair[1] for pair in pairs]).items()]
+    return column
+
+
+def encode(queue: str, rows: list[dict], *, constants: tuple[str, ...] = (), more: tuple[str, ...] = ()) -> bytes:
+    """Return the block of `rows` (dicts by column name, missing is null); `constants` are sent as {"all": value}.
+
+    `more` are texts besides the default columns; `headers` are lists of pairs.
+    """
+    columns: dict[str, dict] = {"redelivered": {"all": False}}
+    parts: list[Place] = []
+    for name in (*NUMBERS, *TEXTS, *more, "value"):
         values = [row.get(name) for row in rows]
         if name in constants:
             columns[name] = {"all": values[0]}
+        elif name == "headers":
+            columns[name] = _list_column(values, parts)
         else:
             columns[name] = {}
-            parts += [(name, part, data) for part, data in _buffers(name, values).items()]
+            parts += [(columns[name], part, data) for part, data in _buffers(name, values).items()]
     header = {"rows": len(rows), "queue": queue, "first": rows[0]["sequence"], "last": rows[-1]["sequence"]}
     # The places of the buffers depend on the header's length, which depends on the places: settled by repetition.
     size = 0
     while True:
         start = size
-        for name, part, data in parts:
-            columns[name][part] = [start, len(data)]
+        for column, part, data in parts:
+            column[part] = [start, len(data)]
             start += len(_padded(data))
         text = json.dumps({**header, "columns": columns}).encode()
         begin = len(_padded(b"PSB1____" + text))

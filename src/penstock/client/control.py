@@ -182,13 +182,42 @@ class ControlClient:
         found = self._object("cursor.plan", request, self.timeout + wait_ms / 1000)
         return Plan(found["end"], found["tail"], found["rows"], found["bytes"])
 
-    def range(self, cursor: str, token: int, queue: str, lo: int, hi: int, *, rows: int, bytes: int) -> memoryview:
-        """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing."""
-        return self.receive_block(self.send_range(cursor, token, queue, lo, hi, rows=rows, bytes=bytes))
+    def range(
+        self,
+        cursor: str,
+        token: int,
+        queue: str,
+        lo: int,
+        hi: int,
+        *,
+        rows: int,
+        bytes: int,
+        columns: Iterable[str] | None = None,
+    ) -> memoryview:
+        """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing.
 
-    def send_range(self, cursor: str, token: int, queue: str, lo: int, hi: int, *, rows: int, bytes: int) -> str:
+        `columns` are the columns of the block (docs/blocks.md); None: the twelve that every version has.
+        """
+        return self.receive_block(
+            self.send_range(cursor, token, queue, lo, hi, rows=rows, bytes=bytes, columns=columns)
+        )
+
+    def send_range(
+        self,
+        cursor: str,
+        token: int,
+        queue: str,
+        lo: int,
+        hi: int,
+        *,
+        rows: int,
+        bytes: int,
+        columns: Iterable[str] | None = None,
+    ) -> str:
         """Request a block as `range` does, without waiting; `receive_block` waits."""
         request = {"cursor": cursor, "token": token, "queue": queue, "lo": lo, "hi": hi, "rows": rows, "bytes": bytes}
+        if columns is not None:
+            request["columns"] = list(columns)
         return self.send("cursor.range", request)
 
     def receive_block(self, correlation_id: str, timeout: float | None = None) -> memoryview:

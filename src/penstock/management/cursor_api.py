@@ -17,6 +17,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
 from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
+from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns
 from penstock.management.block_loads import BlockLoads, large_bodies
 from penstock.management.control_request import ControlRequest
 
@@ -228,9 +229,11 @@ class CursorApi:
         queue = request.text("queue")
         if request.fields.get("query") is not None:
             self.broker.pinned_rooms.assign(cursor, request.text("query"))
+        columns = _columns(request)
+        check_columns(columns)
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
         messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
-        bodies = large_bodies(messages)
+        bodies = large_bodies(messages) if "value" in columns else []
         if bodies:
             self._block_loads.add(request, messages, bodies)
         else:
@@ -238,7 +241,8 @@ class CursorApi:
 
     def reply_block(self, request: ControlRequest, messages: list[Message]) -> None:
         """Reply with messages as a block."""
-        block = encode_block(request.text("queue"), messages, self.broker.formats, self.broker.wall_offset)
+        formats, wall_offset = self.broker.formats, self.broker.wall_offset
+        block = encode_block(request.text("queue"), messages, formats, wall_offset, _columns(request))
         self.control.reply(request, CONTENT_TYPE, block)
 
     def settle(self, request: ControlRequest) -> dict[str, object]:
@@ -342,6 +346,11 @@ class CursorApi:
                 del plans[waiting]
                 if not plans:
                     del self._waiting_for[queue]
+
+
+def _columns(request: ControlRequest) -> list[str]:
+    """Return the columns of a block in the order asked for; those of a reader that names none are the default."""
+    return list(DEFAULT_COLUMNS) if request.fields.get("columns") is None else request.names("columns")
 
 
 def _block_rows(request: ControlRequest) -> int:

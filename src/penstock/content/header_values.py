@@ -1,0 +1,155 @@
+"""Values of headers for programs outside of AMQP: as octets, and all headers of a message as JSON.
+
+JSON has texts, booleans, null, numbers, arrays and objects. What it does not have is an object with one field, and the
+name of the field begins with a dollar sign:
+
+| value | JSON |
+|---|---|
+| octets | `{"$binary": "AP8="}`, in base64 |
+| timestamp | `{"$timestamp": 1767225600}`, seconds since the epoch |
+| decimal | `{"$decimal": "1.50"}` |
+| floating-point number that is not finite | `{"$double": "NaN"}`, `"Infinity"`, `"-Infinity"` |
+| table with one field, whose name begins so | `{"$table": {"$binary": 1}}` |
+
+An integer has neither point nor exponent, a floating-point number has one. So every neutral value (see
+`wire/amqp091/field_reader.py`) comes back as it was. Neutral values have no widths: an octet and a 64-bit integer of
+the same value are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from math import isfinite
+from typing import Final
+
+from penstock.content.field_table import NESTING_MAX
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SECOND: Final = 253_402_300_799
+"""9999-12-31T23:59:59Z, the last second of a datetime."""
+_TAGS: Final = ("$binary", "$timestamp", "$decimal", "$double", "$table")
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+
+
+def header_octets(value: object) -> bytes | None:
+    """Return a value as octets, as Spark's Kafka source has values of headers; None for null.
+
+    Octets are as they are, and a text is its UTF-8. Numbers, booleans (`true`), timestamps (`2026-01-01T00:00:00Z`) and
+    decimals are texts; tables and arrays are texts in JSON.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, int):
+        return str(value).encode()
+    if isinstance(value, (list, dict)):
+        return _dumps(_tagged(value)).encode()
+    if isinstance(value, float):
+        return (repr(value) if isfinite(value) else _name_of(value)).encode()
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ").encode()
+    if isinstance(value, Decimal):
+        return format(value, "f").encode()
+    return str(value).encode()
+
+
+def headers_to_json(headers: dict[str, object]) -> str:
+    """Return all headers of a message as a JSON object; `headers_from_json` is the opposite."""
+    return _dumps({name: _tagged(value) for name, value in headers.items()})
+
+
+def headers_from_json(text: str) -> dict[str, object]:
+    """Return the headers in a JSON object. Raises ValueError, in the second half of a sentence, for what is none."""
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(f"nests more than {NESTING_MAX} deep") from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("is not a JSON object")
+    return {name: _plain(value, 1) for name, value in found.items()}
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _tagged(value: object) -> object:
+    """Return a value that `json.dumps` writes."""
+    if value is None or isinstance(value, (str, int)):  # A boolean is an int.
+        return value
+    if isinstance(value, dict):
+        table = {str(name): _tagged(item) for name, item in value.items()}
+        return {"$table": table} if _looks_tagged(table) else table
+    if isinstance(value, list):
+        return [_tagged(item) for item in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else {"$double": _name_of(value)}
+    if isinstance(value, bytes):
+        return {"$binary": b64encode(value).decode()}
+    if isinstance(value, datetime):
+        passed = value - _EPOCH
+        return {"$timestamp": passed.days * 86400 + passed.seconds}
+    if isinstance(value, Decimal):
+        return {"$decimal": format(value, "f")}
+    return str(value)
+
+
+def _looks_tagged(table: dict[str, object]) -> bool:
+    return len(table) == 1 and next(iter(table)).startswith("$")
+
+
+def _name_of(value: float) -> str:
+    """Return the name of a floating-point number that is not finite."""
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _plain(value: object, depth: int) -> object:
+    """Return the neutral value of a JSON value at nesting depth `depth`."""
+    if isinstance(value, (list, dict)) and depth >= NESTING_MAX:
+        raise ValueError(f"nests more than {NESTING_MAX} deep")
+    if isinstance(value, list):
+        return [_plain(item, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if not _looks_tagged(value):
+        return {name: _plain(item, depth + 1) for name, item in value.items()}
+    tag = next(iter(value))
+    return _untagged(tag, value[tag], depth)
+
+
+def _untagged(tag: str, value: object, depth: int) -> object:
+    if tag == "$binary" and isinstance(value, str):
+        try:
+            return b64decode(value, validate=True)
+        except ValueError:
+            raise ValueError(f"has a $binary that is not base64: {value[:60]!r}") from None
+    if tag == "$timestamp" and isinstance(value, int) and 0 <= value <= _LAST_SECOND:
+        return _EPOCH + timedelta(seconds=value)
+    if tag == "$decimal" and isinstance(value, str):
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            raise ValueError(f"has a $decimal that is no number: {value[:60]!r}") from None
+    if tag == "$double" and isinstance(value, str) and value in _NOT_FINITE:
+        return float(value)
+    if tag == "$table" and isinstance(value, dict):
+        return {name: _plain(item, depth + 1) for name, item in value.items()}
+    if tag in _TAGS:
+        raise ValueError(f"has a {tag} with the wrong value {str(value)[:60]!r}")
+    raise ValueError(f"has a table with the one field {tag!r}, which is not one of {', '.join(_TAGS)}")
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f'{name} is written {{"$double": "{name}"}}')
