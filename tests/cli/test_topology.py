@@ -82,7 +82,7 @@ def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> Non
         end = control.plan(name, token, {name: 0}, rows=2).end
         control.settle(name, token, end)
     (cursor,) = [each for each in listed(broker, "cursors") if each["name"] == name]
-    assert cursor["queues"] == [{"queue": name, "settled": 2, "planned": 2, "tail": 3, "deleted": False}]
+    assert cursor["queues"] == [{"queue": name, "settled": 2, "planned": 2, "tail": 3, "deleted": False, "left": False}]
     assert (cursor["unsettled"], cursor["polling"], cursor["more_queues"]) == (1, False, 0)
     heads, *rows = run(broker, "list", "cursors").splitlines()
     assert re.split(" {2,}", heads) == ["name", "queues", "unsettled", "polling", "asked last"]

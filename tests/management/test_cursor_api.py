@@ -119,3 +119,61 @@ def test_first_look_at_very_many_messages_takes_a_share_a_turn(operation: str) -
     assert turns >= 2
     if operation == "cursor.plan":
         assert answers(desk.driver)[0]["end"] == {"q": count}
+
+
+def test_plan_has_the_queues_of_the_subscription_alone() -> None:
+    desk = Readers("q", "r", "s")
+    for name in ("q", "r", "s"):
+        desk.put(name, 3)
+    desk.ask("cursor.attach", "c", queues=["q", "r"])
+    (grown,) = desk.ask("cursor.attach", "c", queues=["r", "s"], starting={"s": "latest"}, holder=True, dry_run=True)
+    assert (grown["created"], grown["new"]) == (False, ["s"])
+    (grown,) = desk.ask("cursor.attach", "c", queues=["r", "s"], starting={"s": "latest"}, holder=True)
+    assert (grown["token"], grown["initial"], grown["left"]) == (1, {"r": 0, "s": 3}, {"q": [0, 3]})
+    (plan,) = desk.ask("cursor.plan", "c", settle={"q": 2})
+    assert plan["end"] == {"r": 3, "s": 3}
+    assert desk.queue("q").messages == 1, "a left queue can still be settled"
+    (released,) = desk.ask("cursor.attach", "c", queues=["r", "s"], holder=True, release=True)
+    assert released["left"] == {}
+    assert desk.queue("q").cursors == []
+
+
+def test_holder_that_was_fenced_off_does_not_change_the_subscription() -> None:
+    desk = Readers("q", "r")
+    for _ in range(2):
+        desk.ask("cursor.attach", "c", queues=["q"])
+    desk.client.say(request("cursor.attach", cursor="c", token=1, queues=["q", "r"], holder=True))
+    assert answers(desk.driver)[-1]["name"] == "fenced"
+    assert list(desk.vhost.cursors["c"].positions) == ["q"]
+
+
+def test_partial_attach_leaves_out_and_tells_what_is_refused() -> None:
+    desk = Readers("q")
+    desk.vhost.declare_queue("drops", {"x-max-length": 5}, False, False, None, None)
+    (found,) = desk.ask("cursor.attach", "c", queues=["drops", "none", "q"], partial=True)
+    assert found["initial"] == {"q": 0}
+    assert "drop-head" in found["refused"]["drops"]
+    assert "no queue 'none'" in found["refused"]["none"]
+    (found,) = desk.ask("cursor.attach", "nothing", queues=[], partial=True)
+    assert found["initial"] == {}
+    assert desk.ask("cursor.plan", "nothing", wait_ms=1000) == []
+    desk.driver.begin(desk.driver.broker.now + 2)
+    assert [answer["end"] for answer in desk.turn()] == [{}]
+
+
+def test_names_of_queues_come_with_a_count_that_tells_of_changes() -> None:
+    desk = Readers("q")
+    desk.vhost.declare_queue("own", {}, False, True, desk.client.connection, None)
+    desk.ask("cursor.attach", "c", queues=["q"])
+    (before,) = desk.ask("cursor.queues", "c") or desk.turn()
+    assert sorted(before["queues"]) == ["answers", "q"], "an exclusive queue is its owner's"
+    assert desk.ask("cursor.plan", "c")[0]["epoch"] == before["epoch"]
+    desk.vhost.declare_queue("r", {}, False, False, None, None)
+    assert desk.ask("cursor.plan", "c")[0]["epoch"] != before["epoch"]
+
+
+def test_attach_tells_the_limits_of_its_queues() -> None:
+    desk = Readers()
+    desk.vhost.declare_queue("q", {"capacity-messages": 9, "hold-deadline": 7}, False, False, None, None)
+    (found,) = desk.ask("cursor.attach", "c", queues=["q"])
+    assert (found["limits"]["q"]["messages"], found["limits"]["q"]["hold_s"]) == (9, 7.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from penstock.core.consume.consumer import Consumer
@@ -185,8 +187,31 @@ def test_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(des
         again.cursor().position("passing")
     again.vhost.declare_queue("passing", {}, False, False, None, None)
     again.ask("cursor.attach", queues=["passing"])
-    assert again.cursor().token == 3
+    assert again.cursor().token == 2
     assert again.cursor().position("passing").settled == 0
+    assert again.cursor().position("passing").generation == 1
+
+
+def test_left_queue_and_generation_are_there_after_a_restart(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.ask("cursor.settle", end={"kept": 2})
+    queue_of(desk.vhost, "other")
+    desk.ask("cursor.attach", queues=["other"])
+    desk.driver.broker.delete_queue(desk.vhost.queues["other"])
+    queue_of(desk.vhost, "other")
+    desk.ask("cursor.attach", queues=["other"])
+    again = desk.restart()
+    cursor = again.cursor()
+    found = {name: (int(p.settled), p.left, p.generation) for name, p in cursor.positions.items()}
+    assert (cursor.lost, found) == (1, {"kept": (2, True, 0), "other": (0, False, 1)})
+    assert again.kept.cursors == [cursor], "a left queue keeps its messages"
+
+
+def test_record_of_a_cursor_that_left_and_lost_nothing_is_as_in_earlier_versions(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    record = encode_metadata(MetadataChange(desk.cursor(), False)).data
+    assert record is not None
+    assert set(json.loads(record[1:])) == {"vhost", "name", "token", "positions"}
 
 
 def test_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(desk: Desk) -> None:

@@ -45,7 +45,15 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
+FOR_EVERYBODY: Final = (
+    "cursor.attach",
+    "cursor.plan",
+    "cursor.range",
+    "cursor.settle",
+    "cursor.delete",
+    "cursor.release",
+    "cursor.queues",
+)
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
 All others require the tag administrator.
@@ -71,6 +79,7 @@ class ControlApi:
             "cursor.range": self.cursors.range,
             "cursor.settle": self.cursors.settle,
             "cursor.delete": self.cursors.delete,
+            "cursor.release": self.cursors.release,
             "block": lambda request: operator_api.block(node, request),
             "unblock": lambda request: operator_api.unblock(node, request),
             "show": lambda request: settings_api.show(node, request),
@@ -86,6 +95,7 @@ class ControlApi:
         }
         """Operations that change much, one after the other, over as many turns as needed."""
         self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
+            "cursor.queues": self.cursors.queues,
             "list": lambda request: listing.answer_steps(node, request),
             "settings.list": lambda request: settings_api.list_settings(node, request),
             "status": lambda request: answer_status(node, request),

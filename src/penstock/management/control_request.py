@@ -72,10 +72,10 @@ class ControlRequest:
             raise PreconditionFailed(f"'{name}' must be true or false, not {value!r}")
         return value is True
 
-    def names(self, name: str) -> list[str]:
-        """Return a list of strings: at least one, without duplicates."""
+    def names(self, name: str, least: int = 1) -> list[str]:
+        """Return a list of strings: at least `least` (0 or 1), without duplicates."""
         value = self.fields.get(name)
-        if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, list) or len(value) < least or not all(isinstance(item, str) for item in value):
             raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {value!r}")
         if len(set(value)) != len(value):
             raise PreconditionFailed(f"'{name}' contains a name twice: {value!r}")
@@ -91,15 +91,21 @@ class ControlRequest:
         return {queue: _whole(f"{name}.{queue}", sequence) for queue, sequence in value.items()}
 
     def starting(self, name: str, queues: list[str]) -> dict[str, int | str]:
-        """Return the start position of each queue: "earliest" (the default), "latest" or a sequence number."""
-        value = self.fields.get(name, "earliest")
-        if value == "earliest" or value == "latest":
-            return {queue: str(value) for queue in queues}
-        offsets = self.offsets(name)
-        for queue in offsets:
-            if queue not in queues:
+        """Return the start position of each queue: "earliest" (the default), "latest" or a sequence number.
+
+        It is given once for all queues, or by queue.
+        """
+        value = self.fields.get(name)
+        if value is None or value == "earliest" or value == "latest":
+            return dict.fromkeys(queues, "latest" if value == "latest" else "earliest")
+        if not isinstance(value, dict):
+            raise PreconditionFailed(f"'{name}' must be earliest, latest, or an object by queue, not {value!r}")
+        found: dict[str, int | str] = dict.fromkeys(queues, "earliest")
+        for queue, start in value.items():
+            if queue not in found:
                 raise PreconditionFailed(f"'{name}' names queue '{queue}', which is not one of {', '.join(queues)}")
-        return {queue: offsets.get(queue, "earliest") for queue in queues}
+            found[queue] = str(start) if start in ("earliest", "latest") else _whole(f"{name}.{queue}", start)
+        return found
 
 
 def _parse(body: bytes) -> dict[str, object]:

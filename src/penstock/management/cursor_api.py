@@ -31,6 +31,9 @@ BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most rows and bytes of one block, so that no reply is large; readers ask for the next block."""
 CURSORS_MAX: Final = 10_000
 """Most cursors of all virtual hosts."""
+NAMES_AT_ONCE: Final = 1_000
+NAMES_A_UNIT: Final = 20
+"""Queues that are listed with one unit of work, and between two looks at the share of work."""
 
 
 class WaitingPlan(TimerHandler):
@@ -97,38 +100,77 @@ class CursorApi:
     # Operations
 
     def attach(self, request: ControlRequest) -> dict[str, object]:
-        """Attach to a cursor, which is created if it does not exist; a newer attach fences earlier holders off."""
+        """Attach to a cursor, which is created if it does not exist; a newer attach fences earlier holders off.
+
+        With `holder` the holder of `token` changes its subscription, and keeps that token. With `partial` queues that
+        are refused are left out, and told. With `release` the positions on queues that it has left are given up.
+        """
         name = request.text("cursor")
         if not name:
             raise PreconditionFailed("a cursor needs a name")
-        names = request.names("queues")
+        partial, holder = request.flag("partial"), request.flag("holder")
+        names = request.names("queues", 0 if partial else 1)
         starting = request.starting("starting", names)
-        queues = [request.vhost.queue(queue, request.connection) for queue in names]
+        cursor = self._held_cursor(request) if holder else self._cursor_to_attach(request.vhost, name)
+        refused: dict[str, object] = {}
+        queues: list[Queue] = []
+        for each in names:
+            try:
+                queue = request.vhost.queue(each, request.connection)
+                if partial and not cursor.reads(queue):
+                    cursor.check_new(queue, starting)
+                queues.append(queue)
+            except BrokerError as error:
+                if not partial:
+                    raise
+                refused[each] = str(error)
         cursors = request.vhost.cursors
-        cursor = cursors.get(name)
-        if cursor is None:
-            if sum(len(vhost.cursors) for vhost in self.broker.vhosts.values()) >= CURSORS_MAX:
-                raise ResourceError(
-                    f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
-                )
-            if self.broker.journal is not None:
-                self.broker.journal.check_writable()
-            cursor = Cursor(request.vhost.name, name)
         if request.flag("dry_run"):
-            cursor.check_attach(queues, starting)
-            return {"created": cursor.name not in cursors}
-        created = cursor.attach(queues, starting, self.broker.now)
+            new = list(cursor.check_attach(queues, starting))
+            return {"created": cursor.name not in cursors, "new": new, "refused": refused}
+        created = cursor.attach(queues, starting, self.broker.now, holder)
+        if request.flag("release"):
+            cursor.release([each for each, position in cursor.positions.items() if position.left], self.broker.now)
         cursors[name] = cursor
         self._persist(cursor)
         self._answer_waiting(cursor)
-        positions = cursor.positions.values()
-        return {
-            "token": cursor.token,
-            "created": created,
-            "initial": {position.queue.name: int(position.initial) for position in positions},
-            "settled": {position.queue.name: int(position.settled) for position in positions},
-            "tail": {position.queue.name: int(position.queue.tail) for position in positions},
-        }
+        return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor)}
+
+    def _cursor_to_attach(self, vhost: VirtualHost, name: str) -> Cursor:
+        """Return a cursor, or a new one that is in no list yet. Raises ResourceError (506) at the limit."""
+        cursor = vhost.cursors.get(name)
+        if cursor is not None:
+            return cursor
+        if sum(len(each.cursors) for each in self.broker.vhosts.values()) >= CURSORS_MAX:
+            raise ResourceError(
+                f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
+            )
+        if self.broker.journal is not None:
+            self.broker.journal.check_writable()
+        return Cursor(vhost.name, name)
+
+    def release(self, request: ControlRequest) -> dict[str, object]:
+        """Give up positions of a cursor on queues that it has left."""
+        cursor = self._cursor(request)
+        cursor.release(request.names("queues"), self.broker.now)
+        self._persist(cursor)
+        return {}
+
+    def queues(self, request: ControlRequest) -> Steps[dict[str, object]]:
+        """Return the names of the queues of a virtual host that a cursor could read, and the count of its changes.
+
+        The count is in each plan as well: while it stays the same, so do the names. Exclusive queues are left out.
+        """
+        vhost = request.vhost
+        epoch = int(vhost.epoch)
+        names: list[object] = []
+        every = list(vhost.queues.values())
+        for start in range(0, len(every), NAMES_AT_ONCE):
+            names += [queue.name for queue in every[start : start + NAMES_AT_ONCE] if queue.owner is None]
+            self.broker.work.done += NAMES_AT_ONCE // NAMES_A_UNIT
+            if self.broker.work.used_up():
+                yield
+        return {"queues": names, "epoch": epoch}
 
     def plan(self, request: ControlRequest) -> dict[str, object] | None:
         """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later."""
@@ -144,7 +186,7 @@ class CursorApi:
         """Prepare a plan; False if this turn's share of work is used up."""
         start, upto = request.offsets("start"), request.offsets("upto")
         rows = request.amount("rows", UNLIMITED)
-        for name, position in cursor.positions.items():
+        for name, position in subscribed(cursor).items():
             first = start.get(name, int(position.settled))
             if not cursor.reach(name, first, rows, upto.get(name, UNLIMITED), self.broker.work):
                 return False
@@ -165,7 +207,7 @@ class CursorApi:
         start, upto = request.offsets("start"), request.offsets("upto")
         open_ended = [
             position
-            for name, position in cursor.positions.items()
+            for name, position in subscribed(cursor).items()
             if start.get(name, int(position.settled)) < upto.get(name, UNLIMITED)
         ]
         waiting = WaitingPlan(self, request, cursor, open_ended)
@@ -187,7 +229,7 @@ class CursorApi:
         messages: dict[str, object] = {}
         paged: list[str] = []
         planned_rows, planned_bytes = 0, 0
-        names = list(cursor.positions)
+        names = list(subscribed(cursor))
         for index, name in enumerate(names):
             left = len(names) - index
             share_rows = UNLIMITED if rows == UNLIMITED else (rows - planned_rows + left - 1) // left
@@ -203,7 +245,8 @@ class CursorApi:
             planned_rows += int(count)
             planned_bytes += int(charge)
         found = {"end": end, "tail": tail, "messages": messages, "paged": paged}
-        return {**found, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
+        epoch = int(self.broker.vhosts[cursor.vhost].epoch)
+        return {**found, "rows": planned_rows, "bytes": planned_bytes, "epoch": epoch}, planned_rows > 0
 
     def range(self, request: ControlRequest) -> None:
         """Reply with a block of messages of a planned range, which may be read again."""
@@ -351,6 +394,31 @@ class CursorApi:
 def _columns(request: ControlRequest) -> list[str]:
     """Return the columns of a block in the order asked for; those of a reader that names none are the default."""
     return list(DEFAULT_COLUMNS) if request.fields.get("columns") is None else request.names("columns")
+
+
+def subscribed(cursor: Cursor) -> dict[str, Position]:
+    """Return the positions of a cursor on the queues of its subscription, by queue."""
+    return {name: position for name, position in cursor.positions.items() if not position.left}
+
+
+def _positions(cursor: Cursor) -> dict[str, object]:
+    """Return what an attach tells of the queues of a cursor, and of those that it has left."""
+    present = list(subscribed(cursor).values())
+    left = [position for position in cursor.positions.values() if position.left]
+    return {
+        "initial": {position.queue.name: int(position.initial) for position in present},
+        "settled": {position.queue.name: int(position.settled) for position in present},
+        "tail": {position.queue.name: int(position.queue.tail) for position in present},
+        "generation": {position.queue.name: position.generation for position in present if position.generation},
+        "limits": {position.queue.name: _limits(position.queue) for position in present},
+        "left": {position.queue.name: [int(position.settled), int(position.queue.tail)] for position in left},
+    }
+
+
+def _limits(queue: Queue) -> dict[str, object]:
+    """Return the capacity of a queue, and how long it holds a publish in seconds; None is no limit."""
+    hold_s = queue.settings.hold_deadline_s
+    return {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
 
 
 def _block_rows(request: ControlRequest) -> int:

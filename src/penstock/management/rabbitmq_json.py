@@ -224,6 +224,7 @@ def cursor_of(cursor: Cursor, node: Node) -> Shape:
                     "planned": int(position.planned),
                     "tail": int(position.queue.tail),
                     "deleted": position.queue.deleted,
+                    "left": position.left,
                 }
             )
     return {

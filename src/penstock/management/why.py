@@ -421,6 +421,12 @@ def _readers(queue: Queue, now: float) -> str:
     if queue.cursors:
         slowest = slowest_cursor(queue)
         position = slowest.positions[queue.name]
+        if position.left:
+            return (
+                f"queue {queue.name} waits for cursor {slowest.name}, which has left it: its query no longer "
+                f"subscribes to it, and {queue.tail - position.settled} messages from {position.settled + 1} on are "
+                "kept; subscribe to it again, or release it (onLeftQueue=release)"
+            )
         return (
             f"queue {queue.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
             f"{queue.tail}, has {position.planned - position.settled} planned and asked last "

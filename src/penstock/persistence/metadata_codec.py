@@ -62,6 +62,20 @@ class Fields:
         """Tell whether there is such a field."""
         return name in self._fields
 
+    def names(self, name: str) -> list[str]:
+        """Return a list of names; empty if there is none, as in records of earlier versions."""
+        value = self._fields.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise StoreError(f"its '{name}' is not a list of names")
+        return value
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Return numbers by name; empty if there are none, as in records of earlier versions."""
+        value = self._fields.get(name, {})
+        if not isinstance(value, dict):
+            raise StoreError(f"its '{name}' is not a table of numbers")
+        return {key: _number(name, number) for key, number in value.items()}
+
     def positions(self, name: str) -> list[tuple[str, list[int]]]:
         """Return queue names, each with four numbers."""
         value = self._fields.get(name)

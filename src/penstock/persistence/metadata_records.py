@@ -123,4 +123,19 @@ def _cursor(cursor: Cursor) -> dict[str, object]:
     for name, position in cursor.positions.items():
         number = 0 if position.queue.deleted else number_of(position.queue)
         positions.append([name, number, int(position.initial), int(position.settled), int(position.planned)])
-    return {"vhost": cursor.vhost, "name": cursor.name, "token": cursor.token, "positions": positions}
+    fields: dict[str, object] = {
+        "vhost": cursor.vhost,
+        "name": cursor.name,
+        "token": cursor.token,
+        "positions": positions,
+    }
+    left: list[object] = [name for name, position in cursor.positions.items() if position.left]
+    generations: dict[str, object] = {
+        name: position.generation for name, position in cursor.positions.items() if position.generation
+    }
+    if left:
+        fields["left"] = left
+    if cursor.lost:
+        fields["lost"] = cursor.lost
+        fields["generations"] = generations
+    return fields

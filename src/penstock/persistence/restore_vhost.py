@@ -90,6 +90,8 @@ class VhostRestorer:
     def cursor(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore a cursor's positions and token."""
         cursor = Cursor(vhost.name, fields.text("name"))
+        cursor.lost = fields.number("lost") if fields.has("lost") else 0
+        left, generations = fields.names("left"), fields.counts("generations")
         positions: list[Position] = []
         for name, (number, initial, settled, planned) in fields.positions("positions"):
             queue = vhost.queues.get(name)
@@ -98,6 +100,8 @@ class VhostRestorer:
             position = Position(queue, initial)
             position.settled = settled
             position.planned = planned
+            position.left = name in left
+            position.generation = generations.get(name, 0)
             positions.append(position)
         cursor.resume(fields.number("token"), positions)
         vhost.cursors[cursor.name] = cursor

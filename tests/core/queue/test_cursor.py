@@ -22,7 +22,7 @@ from penstock.core.queue.expiry import expire
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults
-from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
+from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE, WorkMeter
 from tests.profiles import examples
@@ -141,6 +141,103 @@ def test_earliest_latest_and_a_sequence_are_where_they_say() -> None:
     for wrong in (1, 6):
         with pytest.raises(PreconditionFailed, match="has the offsets 2 to 5"):
             desk.attach("d", wrong)
+
+
+class Grown(Desk):
+    """A desk with three queues of five messages each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues = {"q": self.queue}
+        for name in ("r", "s"):
+            self.queues[name] = self.vhost.declare_queue(name, {}, False, False, None, None)
+        for name, queue in self.queues.items():
+            for _ in range(5):
+                queue.enqueue(Envelope("", name), b"", 10, 0.0)
+        self.cursor = Cursor("/", "c")
+
+    def subscribe(self, *names: str, starting: int | str = "earliest", holder: bool = False) -> bool:
+        queues = [self.queues[name] for name in names]
+        return self.cursor.attach(queues, dict.fromkeys(names, starting), 0.0, holder)
+
+    def positions(self) -> dict[str, tuple[int, bool]]:
+        return {name: (int(each.settled), each.left) for name, each in self.cursor.positions.items()}
+
+
+def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_messages() -> None:
+    desk = Grown()
+    assert desk.subscribe("q", "r")
+    desk.cursor.settle("q", 3, 0.0)
+    assert not desk.subscribe("r", "s", starting="latest"), "a new queue begins at the start, the others go on"
+    assert desk.positions() == {"q": (3, True), "r": (0, False), "s": (5, False)}
+    assert desk.queues["q"].messages == 2
+    with pytest.raises(ResourceLocked, match="read by cursor 'c'"):
+        desk.broker.consume(Session(), Consumer("t", Session(), desk.queues["q"], False, False, 0))
+    desk.subscribe("q", "r", "s", starting="latest")
+    assert desk.positions() == {"q": (3, False), "r": (0, False), "s": (5, False)}, "it is taken up where it stood"
+    assert sequences(desk.cursor, 3, 5) == [4, 5]
+
+
+def test_left_queue_is_released_on_request_and_no_other() -> None:
+    desk = Grown()
+    desk.subscribe("q", "r")
+    desk.cursor.settle("q", 3, 0.0)
+    desk.subscribe("r")
+    for names, reason in ((["q", "r"], "still subscribes to queue 'r'"), (["q", "none"], "does not read queue 'none'")):
+        with pytest.raises((PreconditionFailed, NotFound), match=reason):
+            desk.cursor.release(names, 0.0)
+        assert set(desk.positions()) == {"q", "r"}
+    desk.cursor.release(["q"], 0.0)
+    assert set(desk.positions()) == {"r"}
+    assert desk.queues["q"].messages == 2, "what it had not settled stays"
+    session = Session()
+    desk.broker.consume(session, Consumer("t", session, desk.queues["q"], False, False, 0))
+
+
+def test_queue_declared_anew_is_another_queue_and_the_others_go_on() -> None:
+    desk = Grown()
+    desk.subscribe("q", "r")
+    desk.cursor.settle("q", 3, 0.0)
+    desk.cursor.settle("r", 3, 0.0)
+    for generation in (1, 2):
+        desk.broker.delete_queue(desk.queues["r"])
+        desk.queues["r"] = desk.vhost.declare_queue("r", {}, False, False, None, None)
+        desk.subscribe("q", "r")
+        assert desk.positions() == {"q": (3, False), "r": (0, False)}
+        assert desk.cursor.positions["r"].generation == generation
+    assert desk.cursor.positions["q"].generation == 0
+
+
+def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apart() -> None:
+    desk = Grown()
+    desk.subscribe("q", "r")
+    desk.broker.delete_queue(desk.queues["r"])
+    desk.subscribe("q")
+    assert set(desk.positions()) == {"q"}
+    desk.queues["r"] = desk.vhost.declare_queue("r", {}, False, False, None, None)
+    desk.subscribe("q", "r")
+    assert desk.cursor.positions["r"].generation == 1
+
+
+def test_holder_changes_its_subscription_and_keeps_its_token() -> None:
+    desk = Grown()
+    desk.subscribe("q")
+    token = desk.cursor.token
+    desk.subscribe("q", "s", holder=True)
+    desk.cursor.check(token, 0.0)
+    desk.subscribe("q", "s")
+    with pytest.raises(Fenced):
+        desk.cursor.check(token, 0.0)
+
+
+def test_cursor_has_a_limit_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Grown()
+    monkeypatch.setattr("penstock.core.queue.cursor.POSITIONS_MAX", 2)
+    desk.subscribe("q")
+    desk.subscribe("r")
+    with pytest.raises(ResourceError, match="1 more would be beyond 2"):
+        desk.subscribe("s")
+    assert desk.positions() == {"q": (0, True), "r": (0, False)}
 
 
 def test_ordinary_use_and_cursors_exclude_each_other() -> None:

@@ -12,7 +12,7 @@ def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: st
     with Connection(served.url) as connection, ControlClient(connection) as control:
         control.attach(name, [name])
     shown = web.get(f"/penstock/cursors/%2F/{name}")
-    assert shown["queues"] == [{"queue": name, "settled": 0, "planned": 0, "tail": 0, "deleted": False}]
+    assert shown["queues"] == [{"queue": name, "settled": 0, "planned": 0, "tail": 0, "deleted": False, "left": False}]
     for path in ("/penstock/cursors", "/penstock/cursors/%2F"):
         assert name in [each["name"] for each in web.get(path)]
     assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == [name]

@@ -8,6 +8,10 @@ So messages that were read and not settled count in the depth, and a slow reader
 The initial offset is fixed once (Spark asks for it twice and must get the same answer). Each attach returns a new
 fencing token; requests with an older token are refused from then on.
 
+An attach names the queues of the subscription. Queues that are new to the cursor get a position; those that are no
+longer named keep theirs, and their messages, until they are released (decision 60). A queue of the name of one that was
+deleted is another queue, and new to the cursor.
+
 The ready messages of a queue with cursors have an index (see IndexedReadyQueue). Messages come into it once, as far as
 somebody reads. So no plan and no range depends on how far a cursor lags behind, nor on gaps.
 """
@@ -24,19 +28,21 @@ from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueu
 from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
-from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
+from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE, WorkMeter
 
 SETTLED_A_UNIT: Final = 4
 """Messages dropped with one unit of work."""
+POSITIONS_MAX: Final = 10_000
+"""Most queues of one cursor, those included that it has left."""
 
 
 class Position:
     """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
 
-    __slots__ = ("queue", "line", "initial", "settled", "planned", "persisted")
+    __slots__ = ("queue", "line", "initial", "settled", "planned", "persisted", "left", "generation")
 
     def __init__(self, queue: Queue, initial: i64) -> None:
         self.queue = queue
@@ -46,6 +52,10 @@ class Position:
         self.planned: i64 = initial
         self.persisted: i64 = 0
         """Settled position that the journal got last."""
+        self.left: bool = False
+        """True if the subscription no longer has the queue; the position and its messages stay."""
+        self.generation: int = 0
+        """The cursor's count of lost queues when this position was made: it tells queues of one name apart."""
 
     def reach(self, start: i64, rows: i64, upto: i64) -> bool:
         """Put messages into the index, a chunk of them, for a range of so many rows after `start`.
@@ -81,52 +91,91 @@ class Cursor:
         """Room that its query pins; None while the query is not known."""
         self.touched: float = 0.0
         """Time of its holder's last request."""
+        self.lost: int = 0
+        """Number of its queues that were deleted so far."""
 
     # Attaching
 
     def check_attach(self, queues: list[Queue], starting: dict[str, int | str]) -> dict[str, int]:
-        """Check all that an attach needs, and change nothing; returns the initial offsets of a new cursor.
+        """Check all that an attach needs, and change nothing; returns the initial offsets of queues new to it.
 
-        They are empty for a cursor that continues. Raises as `attach` does.
+        Raises as `attach` does.
         """
-        if self.positions and not self.has_lost_queue():
-            if sorted(self.positions) != sorted([queue.name for queue in queues]):
-                raise PreconditionFailed(
-                    f"cursor '{self.name}' reads {', '.join(sorted(self.positions))}; "
-                    "delete it before it can read other queues"
-                )
-            return {}
-        for queue in queues:
-            _check_readable(queue, self.name)
-        return {queue.name: int(_initial(queue, starting[queue.name], self)) for queue in queues}
+        initial = {queue.name: self.check_new(queue, starting) for queue in queues if not self.reads(queue)}
+        if len(self.positions) + len(initial) > POSITIONS_MAX:
+            raise ResourceError(
+                f"cursor '{self.name}' reads {len(self.positions)} queues, and {len(initial)} more would be beyond "
+                f"{POSITIONS_MAX}, the most that a cursor may have; take another cursor"
+            )
+        return initial
 
-    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float) -> bool:
+    def check_new(self, queue: Queue, starting: dict[str, int | str]) -> int:
+        """Return the initial offset of a queue that is new to the cursor, and change nothing; raises as `attach`."""
+        _check_readable(queue, self.name)
+        return int(_initial(queue, starting[queue.name]))
+
+    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float, holder: bool = False) -> bool:
         """Attach to the cursor; returns whether it is new. A refused attach changes nothing.
 
-        `starting` gives for each queue "earliest", "latest" or a sequence. A cursor that has lost a queue begins again:
-        a queue of that name today is another queue.
+        `starting` gives for each queue "earliest", "latest" or a sequence, where it begins if it is new to the cursor.
+        Other queues of the cursor are left: they keep their positions, unless they were deleted. `holder`: the present
+        holder changes its subscription, and keeps its token.
 
         Raises ResourceLocked (405) if a queue has ordinary consumers. Raises PreconditionFailed (406) if the queue may
-        drop messages that a cursor has not read, if it cannot be read from there, or if the cursor exists with other
+        drop messages that a cursor has not read, or if it cannot be read from there; ResourceError (506) for too many
         queues.
         """
         initial = self.check_attach(queues, starting)
-        created = not self.positions or self.has_lost_queue()
-        if created:
-            if self.positions:
-                self.delete(now)
-            for queue in queues:
-                self.positions[queue.name] = Position(queue, initial[queue.name])
+        created = not self.positions
+        named = {queue.name for queue in queues}
+        for name, position in list(self.positions.items()):
+            position.left = name not in named
+            if name in initial or (position.left and position.queue.deleted):
+                self.lost += 1
+                self._leave(position, now)
+        for queue in queues:
+            if queue.name in initial:
+                position = Position(queue, initial[queue.name])
+                position.generation = self.lost
+                self.positions[queue.name] = position
                 queue.cursors.append(self)
-        self.token += 1
+        if not holder:
+            self.token += 1
         self.touched = now
         for position in self.positions.values():
             trim_settled(position.queue, now)
         return created
 
-    def has_lost_queue(self) -> bool:
-        """Return whether a queue that it reads was deleted."""
-        return any(position.queue.deleted for position in self.positions.values())
+    def reads(self, queue: Queue) -> bool:
+        """Return whether it has a position on this queue, not on an earlier one of its name."""
+        position = self.positions.get(queue.name)
+        return position is not None and position.queue is queue
+
+    def release(self, names: list[str], now: float) -> None:
+        """Give up positions on queues that it has left; they return to ordinary use, or to other cursors.
+
+        Raises PreconditionFailed (406), and releases none, for a queue that the subscription has; NotFound (404) for
+        one without a position.
+        """
+        for name in names:
+            position = self.positions.get(name)
+            if position is None:
+                raise NotFound(f"cursor '{self.name}' does not read queue '{name}'")
+            if not position.left:
+                raise PreconditionFailed(
+                    f"cursor '{self.name}' still subscribes to queue '{name}'; attach it without that queue first"
+                )
+        for name in names:
+            self._leave(self.positions[name], now)
+
+    def _leave(self, position: Position, now: float) -> None:
+        """Remove a position; messages that only this cursor had not settled stay in the queue."""
+        queue = position.queue
+        if self in queue.cursors:
+            drop_settled(queue, UNLIMITED, now)
+            queue.cursors.remove(self)
+            trim_settled(queue, now)
+        del self.positions[queue.name]
 
     def resume(self, token: int, positions: list[Position]) -> None:
         """Restore the positions from before a restart; missing queues are treated as deleted."""
@@ -219,13 +268,8 @@ class Cursor:
 
     def delete(self, now: float) -> None:
         """Detach from its queues, which return to ordinary use (or to other cursors)."""
-        for position in self.positions.values():
-            queue = position.queue
-            if self in queue.cursors:
-                drop_settled(queue, UNLIMITED, now)
-                queue.cursors.remove(self)
-                trim_settled(queue, now)
-        self.positions.clear()
+        for position in list(self.positions.values()):
+            self._leave(position, now)
         self.token += 1
 
 
@@ -250,9 +294,9 @@ def _check_readable(queue: Queue, cursor: str) -> None:
         )
 
 
-def _initial(queue: Queue, starting: int | str, cursor: Cursor) -> i64:
+def _initial(queue: Queue, starting: int | str) -> i64:
     """Return where a new cursor begins. Raises PreconditionFailed (406) for a sequence that the queue does not have."""
-    earliest = _earliest(queue, cursor)
+    earliest = earliest_offset(queue)
     if starting == "earliest":
         return earliest
     if starting == "latest":
@@ -264,14 +308,13 @@ def _initial(queue: Queue, starting: int | str, cursor: Cursor) -> i64:
     return starting
 
 
-def _earliest(queue: Queue, cursor: Cursor) -> i64:
-    """Return the offset before the oldest message that no cursor has settled; a cursor that begins again counts not."""
+def earliest_offset(queue: Queue) -> i64:
+    """Return the offset before the oldest message that no cursor has settled."""
     oldest = queue.ready_queue.next()
     earliest = queue.tail if oldest is None else oldest.sequence - 1
     if oldest is None and queue.pager is not None and queue.pager.messages > 0:
         earliest = queue.pager.next - 1
-    others = [each for each in queue.cursors if each is not cursor]
-    passed = settled_by(others if others else queue.cursors, queue.name)
+    passed = settled_by_all(queue)
     return passed if passed > earliest else earliest
 
 
