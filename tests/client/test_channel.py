@@ -70,6 +70,11 @@ def test_consumer_gets_messages_in_order_within_its_prefetch(channel: Channel, q
     channel.cancel(tag)
 
 
+def test_consumer_is_cancelled_without_an_answer(channel: Channel, queue: str) -> None:
+    channel.cancel(channel.consume(queue), nowait=True)
+    assert channel.queue_declare(queue, passive=True) == (queue, 0, 0)
+
+
 def test_queues_and_exchanges_are_declared_bound_purged_and_deleted(channel: Channel) -> None:
     channel.exchange_declare("test.client.news", "topic", auto_delete=True)
     queue, ready, consumers = channel.queue_declare(exclusive=True)

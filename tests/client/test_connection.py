@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
 
 import pytest
 
-from penstock.client import ClientError, Connection, ConnectionClosed, Parameters, Timeout
+from penstock.client import ClientError, ConnectError, Connection, ConnectionClosed, Parameters, Timeout
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.scripted_server import PATIENCE, Peer, played
 from tests.support.stalls import undisturbed
+from tests.support.tls_relay import TlsRelay, make_certificate
 
 
 def test_closed_connection_says_so(broker_url: str) -> None:
@@ -155,3 +160,56 @@ def test_connection_shows_where_it_goes_but_not_the_password(broker_url: str) ->
     with Connection(broker_url) as connection:
         where = Parameters.from_url(broker_url)
         assert repr(connection) == f"<Connection open <guest at {where.host}:{where.port}, virtual host />>"
+
+
+def test_heartbeats_are_sent_when_they_were_asked_for() -> None:
+    heard = threading.Event()
+
+    def script(peer: Peer) -> None:
+        assert peer.greet().args["heartbeat"] == 1, "the shorter of the two"
+        assert peer.frame() == (spec.FRAME_HEARTBEAT, 0, b"")
+        heard.set()
+        peer.hear_goodbye()
+
+    with played(script) as where, Connection(where._replace(heartbeat=1)) as connection:
+        while not heard.is_set():
+            assert 0 < connection.beat() <= 1
+            connection.read(0.05)
+
+
+def test_broker_that_is_silent_for_two_heartbeats_is_given_up() -> None:
+    done = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        done.wait(PATIENCE)
+
+    with played(script) as where:
+        connection = Connection(where._replace(heartbeat=1))
+        start = monotonic()
+        while connection.closed is None:
+            with suppress(ConnectionClosed):
+                connection.read(connection.beat())
+        assert str(connection.closed) == "the connection is closed: nothing has come for two heartbeats of 1 s"
+        assert monotonic() - start >= 2
+        done.set()
+
+
+def test_connection_by_tls_to_a_certificate_that_is_trusted_and_to_none_other(broker_url: str, tmp_path: Path) -> None:
+    here = Parameters.from_url(broker_url)
+    certificate, key = make_certificate(tmp_path)
+    relay = TlsRelay(certificate, key, here.host, here.port)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    by_tls = here._replace(host="localhost", port=relay.port, tls=trusting)
+    with Connection(by_tls) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare(exclusive=True)[0]
+        body = bytes(range(256)) * 4096  # 1 MiB: many records, in both directions
+        channel.publish(body, routing_key=queue)
+        got = channel.get(queue)
+        assert got is not None
+        assert got.body == body
+    with pytest.raises(ConnectError, match="its certificate is not trusted"):
+        Connection(by_tls._replace(tls=ssl.create_default_context()))
+    with pytest.raises(ConnectError, match="check that the port speaks TLS"):
+        Connection(here._replace(host="localhost", tls=trusting))

@@ -220,8 +220,14 @@ class Channel:
         )
         return cast(str, answer.args["consumer_tag"])
 
-    def cancel(self, consumer_tag: str) -> None:
-        """Cancel a subscription; `receive` still returns messages that have arrived."""
+    def cancel(self, consumer_tag: str, *, nowait: bool = False) -> None:
+        """Cancel a subscription; `receive` still returns messages that have arrived.
+
+        With `nowait` the broker does not answer, and messages may arrive until it has seen it.
+        """
+        if nowait:
+            self._send(method_frame(self.number, spec.BASIC_CANCEL, consumer_tag=consumer_tag, no_wait=True))
+            return
         self._call(spec.BASIC_CANCEL, spec.BASIC_CANCEL_OK, consumer_tag=consumer_tag)
 
     def get(self, queue: str, *, no_ack: bool = False) -> Delivery | None:

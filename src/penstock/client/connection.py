@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +16,11 @@ from penstock.client.handshake import DEFAULT_FRAME_MAX, Tuned, shake_hands
 from penstock.client.parameters import Parameters
 from penstock.client.stream import Stream
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, frame, method_frame
 
 _POLITENESS: Final = 5.0
 """Seconds that an orderly close may take before the socket is closed without it."""
+_HEARTBEAT: Final = frame(spec.FRAME_HEARTBEAT, 0, b"")
 
 
 class Connection:
@@ -49,6 +51,7 @@ class Connection:
             self._stream.close()
             raise
         self._stream.frame_max = self._tuned.frame_max
+        self._sent_at = self._heard_at = monotonic()
 
     # -- what channels use -------------------------------------------------------------------------------------------
 
@@ -71,6 +74,27 @@ class Connection:
     def unsent(self) -> int:
         """Number of octets that are not sent yet."""
         return self._stream.unsent
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for a poll beside others; call `read` with 0 first, for TLS reads ahead."""
+        return self._stream.fileno()
+
+    def beat(self) -> float:
+        """Send a heartbeat if one is due (section 4.2.7); return the seconds until the next call is due.
+
+        Call it again after that at the latest. Raises `ConnectionClosed` when nothing has come for two heartbeats.
+        """
+        interval = self._tuned.heartbeat
+        if not interval:
+            return _POLITENESS
+        now = monotonic()
+        if now - self._heard_at > 2 * interval and not self.read(0):
+            raise self._end(ConnectionClosed(None, f"nothing has come for two heartbeats of {interval} s"))
+        if now - self._sent_at >= interval / 2:
+            self._sent_at = now
+            self._stream.out += _HEARTBEAT
+            self.flush(0)
+        return interval / 4
 
     def flush(self, timeout: float) -> bool:
         """Send the output buffer, reading meanwhile; False after `timeout` seconds (then call again)."""
@@ -98,6 +122,7 @@ class Connection:
                 return False
         except ConnectionClosed as error:
             raise self._lost(error) from None
+        self._heard_at = monotonic()
         self._dispatch()
         if self._stream.unsent:  # Such as the answer to a channel.close; the rest is sent with the next call.
             self.flush(0)
@@ -180,7 +205,7 @@ class Connection:
             raise self.violated(error.reason) from None
 
     def _take(self, kind: int, payload: memoryview) -> None:
-        """Handle a frame on channel 0. Heartbeats are negotiated off; one that comes all the same is ignored."""
+        """Handle a frame on channel 0. A heartbeat has done its work by its coming."""
         if kind == spec.FRAME_HEARTBEAT:
             return
         if kind != spec.FRAME_METHOD:
@@ -249,4 +274,18 @@ def _connect(parameters: Parameters, timeout: float) -> socket.socket:
         raise ConnectError(host, port, f"{error}; check host, port and network") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # in the place of heartbeats
-    return sock
+    return sock if parameters.tls is None else _wrapped(parameters.tls, sock, parameters)
+
+
+def _wrapped(tls: ssl.SSLContext, sock: socket.socket, parameters: Parameters) -> socket.socket:
+    """Return the socket after TLS's handshake; raises `ConnectError`."""
+    host, port = parameters.host, parameters.port
+    try:
+        return tls.wrap_socket(sock, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        sock.close()
+        why = f"its certificate is not trusted ({error.verify_message}); check the CA and the host's name"
+        raise ConnectError(host, port, why) from error
+    except (OSError, ValueError) as error:
+        sock.close()
+        raise ConnectError(host, port, f"no TLS connection ({error}); check that the port speaks TLS") from error

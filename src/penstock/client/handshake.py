@@ -42,12 +42,14 @@ class Tuned(NamedTuple):
 
     frame_max: int
     channel_max: int
+    heartbeat: int
     server_properties: dict[str, object]
 
 
 def shake_hands(connection: Connection, deadline: float) -> Tuned:
     """Open the connection before `deadline` (monotonic seconds); raises `ConnectError` with advice."""
-    host, port, user, _, virtual_host, _ = connection.parameters
+    host, port, user = connection.parameters[:3]
+    virtual_host = connection.parameters.virtual_host
     step = _FIRST_STEP
     try:
         connection.send(spec.PROTOCOL_HEADER, _left(deadline))
@@ -83,10 +85,15 @@ def _hear_start(connection: Connection, deadline: float) -> dict[str, object]:
 
 def _show_credentials(connection: Connection, deadline: float) -> None:
     query = connection.parameters.query
+    properties = dict(CLIENT_PROPERTIES)
+    if query:
+        properties["penstock_query"] = query
+    if connection.parameters.name:
+        properties["connection_name"] = connection.parameters.name
     start_ok = method_frame(
         0,
         spec.CONNECTION_START_OK,
-        client_properties=CLIENT_PROPERTIES if not query else {**CLIENT_PROPERTIES, "penstock_query": query},
+        client_properties=properties,
         mechanism="PLAIN",
         response=plain_response(connection.parameters.user, connection.parameters.password),
         locale="en_US",
@@ -95,7 +102,10 @@ def _show_credentials(connection: Connection, deadline: float) -> None:
 
 
 def _tune(connection: Connection, server_properties: dict[str, object], deadline: float) -> Tuned:
-    """Accept the broker's frame size; zero means no limit, and then ours counts. No heartbeats."""
+    """Accept the broker's frame size; zero means no limit, and then ours counts.
+
+    Without a request for heartbeats there are none; otherwise the shorter interval counts.
+    """
     args = connection.answer(spec.CONNECTION_TUNE, _left(deadline)).args
     frame_max = cast(int, args["frame_max"]) or DEFAULT_FRAME_MAX
     channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
@@ -103,11 +113,13 @@ def _tune(connection: Connection, server_properties: dict[str, object], deadline
         raise CodecError(
             f"the broker accepts frames of {frame_max} octets; AMQP 0-9-1 requires at least {spec.FRAME_MIN_SIZE}"
         )
+    wanted, offered = connection.parameters.heartbeat, cast(int, args["heartbeat"])
+    heartbeat = min(wanted, offered) or wanted
     connection.send(
-        method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=channel_max, frame_max=frame_max, heartbeat=0),
+        method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat),
         _left(deadline),
     )
-    return Tuned(frame_max, channel_max, server_properties)
+    return Tuned(frame_max, channel_max, heartbeat, server_properties)
 
 
 def _why_closed(connection: Connection, step: str, error: ConnectionClosed) -> str:

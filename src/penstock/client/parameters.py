@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ssl import SSLContext
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +17,12 @@ class Parameters(NamedTuple):
     virtual_host: str = "/"
     query: str = ""
     """Name of the streaming query whose results are published; empty for none."""
+    heartbeat: int = 0
+    """Seconds between heartbeats that are requested, 0 for none; `Connection.beat` sends them."""
+    tls: SSLContext | None = None
+    """Context of a connection by TLS; None for one without."""
+    name: str = ""
+    """Name that the broker shows for the connection; empty for none."""
 
     @classmethod
     def from_url(cls, url: str) -> Parameters:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
@@ -22,6 +23,7 @@ RECEIVE_BYTES: Final = 256 * 1024
 """Size of the receive buffer, unless a frame needs more."""
 
 _READABLE: Final = select.POLLIN | select.POLLHUP | select.POLLERR
+_NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Stream:
@@ -64,14 +66,18 @@ class Stream:
         """Read once, waiting at most `timeout` seconds; False if nothing came. Raises `ConnectionClosed`."""
         self._make_room()
         room = self._in[self._end :]
-        try:
-            count = self._socket.recv_into(room)
-        except BlockingIOError:
-            if timeout <= 0 or not self._wait(select.POLLIN, timeout):
-                return False
-            return self.fill(0)
-        except OSError as error:
-            raise ConnectionClosed(None, f"{error.strerror or error}") from error
+        deadline, count = 0.0, -1
+        while count < 0:
+            try:
+                count = self._socket.recv_into(room)
+            except _NOT_NOW:
+                deadline = deadline or monotonic() + timeout
+                remaining = deadline - monotonic() if timeout > 0 else 0.0
+                # Under TLS the socket may be readable and have nothing for us: a record of the protocol's own.
+                if remaining <= 0 or not self._wait(select.POLLIN, remaining):
+                    return False
+            except OSError as error:
+                raise ConnectionClosed(None, f"{error.strerror or error}") from error
         if not count:
             raise ConnectionClosed(None, "the broker closed it without giving a reason")
         self._end += count
@@ -125,11 +131,15 @@ class Stream:
         with memoryview(self.out) as view, view[self._sent : self._sent + SEND_BYTES] as piece:
             try:
                 self._sent += self._socket.send(piece)
-            except BlockingIOError:
+            except _NOT_NOW:
                 return False
             except OSError as error:
                 raise ConnectionClosed(None, f"{error.strerror or error}") from error
         return True
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for a poll beside others."""
+        return self._socket.fileno()
 
     def _wait(self, events: int, timeout: float) -> int:
         self._poll.modify(self._socket.fileno(), events)
