@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_documentation_describes_every_field_and_every_event(tmp_path: Path) -> None:
     text = DOCS.read_text()
-    described = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE))
+    described = dict(re.findall(r"^\| `(\w+)` \| ([\w<>]+) \|", text, re.MULTILINE))
     assert described == {name: kind.lower() for name, kind in flowlog.FIELDS.items()}
     table = text.split("| event | when |")[1]
     named = {
@@ -39,4 +40,34 @@ def test_the_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> 
         records(tmp_path)
     (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n{"v":\n')
     with pytest.raises(ValueError, match=r"flow-00000002\.jsonl, line 2: Expecting value"):
+        records(tmp_path)
+
+
+def test_the_reader_takes_several_directories_and_compressed_files(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.mkdir()
+    second.mkdir()
+    (first / "flow-00000001.jsonl.gz").write_bytes(gzip.compress(b'{"v":1,"n":1}\n{"v":1,"n":2}\n'))
+    (first / "flow-00000002.jsonl").write_text('{"v":1,"n":3}\n{"v":1,"n"')
+    (second / "flow-00000001.jsonl").write_text('{"v":1,"n":4}\n')
+    assert [record["n"] for record in flowlog.read(first, second)] == [1, 2, 3, 4]
+
+
+def test_the_reader_takes_what_is_whole_of_a_compressed_file_that_was_cut(tmp_path: Path) -> None:
+    lines = b"".join(b'{"v":1,"n":%d}\n' % (number * 7919 % 104729) for number in range(1, 20_000))
+    (tmp_path / "flow-00000001.jsonl.gz").write_bytes(gzip.compress(lines)[:-4000])
+    found = [record["n"] for record in flowlog.read(tmp_path)]
+    assert 0 < len(found) < 20_000
+    assert found == [number * 7919 % 104729 for number in range(1, len(found) + 1)]
+
+
+def test_a_file_that_is_being_compressed_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "flow-00000001.jsonl").write_text('{"v":1,"n":1}\n')
+    (tmp_path / "flow-00000001.jsonl.gz").write_bytes(b"\x1f\x8b")
+    assert records(tmp_path) == [{"v": 1, "n": 1}]
+
+
+def test_the_reader_refuses_a_newer_schema(tmp_path: Path) -> None:
+    (tmp_path / "flow-00000001.jsonl").write_text('{"v":1}\n{"v":2}\n')
+    with pytest.raises(ValueError, match=r"line 2: its schema is version 2, and this Penstock reads up to 1"):
         records(tmp_path)

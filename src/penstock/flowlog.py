@@ -8,8 +8,10 @@ spark.read.schema(penstock.flowlog.SCHEMA).json("data/flow-log")
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +47,29 @@ FIELDS: Final[dict[str, str]] = {
     "drained": "BIGINT",
     "moved": "BIGINT",
     "idle": "BIGINT",
+    "version": "STRING",
+    "seconds": "DOUBLE",
+    "in_messages": "BIGINT",
+    "in_bytes": "BIGINT",
+    "out_messages": "BIGINT",
+    "out_bytes": "BIGINT",
+    "settled_messages": "BIGINT",
+    "settled_bytes": "BIGINT",
+    "refused_messages": "BIGINT",
+    "refused_bytes": "BIGINT",
+    "sizes": "ARRAY<BIGINT>",
+    "source": "STRING",
+    "query": "STRING",
+    "consumer": "STRING",
+    "prefetch": "BIGINT",
+    "capacity_messages": "BIGINT",
+    "capacity_bytes": "BIGINT",
+    "stop_messages": "BIGINT",
+    "stop_bytes": "BIGINT",
+    "resume_messages": "BIGINT",
+    "resume_bytes": "BIGINT",
+    "hold_deadline": "DOUBLE",
+    "overflow": "STRING",
 }
 """Fields of a record with their types in Spark's names; a record has those that apply to its event."""
 
@@ -64,6 +89,9 @@ EVENTS: Final = (
     "paging-stopped",
     "setting",
     "depth",
+    "queue",
+    "producer",
+    "consumer",
     "lost",
 )
 
@@ -72,34 +100,53 @@ SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
 
 PREFIX: Final = "flow-"
 SUFFIX: Final = ".jsonl"
+COMPRESSED: Final = ".gz"
+"""Ending of an archived file, after `SUFFIX`: flow-00000007.jsonl.gz."""
 
 
 def number_of(path: Path) -> int | None:
-    """Return the number in the name of one of the log's files (flow-00000007.jsonl); None for any other file."""
-    digits = path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
-    return int(digits) if path.name == f"{PREFIX}{digits}{SUFFIX}" and digits.isdecimal() else None
+    """Return the number in the name of one of the log's files (flow-00000007.jsonl); None for any other file.
+
+    The same name with `.gz` is one of its files too, which somebody has compressed.
+    """
+    name = path.name.removesuffix(COMPRESSED)
+    digits = name.removeprefix(PREFIX).removesuffix(SUFFIX)
+    return int(digits) if name == f"{PREFIX}{digits}{SUFFIX}" and digits.isdecimal() else None
 
 
 def files(directory: str | Path) -> list[Path]:
-    """Return the log's files, oldest first. Raises OSError if the directory cannot be read."""
-    found = [(number, path) for path in Path(directory).iterdir() if (number := number_of(path)) is not None]
-    return [path for _, path in sorted(found)]
+    """Return the log's files, oldest first, compressed ones too. Raises OSError if the directory cannot be read.
 
-
-def read(directory: str | Path) -> Iterator[dict[str, Any]]:
-    """Read all records, oldest first.
-
-    An incomplete last line (its broker was killed, or is writing it) is left out, and so is a file that is deleted
-    meanwhile. Raises ValueError for any other line that is not a record, with file and line.
+    A file that is there in both forms is being compressed: only the other one counts.
     """
-    for path in files(directory):
-        try:
-            with path.open("rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    if line.endswith(b"\n"):
-                        yield _record(path, number, line)
-        except FileNotFoundError:
-            continue
+    found: dict[int, Path] = {}
+    for path in sorted(Path(directory).iterdir(), reverse=True):  # The compressed form comes before the other one.
+        number = number_of(path)
+        if number is not None:
+            found[number] = path
+    return [found[number] for number in sorted(found)]
+
+
+def read(directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
+    """Read all records, oldest first; those of several directories one directory after the other.
+
+    An incomplete last line (its broker was killed, or is writing it) is left out, and so are the incomplete end of a
+    compressed file and a file that is deleted meanwhile. Raises ValueError for any other line that is not a record, and
+    for a record of a newer schema, with file and line. Raises OSError if a directory cannot be read.
+    """
+    for folder in (directory, *more):
+        for path in files(folder):
+            try:
+                with _open(path) as lines:
+                    for number, line in enumerate(lines, 1):
+                        if line.endswith(b"\n"):
+                            yield _record(path, number, line)
+            except (FileNotFoundError, EOFError):
+                continue
+
+
+def _open(path: Path) -> gzip.GzipFile | BufferedReader:
+    return gzip.open(path) if path.suffix == COMPRESSED else path.open("rb")
 
 
 def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
@@ -109,4 +156,10 @@ def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
         raise ValueError(f"{path}, line {number}: {error}") from None
     if not isinstance(record, dict):
         raise ValueError(f"{path}, line {number}: a record is a JSON object, not {line[:40]!r}")
+    version = record.get("v", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        raise ValueError(
+            f"{path}, line {number}: its schema is version {version!r}, and this Penstock reads up to {VERSION}; "
+            "read it with the Penstock that wrote it, or a newer one"
+        )
     return record

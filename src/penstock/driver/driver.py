@@ -26,7 +26,8 @@ from penstock.driver.services import DriverServices
 from penstock.flow.work import Steps
 from penstock.management import log_messages
 from penstock.management.control_api import ControlApi
-from penstock.management.flow_log_records import Record, Recorder
+from penstock.management.flow_log_records import Recorder
+from penstock.management.flow_log_samples import Record
 from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users

@@ -2,9 +2,9 @@
 
 Theory of operation. Gate transitions and blocks have one record each. Events that may occur with every message
 (refusals, losses, expired confirms) are summed: one record a second for each producer, gate and cause, with its count.
-Depths are sampled once a second if depth or gate has changed since the last sample. So the number of records per second
-is bounded by the producers, queues and transitions, not by the messages. docs/flow-log.md documents the schema,
-`penstock.flowlog` defines it, and the writer of the records adds its version.
+Depths and counts are sampled once a second (flow_log_samples.py). So the number of records per second is bounded by
+the producers, queues and transitions, not by the messages. docs/flow-log.md documents the schema, `penstock.flowlog`
+defines it, and the writer of the records adds its version.
 """
 
 from __future__ import annotations
@@ -26,18 +26,14 @@ from penstock.core.effects import (
 )
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, queue_of
 from penstock.flow.gate import Gate
+from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
 from penstock.management.gate_descriptions import text_of
-from penstock.management.log_messages import gate_fields
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""
-LOOKED_AT: Final = 5_000
-"""Queues examined for a sample each second; with more queues, each is examined every few seconds."""
-
-Record = dict[str, object]
 
 
 class Recorder:
@@ -51,7 +47,7 @@ class Recorder:
         self._lost: int = 0
         self._sums: dict[str, Record] = {}
         """Sums for the next second, by producer, gate and cause."""
-        self._to_look_at: list[Queue] = []
+        self._sampler = Sampler(broker)
         self._handlers = self._effect_handlers()
 
     def _effect_handlers(self) -> EffectHandlers:
@@ -93,6 +89,10 @@ class Recorder:
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
+        queue = queue_of(effect.gate)
+        if queue is not None:
+            queue.counters.unsampled_refused += effect.messages
+            queue.counters.unsampled_refused_bytes += effect.bytes
 
     def _on_confirmed_late(self, effect: ConfirmedLate) -> None:
         self._add("confirmed-late", effect.producer, effect.gate, "deadline", effect.messages, 0)
@@ -149,42 +149,18 @@ class Recorder:
 
     # Once a second
 
+    def begin(self) -> None:
+        """Begin to sample, when the queues are as the store has them: what was recovered is no arrival."""
+        self._sampler.begin()
+
     def tick(self) -> None:
-        """Write the sums, and the depths that have changed."""
+        """Write the sums and the samples."""
         sums = self._sums
         self._sums = {}
         for record in sums.values():
             self._append(record)
-        if not self._to_look_at:
-            for vhost in self.broker.vhosts.values():
-                self._to_look_at.extend(vhost.queues.values())
-        look = self._to_look_at[:LOOKED_AT]
-        del self._to_look_at[:LOOKED_AT]
-        for queue in look:
-            if not queue.deleted:
-                self._sample(queue)
-
-    def _sample(self, queue: Queue) -> None:
-        gate, last = queue.gate, queue.counters
-        messages, size = queue.depth_messages(), queue.depth_bytes()
-        same_depth = messages == last.sampled_messages and size == last.sampled_bytes
-        if same_depth and gate.open == last.sampled_open:
-            return
-        last.sampled_messages = messages
-        last.sampled_bytes = size
-        last.sampled_open = gate.open
-        record = self._of_gate("depth", gate, self.broker.now)
-        record["messages"] = int(messages)
-        record["bytes"] = int(size)
-        if queue.pager is not None:
-            record["paged_messages"] = int(queue.pager.messages)
-            record["paged_bytes"] = int(queue.pager.bytes)
-        record["unacknowledged"] = int(queue.unacked_messages)
-        record["open"] = gate.open
-        record["blocked"] = len(gate.blocked)
-        record["waiting"] = gate.in_line()
-        record["consumers"] = len(queue.consumers)
-        self._append(record)
+        for record in self._sampler.tick(self.wall_offset):
+            self._append(record)
 
     # Calls of the event loop
 
@@ -206,10 +182,10 @@ class Recorder:
         return records
 
     def _at(self, event: str, now: float) -> Record:
-        return {"event": event, "wall": round(now + self.wall_offset, 6), "mono": round(now, 6)}
+        return record_at(event, now, self.wall_offset)
 
     def _of_gate(self, event: str, gate: Gate, now: float) -> Record:
-        return {**self._at(event, now), **gate_fields(gate)}
+        return record_of_gate(event, gate, now, self.wall_offset)
 
     def _add(self, event: str, producer: WaitingPublisher, gate: Gate, cause: str, messages: int, bytes: int) -> None:
         key = f"{event} {cause} {id(gate)} {producer.name}"

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from penstock import version
 from penstock.errors import StartError
-from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
+from penstock.flowlog import COMPRESSED, PREFIX, SUFFIX, VERSION, files, number_of
 from penstock.setting_names.escapes import printable_json
 
 RECORDS_WAITING: Final = 50_000
@@ -83,7 +84,7 @@ class FlowLog:
                 self._note_failure(0, error)
             else:
                 raise StartError(f"cannot write the flow log to '{self.directory}': {error.strerror}") from None
-        self._give([self._record("start")])
+        self._give([self._record("start") | {"version": version.VERSION}])
         self._writer.start()
 
     def put(self, records: list[Record]) -> None:
@@ -196,7 +197,8 @@ class FlowLog:
         """Continue the last file after its last complete line, or begin a new one. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         known = files(self.directory)
-        self._begin(number_of(known[-1]) or 1 if known else 1)
+        number = number_of(known[-1]) or 1 if known else 1
+        self._begin(number + 1 if known and known[-1].suffix == COMPRESSED else number)
 
     def _begin(self, number: int) -> None:
         path = self.directory / f"{PREFIX}{number:08d}{SUFFIX}"
@@ -206,7 +208,8 @@ class FlowLog:
         self._number = number
         self._size = os.lseek(opened, 0, os.SEEK_END)
         self._cut_back()
-        for old in files(self.directory)[: -self.files_most]:
+        written = [path for path in files(self.directory) if path.suffix == SUFFIX]  # Archives are their keeper's.
+        for old in written[: -self.files_most]:
             with contextlib.suppress(OSError):
                 old.unlink()
 

@@ -16,7 +16,7 @@ def new_counters() -> QueueCounters:
 def test_counters_have_losses_to_report_until_they_are_reported() -> None:
     counters = new_counters()
     assert not counters.has_unreported()
-    counters.count_drop()
+    counters.count_drop(100)
     counters.count_refusal(True)
     counters.count_lost_dead_letter()
     assert counters.has_unreported()
@@ -36,7 +36,7 @@ def test_counters_list_their_queue_with_the_first_loss_to_report() -> None:
     counters = new_counters()
     counters.count_refusal(False)
     assert counters.losses.take(9) == []
-    counters.count_drop()
+    counters.count_drop(100)
     counters.count_lost_dead_letter()
     assert counters.losses.take(9) == [counters.queue]
 

@@ -112,6 +112,7 @@ class Consumer(Subscriber):
         self.arguments_charge: int = 0
         """Charge of its arguments and its tag in the metadata memory."""
         self.delivered: i64 = 0
+        self.sampled_delivered: i64 = 0  # Those that the flow log has recorded.
         self.priority: i64 = priority
         """Consumers with a higher priority are served first while they have credit (RabbitMQ's x-priority)."""
         self.broker: ConsumeContext | None = None

@@ -107,6 +107,7 @@ def add_headers(queue: Queue, message: Message, added: ContentChange, now: float
     message.content = content
     message.charge += growth
     queue.bytes += growth
+    queue.counters.removed_bytes -= growth  # Nothing came in.
     if queue.storage is not None and isinstance(message, StoredMessage):
         queue.storage.grow(message, growth)
     queue.update_gate(now)

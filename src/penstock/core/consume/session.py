@@ -156,6 +156,7 @@ class Session:
         count = batch.left
         unsettled.next_number += count
         consumer.delivered += count
+        queue.counters.count_delivered(count, charge)
         consumer.credit.spend(count, charge)
         if consumer.no_ack:
             consumer.credit.restore(count, charge)

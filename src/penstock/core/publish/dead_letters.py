@@ -28,7 +28,7 @@ from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HoldBudget
-from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
 from penstock.core.queue.outlets import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -101,6 +101,7 @@ class DeadLetter(Held):
         refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
         broker.apply_gate_transitions()
         if refused is None and queues:
+            count_arrival(sender, queues, self.charge)
             sender.queue.counters.count_dead_letter()
         else:
             sender.count_lost()

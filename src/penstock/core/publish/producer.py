@@ -30,7 +30,7 @@ from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID, Held, HeldPublish, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
-from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
 from penstock.core.publish.withheld_run import WithheldRun
 from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
@@ -142,6 +142,10 @@ class Producer(WaitingPublisher, DurabilityListener):
             sequence = queue.take_place(charge)
             if sequence > 0:
                 route.append(Message(route.envelope, content, charge, sequence, broker.now))
+                self.unsampled_messages += 1
+                self.unsampled_bytes += charge
+                if sequence >= queue.counters.next_sample:
+                    queue.counters.sample(self.name, charge, sequence)
                 if not queue.scheduled:
                     broker.schedule_delivery(queue)
                 if self.confirming:
@@ -163,6 +167,10 @@ class Producer(WaitingPublisher, DurabilityListener):
                     message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
                     route.append(message)
                     storage.add(message)
+                    self.unsampled_messages += 1
+                    self.unsampled_bytes += charge
+                    if sequence >= queue.counters.next_sample:
+                        queue.counters.sample(self.name, charge, sequence)
                     if not queue.scheduled:
                         broker.schedule_delivery(queue)
                     if self.confirming:
@@ -187,6 +195,10 @@ class Producer(WaitingPublisher, DurabilityListener):
             if sequence == 0:
                 return False
             route.append(Message(route.envelope, content, charge, sequence, broker.now))
+            self.unsampled_messages += 1
+            self.unsampled_bytes += charge
+            if sequence >= queue.counters.next_sample:
+                queue.counters.sample(self.name, charge, sequence)
             if not queue.scheduled:
                 broker.schedule_delivery(queue)
             if self.confirming:
@@ -205,6 +217,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
         route.append(message)
         storage.add(message)
+        self.unsampled_messages += 1
+        self.unsampled_bytes += charge
+        if sequence >= queue.counters.next_sample:
+            queue.counters.sample(self.name, charge, sequence)
         if not queue.scheduled:
             broker.schedule_delivery(queue)
         if self.confirming:
@@ -227,6 +243,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         row = self.withheld_run
         if row is not None and self.confirming and row.takes(route.single_queue_for(), charge, self.broker):
             row.queue.append(route.envelope, content, charge, self.broker.now)
+            count_arrival(self, route.queues, charge)
             self.broker.schedule_delivery(row.queue)
             self.confirms.published += 1
             if route.stored_queue is not None:
@@ -304,6 +321,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         refusal = None if refused is None else self._refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
+        elif refused is None:
+            count_arrival(self, queues, charge)
         if confirmed:
             self.confirm(pending, closed, refusal, route.queues, charge)
 

@@ -34,6 +34,7 @@ from penstock.core.publish.commit_delta import (
 )
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
+from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.refusal import NEVER_FITS, ROLLED_BACK, Refusal
@@ -208,6 +209,7 @@ class UnitCommit(Held):
             queues = [queue for queue in held.queues if not queue.deleted]
             own = held.producer.own
             enqueue_all(broker, own, held.route, queues, held.content, held.charge, ignored, True, held.prepaid)
+            count_arrival(held.producer, queues, held.charge)
             if not queues:
                 broker.count_unroutable(held.producer, held.route, held.content)
         broker.apply_gate_transitions()

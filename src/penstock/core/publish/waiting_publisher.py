@@ -72,6 +72,9 @@ class WaitingPublisher(Waiter):
         """The error that closes its session; None while it is open."""
         self._deadline: _Deadline | None = None
         """Its deadline timer; None before it has held or withheld anything."""
+        self.unsampled_messages: i64 = 0
+        self.unsampled_bytes: i64 = 0
+        """Messages put into queues since the last round of the flow log, and their bytes (charges)."""
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         """Append an entry to the outbox; `obstacle` is its gate, if no entry is before it."""
@@ -308,3 +311,12 @@ def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
             waiter.on_queue_deleted(queue, now)
     for _, _, waiter in gate.requests:
         waiter.on_road_changed()
+
+
+def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) -> None:
+    """Count a message that a publisher has put into queues, and sample it there if that is due."""
+    sender.unsampled_messages += 1
+    sender.unsampled_bytes += charge
+    for queue in queues:
+        if queue.tail >= queue.counters.next_sample:
+            queue.counters.sample(sender.name, charge, queue.tail)

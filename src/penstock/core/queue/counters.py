@@ -1,10 +1,13 @@
-"""Counters of a queue: its losses in all and since the last report, and its last sample in the flow log."""
+"""Counters of a queue: its losses in all and since the last report, and what the flow log needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+
+from penstock.core.queue.samples import ArrivalSamples, LastLook
+from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
     from penstock.core.queue.losses import UnreportedLosses
@@ -25,9 +28,14 @@ class QueueCounters:
         "unreported_dropped",
         "unreported_refused",
         "unreported_dead_letters",
-        "sampled_messages",
-        "sampled_bytes",
-        "sampled_open",
+        "removed_bytes",
+        "delivered",
+        "delivered_bytes",
+        "unsampled_refused",
+        "unsampled_refused_bytes",
+        "next_sample",
+        "arrivals",
+        "last_look",
     )
 
     def __init__(self, losses: UnreportedLosses, queue: Queue) -> None:
@@ -44,14 +52,41 @@ class QueueCounters:
         """Messages that the overflow policy dropped, or refused, since the last QUE-1005."""
         self.unreported_dead_letters: i64 = 0
         """Dead letters that went nowhere since the last PST-1009."""
-        self.sampled_messages: i64 = 0
-        self.sampled_bytes: i64 = 0
-        self.sampled_open: bool = True
-        """Depth and gate in the last sample of the flow log."""
+        self.removed_bytes: i64 = 0
+        """Bytes (charges) of all messages that have left the queue; their number follows from tail and depth."""
+        self.delivered: i64 = 0
+        self.delivered_bytes: i64 = 0
+        """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
+        self.unsampled_refused: i64 = 0
+        self.unsampled_refused_bytes: i64 = 0
+        """Refused publishes since the last look of the flow log."""
+        self.next_sample: i64 = UNLIMITED
+        """Sequence from which the next message is sampled."""
+        self.arrivals: ArrivalSamples | None = None
+        """Sampled arrivals; None while no flow log is written."""
+        self.last_look: LastLook | None = None
+        """State at the last look of the flow log; None before the first."""
 
-    def count_drop(self) -> None:
+    def sample(self, sender: str, charge: i64, sequence: i64) -> None:
+        """Sample a message that its publisher has put into the queue."""
+        if self.arrivals is not None:
+            self.next_sample = sequence + self.arrivals.add(sender, charge)
+
+    def begin_sampling(self) -> ArrivalSamples:
+        """Begin to sample arrivals."""
+        self.arrivals = ArrivalSamples()
+        self.next_sample = 0
+        return self.arrivals
+
+    def count_delivered(self, messages: i64, bytes: i64) -> None:
+        """Count deliveries."""
+        self.delivered += messages
+        self.delivered_bytes += bytes
+
+    def count_drop(self, bytes: i64) -> None:
         """Count a message that the overflow policy dropped."""
         self._schedule_report()
+        self.removed_bytes += bytes
         self.dropped += 1
         self.unreported_dropped += 1
 

@@ -373,6 +373,7 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
                 queue.length.on_removed(message)
         if queue.tracks_removals:
             queue.release(list(taken), now)
+        queue.counters.count_delivered(len(taken), size)
         queue.settle(len(taken), size, now)
     return len(taken)
 

@@ -306,6 +306,7 @@ class QueuePager(PageOwner):
     def drop_missing(self) -> i64:
         """Drop pages that are missing from the store; returns the number of their messages."""
         lost = self.messages - self.unwritten_messages
+        self.queue.counters.removed_bytes += self.bytes - self.unwritten_bytes
         self.storage.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
         self.storage.paged = sum(
@@ -340,6 +341,7 @@ class QueuePager(PageOwner):
         count = self.messages
         self.reading = None
         if count > 0:
+            self.queue.counters.removed_bytes += self.bytes
             group = self.journal.open
             for page in self._unwritten:
                 page.purged = True

@@ -354,6 +354,7 @@ class Queue(GateOwner):
         self.messages -= messages
         self.bytes -= bytes
         self.settled += messages
+        self.counters.removed_bytes += bytes
         if self.recheck_on_settle:
             self.update_gate(now)
 
@@ -420,7 +421,7 @@ class Queue(GateOwner):
         self.bytes -= message.charge
         if self.dead_letters is not None:
             self.dead_letters.dead_letter(message, MAXLEN, False)
-        self.counters.count_drop()
+        self.counters.count_drop(message.charge)
 
     def delivery_limit(self) -> i64:
         """Return the delivery limit; UNLIMITED for none."""

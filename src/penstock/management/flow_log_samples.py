@@ -1,0 +1,361 @@
+"""Samples of the flow log: each second what came and went in each queue, every ten seconds who published and consumed.
+
+Theory of operation. The core only counts. A look at a queue takes the differences since the look before, so a record
+says for how many seconds it speaks. A queue to which nothing has happened has no record. A round over all producers
+and consumers begins every `ROUND_S` seconds. It is done in slices, and ends with records of the busiest ones. So the
+number of records is bounded, and so is the work of a tick (`LOOKED_AT` of each).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Consumer
+from penstock.core.publish.dead_letters import DeadLetterPublisher
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.samples import LastLook
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
+from penstock.management.log_messages import gate_fields
+
+LOOKED_AT: Final = 5_000
+"""Queues, and producers, examined each second; where there are more, each is examined every few seconds."""
+ROUND_S: Final = 10.0
+"""Seconds between two rounds over all producers and consumers, and at least as long as a round takes."""
+BUSIEST: Final = 100
+"""Busiest producers, and busiest consumers, that have records of their own; the others are one record."""
+TARGETS_MOST: Final = 10_000
+TARGETS_EACH: Final = 16
+"""Producers whose queues are remembered for a round, and queues of each."""
+RECORDED_AGAIN_S: Final = 600.0
+"""Seconds after which the thresholds of a queue with traffic are recorded again: old files are deleted."""
+
+Record = dict[str, object]
+
+
+def record_at(event: str, now: float, wall_offset: float) -> Record:
+    """Return the beginning of a record: its event and both times, from monotonic seconds."""
+    return {"event": event, "wall": round(now + wall_offset, 6), "mono": round(now, 6)}
+
+
+def record_of_gate(event: str, gate: Gate, now: float, wall_offset: float) -> Record:
+    """Return the beginning of a record about a gate."""
+    return {**record_at(event, now, wall_offset), **gate_fields(gate)}
+
+
+class Busy:
+    """A producer, or a consumer, with what it moved in a round."""
+
+    def __init__(self, name: str, messages: i64, bytes: i64, queue: Queue | None, query: str, prefetch: i64) -> None:
+        self.name = name
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+        self.queue = queue
+        """Queue of a consumer; None for a producer, which may have several."""
+        self.query = query
+        self.prefetch: i64 = prefetch
+
+
+def _moved(busy: Busy) -> int:
+    return -int(busy.messages)
+
+
+class Sampler:
+    """The samples of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._records: list[Record] = []
+        self._wall_offset: float = 0.0
+        self._ticked_at: float = broker.now
+        self._to_look_at: list[Queue] = []
+        self._round_at: float = broker.now + ROUND_S
+        self._round_began: float = broker.now
+        self._in_round: bool = False
+        self._senders: list[WaitingPublisher] = []
+        self._sources: list[Queue] = []
+        """Publishers and queues that the round has yet to examine."""
+        self._busy_producers: list[Busy] = []
+        self._busy_consumers: list[Busy] = []
+        self._others: i64 = 0
+        self._other_messages: i64 = 0
+        self._other_bytes: i64 = 0
+        """Producers that are not among the busiest of the round."""
+        self._targets: dict[str, dict[Queue, int]] = {}
+        """Sampled messages of each producer by queue, in this round."""
+        self._cursors: dict[str, int] = {}
+        """Settled sequences of the cursors at the last round."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Take what is in the queues as it is: only what comes from now on counts as arrivals."""
+        for vhost in self.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                queue.counters.last_look = self._state_of(queue)
+                queue.counters.begin_sampling()
+
+    def _state_of(self, queue: Queue) -> LastLook:
+        look = LastLook(self.broker.now)
+        look.messages = queue.depth_messages()
+        look.bytes = queue.depth_bytes()
+        look.tail = queue.tail
+        look.removed_bytes = queue.counters.removed_bytes
+        return look
+
+    def tick(self, wall_offset: float) -> list[Record]:
+        """Return the samples of this second; `wall_offset` leads from monotonic seconds to those since 1970."""
+        self._wall_offset = wall_offset
+        if not self._to_look_at:
+            for vhost in self.broker.vhosts.values():
+                self._to_look_at.extend(vhost.queues.values())
+        look = self._to_look_at[:LOOKED_AT]
+        del self._to_look_at[:LOOKED_AT]
+        for queue in look:
+            if not queue.deleted:
+                self._look(queue)
+        self._continue_round()
+        self._ticked_at = self.broker.now
+        records = self._records
+        self._records = []
+        return records
+
+    # Queues
+
+    def _look(self, queue: Queue) -> None:
+        now, counters = self.broker.now, queue.counters
+        last = counters.last_look
+        if last is None:
+            last = LastLook(self._ticked_at)  # It was declared since.
+            counters.last_look = last
+        messages, size = queue.depth_messages(), queue.depth_bytes()
+        came = queue.tail - last.tail
+        moved = came > 0 or counters.delivered != last.delivered or counters.removed_bytes != last.removed_bytes
+        same_depth = messages == last.messages and size == last.bytes and queue.gate.open == last.open
+        if moved or not same_depth or counters.unsampled_refused > 0:
+            if (
+                last.recorded_at < 0.0
+                or now - last.recorded_at >= RECORDED_AGAIN_S
+                or queue.thresholds is not last.thresholds
+            ):
+                self._record_thresholds(queue, last)
+            self._record_depth(queue, last)
+        arrivals = counters.arrivals
+        if arrivals is None:
+            counters.begin_sampling()
+        else:
+            counters.next_sample = queue.tail + arrivals.fit(came)
+            if arrivals.senders:
+                self._remember(queue, arrivals.take_senders())
+        last.at = now
+        last.messages = messages
+        last.bytes = size
+        last.open = queue.gate.open
+        last.tail = queue.tail
+        last.removed_bytes = counters.removed_bytes
+        last.delivered = counters.delivered
+        last.delivered_bytes = counters.delivered_bytes
+        counters.unsampled_refused = 0
+        counters.unsampled_refused_bytes = 0
+
+    def _record_depth(self, queue: Queue, last: LastLook) -> None:
+        gate, counters, now = queue.gate, queue.counters, self.broker.now
+        record = record_of_gate("depth", gate, now, self._wall_offset)
+        record["messages"] = int(queue.depth_messages())
+        record["bytes"] = int(queue.depth_bytes())
+        if queue.pager is not None:
+            record["paged_messages"] = int(queue.pager.messages)
+            record["paged_bytes"] = int(queue.pager.bytes)
+        record["unacknowledged"] = int(queue.unacked_messages)
+        record["open"] = gate.open
+        record["blocked"] = len(gate.blocked)
+        record["waiting"] = gate.in_line()
+        record["consumers"] = len(queue.consumers)
+        # What has left is what came, less what the depth has grown by.
+        came, left_bytes = queue.tail - last.tail, counters.removed_bytes - last.removed_bytes
+        record["seconds"] = round(now - last.at, 6)
+        record["in_messages"] = int(came)
+        record["in_bytes"] = int(queue.depth_bytes() - last.bytes + left_bytes)
+        record["out_messages"] = int(counters.delivered - last.delivered)
+        record["out_bytes"] = int(counters.delivered_bytes - last.delivered_bytes)
+        record["settled_messages"] = int(came - (queue.depth_messages() - last.messages))
+        record["settled_bytes"] = int(left_bytes)
+        if counters.unsampled_refused > 0:
+            record["refused_messages"] = int(counters.unsampled_refused)
+            record["refused_bytes"] = int(counters.unsampled_refused_bytes)
+        if counters.arrivals is not None:
+            sizes = counters.arrivals.take_sizes()
+            if sizes:
+                record["sizes"] = sizes
+        self._records.append(record)
+
+    def _record_thresholds(self, queue: Queue, last: LastLook) -> None:
+        record = record_of_gate("queue", queue.gate, self.broker.now, self._wall_offset)
+        thresholds = queue.thresholds
+        for name, level in (
+            ("capacity", thresholds.capacity), ("stop", thresholds.stop), ("resume", thresholds.resume)
+        ):  # fmt: skip
+            if level.messages != UNLIMITED:
+                record[f"{name}_messages"] = int(level.messages)
+            if level.bytes != UNLIMITED:
+                record[f"{name}_bytes"] = int(level.bytes)
+        if queue.settings.hold_deadline_s != NEVER:
+            record["hold_deadline"] = queue.settings.hold_deadline_s
+        record["overflow"] = queue.overflow.name
+        self._records.append(record)
+        last.recorded_at = self.broker.now
+        last.thresholds = thresholds
+
+    def _remember(self, queue: Queue, senders: dict[str, int]) -> None:
+        for name, messages in senders.items():
+            targets = self._targets.get(name)
+            if targets is None:
+                if len(self._targets) >= TARGETS_MOST:
+                    continue
+                targets = {}
+                self._targets[name] = targets
+            if queue in targets or len(targets) < TARGETS_EACH:
+                targets[queue] = targets.get(queue, 0) + messages
+
+    # Producers and consumers
+
+    def _continue_round(self) -> None:
+        if not self._in_round:
+            if self.broker.now < self._round_at:
+                return
+            self._begin_round()
+        senders = self._senders[:LOOKED_AT]
+        del self._senders[:LOOKED_AT]
+        for sender in senders:
+            self._examine(sender)
+        self._keep_busiest()
+        sources = self._sources[:LOOKED_AT]
+        del self._sources[:LOOKED_AT]
+        for queue in sources:
+            if not queue.deleted:
+                self._examine_source(queue)
+        self._busy_consumers.sort(key=_moved)
+        del self._busy_consumers[BUSIEST:]
+        if not self._senders and not self._sources:
+            self._end_round()
+
+    def _begin_round(self) -> None:
+        self._in_round = True
+        self._round_at = self.broker.now + ROUND_S
+        for origin in self.broker.gates.connections:
+            self._senders.extend(origin.producers)
+        for vhost in self.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                letters = queue.dead_letters
+                if isinstance(letters, DeadLetterPublisher):
+                    self._senders.append(letters)
+                if queue.consumers or queue.cursors:
+                    self._sources.append(queue)
+
+    def _examine(self, sender: WaitingPublisher) -> None:
+        if sender.unsampled_messages == 0:
+            return
+        query, source = "", None
+        if isinstance(sender, Producer):
+            query = sender.query
+        elif isinstance(sender, DeadLetterPublisher):
+            source = sender.queue
+        busy = Busy(sender.name, sender.unsampled_messages, sender.unsampled_bytes, source, query, 0)
+        self._busy_producers.append(busy)
+        sender.unsampled_messages = 0
+        sender.unsampled_bytes = 0
+
+    def _keep_busiest(self) -> None:
+        busiest = self._busy_producers
+        busiest.sort(key=_moved)
+        for busy in busiest[BUSIEST:]:
+            self._others += 1
+            self._other_messages += busy.messages
+            self._other_bytes += busy.bytes
+        del busiest[BUSIEST:]
+
+    def _examine_source(self, queue: Queue) -> None:
+        for consumer in queue.consumers:
+            if isinstance(consumer, Consumer) and consumer.delivered > consumer.sampled_delivered:
+                moved = consumer.delivered - consumer.sampled_delivered
+                consumer.sampled_delivered = consumer.delivered
+                name = consumer.session.name
+                self._busy_consumers.append(Busy(name, moved, 0, queue, "", consumer.prefetch))
+        for cursor in queue.cursors:
+            self._examine_cursor(queue, cursor)
+
+    def _examine_cursor(self, queue: Queue, cursor: Cursor) -> None:
+        key = f"{queue.vhost} {queue.name} {cursor.name}"
+        settled = int(cursor.positions[queue.name].settled)
+        before = self._cursors.get(key)
+        if before is None and len(self._cursors) >= TARGETS_MOST:
+            self._cursors.clear()  # Cursors that are gone; the others begin again.
+        self._cursors[key] = settled
+        if before is not None and settled > before:
+            query = "" if cursor.room is None else cursor.room.query
+            self._busy_consumers.append(Busy(f"cursor({cursor.name})", settled - before, 0, queue, query, 0))
+
+    def _end_round(self) -> None:
+        self._in_round = False
+        now = self.broker.now
+        seconds = round(now - self._round_began, 6)
+        self._round_began = now
+        for busy in self._busy_producers:
+            self._record_producer(busy, seconds)
+        if self._others > 0:
+            record = record_at("producer", now, self._wall_offset)
+            record["count"] = int(self._others)
+            record["in_messages"] = int(self._other_messages)
+            record["in_bytes"] = int(self._other_bytes)
+            record["seconds"] = seconds
+            self._records.append(record)
+        for busy in self._busy_consumers:
+            queue = busy.queue
+            if queue is not None:
+                record = record_of_gate("consumer", queue.gate, now, self._wall_offset)
+                record["consumer"] = busy.name
+                record["out_messages"] = int(busy.messages)
+                record["seconds"] = seconds
+                if busy.prefetch > 0:
+                    record["prefetch"] = int(busy.prefetch)
+                if busy.query:
+                    record["query"] = busy.query
+                self._records.append(record)
+        self._busy_producers = []
+        self._busy_consumers = []
+        self._targets = {}
+        self._others = 0
+        self._other_messages = 0
+        self._other_bytes = 0
+
+    def _record_producer(self, busy: Busy, seconds: float) -> None:
+        """Record a producer: once for each queue that it published to, in the proportion of the samples."""
+        now = self.broker.now
+        targets = self._targets.get(busy.name)
+        parts: list[tuple[Queue | None, int]] = [(None, 1)]
+        if targets is not None:
+            parts = []
+            for queue, weight in targets.items():
+                parts.append((queue, weight))
+        total = 0
+        for _, weight in parts:
+            total += weight
+        for target, weight in parts:
+            record = record_at("producer", now, self._wall_offset)
+            if target is not None:
+                record = record_of_gate("producer", target.gate, now, self._wall_offset)
+            record["producer"] = busy.name
+            record["in_messages"] = int(busy.messages) * weight // total
+            record["in_bytes"] = int(busy.bytes) * weight // total
+            record["seconds"] = seconds
+            if busy.queue is not None:
+                record["source"] = busy.queue.name
+            if busy.query:
+                record["query"] = busy.query
+            self._records.append(record)
