@@ -307,3 +307,68 @@ def test_index_holds_what_a_sorted_list_would(steps: list[tuple[str, int]]) -> N
         first = line.next()
         assert (None if first is None else first.sequence) == (model[0] if model else None)
         assert sorted(int(each.sequence) for each in line.messages()) == model
+
+
+def test_messages_up_to_a_sequence_are_counted_whatever_was_taken_and_returned() -> None:
+    line = filled(3 * CHUNK)
+    assert line.count_through(CHUNK) == (0, 0), "what is not in the index comes later"
+    assert line.reach(CHUNK) or line.reach(CHUNK)
+    assert line.count_through(CHUNK) == (CHUNK, 10 * CHUNK)
+    walked(line)
+    taken = take(line, CHUNK + 7)
+    assert line.count_through(2 * CHUNK) == (2 * CHUNK - 1, 20 * CHUNK - 10)
+    line.pull()
+    assert line.count_through(2 * CHUNK) == (2 * CHUNK - 2, 20 * CHUNK - 20)
+    line.put_back(taken)
+    assert line.count_through(2 * CHUNK) == (2 * CHUNK - 1, 20 * CHUNK - 10)
+    assert len(line.take_through(CHUNK + 1, 10_000)) == CHUNK
+    assert line.count_through(2 * CHUNK) == (CHUNK - 1, 10 * CHUNK - 10)
+    assert line.count_through(10_000) == (2 * CHUNK - 1, 20 * CHUNK - 10)
+
+
+changes = st.lists(
+    st.tuples(st.sampled_from(("append", "pull", "take", "return", "settle", "reach")), st.integers(0, 4 * CHUNK)),
+    max_size=60,
+)
+
+
+@settings(max_examples=examples(200))
+@given(changes)
+def test_counts_are_those_of_the_messages_in_the_index_after_any_changes(steps: list[tuple[str, int]]) -> None:
+    line = filled(0)
+    out: list[Message] = []
+    last = 0
+    for change, number in steps:
+        if change == "append":
+            for _ in range(number):
+                last += 1
+                line.append(Message(ENVELOPE, b"x", last % 7 + 1, last, 0.0))
+        elif change == "pull" and line.available():
+            out.append(line.pull())
+        elif change == "take" and line.available():
+            while not line.reach(number):
+                pass
+            if (found := line.step()) is not None:
+                line.take_stepped()
+                out.append(found)
+        elif change == "return" and out:
+            line.put_back(out.pop(number % len(out)))
+        elif change == "settle":
+            line.take_through(number, 300)
+        elif change == "reach":
+            line.reach(number)
+        there = [each for chunk in line.chunks for each in chunk.messages if each.sequence <= number]
+        assert line.count_through(number) == (len(there), sum(each.charge for each in there))
+
+
+def test_counting_needs_no_way_through_the_chunks() -> None:
+    line = filled(200 * CHUNK)
+    walked(line)
+    assert line.summed == len(line.chunks), "each chunk has its sums since it was made"
+    line.take_through(50 * CHUNK + 3, 100_000)
+    line.pull()
+    assert line.summed == len(line.chunks)
+    assert line.count_through(100 * CHUNK) == (50 * CHUNK - 4, 10 * (50 * CHUNK - 4))
+    take(line, 100 * CHUNK + 1)
+    assert line.summed < len(line.chunks), "a change in the middle is found by the next who counts"
+    assert line.count_through(200 * CHUNK) == (150 * CHUNK - 5, 10 * (150 * CHUNK - 5))

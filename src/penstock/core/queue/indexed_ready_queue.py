@@ -41,12 +41,15 @@ MISSED_MAX: Final = 1024
 class Chunk:
     """Some hundred messages in order."""
 
-    __slots__ = ("messages", "bytes")
+    __slots__ = ("messages", "bytes", "messages_before", "bytes_before")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.bytes: i64 = 0
         """Sum of their charges."""
+        self.messages_before: i64 = 0
+        self.bytes_before: i64 = 0
+        """Sums over the chunks before it, those included that were taken since; see `IndexedReadyQueue.summed`."""
 
     def first(self) -> i64:
         """Return the sequence of its first message."""
@@ -119,6 +122,12 @@ class IndexedReadyQueue(ReadyQueue):
         """The index; no chunk is empty."""
         self.indexed: i64 = 0
         """Number of messages in the index."""
+        self.summed: i64 = 0
+        """Number of chunks, from the first one, whose sums over the chunks before them are right among each other.
+
+        What is taken from the first chunk changes none of them. After a change in the middle `count_through` makes
+        those behind it again.
+        """
         self.places: list[Place] = []
         """The places of those that take messages by selectors."""
         self.seen: dict[int, int] = {}
@@ -143,6 +152,10 @@ class IndexedReadyQueue(ReadyQueue):
 
     def _seek(self, sequence: i64) -> None:
         """Go to the first message after a sequence in the index as it is."""
+        self._chunk, self._offset = self._place_after(sequence)
+
+    def _place_after(self, sequence: i64) -> tuple[i64, i64]:
+        """Return the chunk and the offset of the first message after a sequence."""
         chunks = self.chunks
         low: i64 = 0
         high: i64 = len(chunks)
@@ -153,11 +166,8 @@ class IndexedReadyQueue(ReadyQueue):
             else:
                 high = middle
         if low == 0:
-            self._chunk = 0
-            self._offset = 0
-        else:
-            self._chunk = low - 1
-            self._offset = _offset_after(chunks[low - 1].messages, sequence)
+            return 0, 0
+        return low - 1, _offset_after(chunks[low - 1].messages, sequence)
 
     def step(self) -> Message | None:
         """Return the next message, and go on; None at the end. New messages are put into the index as needed."""
@@ -187,7 +197,10 @@ class IndexedReadyQueue(ReadyQueue):
         chunk = self.chunks[self._chunk]
         message = chunk.take(self._offset)
         self.indexed -= 1
+        if self._chunk > 0:
+            self._on_changed(self._chunk)
         if not chunk.messages:
+            self._on_removed(self._chunk)
             del self.chunks[self._chunk]
             if self._chunk == len(self.chunks) and self._chunk > 0:
                 self._chunk -= 1
@@ -223,14 +236,8 @@ class IndexedReadyQueue(ReadyQueue):
 
     def count_after(self, place: Place) -> i64:
         """Return the number of messages that a place has not seen, at most."""
-        count: i64 = len(self.ready) + len(self.returned) - self.tombstones + len(place.missed)
-        at = len(self.chunks) - 1
-        while at >= 0 and self.chunks[at].first() > place.position:
-            count += len(self.chunks[at].messages)
-            at -= 1
-        if at >= 0:
-            count += len(self.chunks[at].messages) - _offset_after(self.chunks[at].messages, place.position)
-        return count
+        seen, _ = self.count_through(place.position)
+        return self.available() - seen + len(place.missed)
 
     def take_news(self) -> bool:
         """Return whether there are messages that came or were requeued since the last call."""
@@ -257,6 +264,8 @@ class IndexedReadyQueue(ReadyQueue):
         if moved == 0:
             return False
         if is_new:
+            if self.summed == len(chunks):
+                self._sum_next(chunk)
             chunks.append(chunk)
         self.indexed += moved
         self.news = True
@@ -269,8 +278,52 @@ class IndexedReadyQueue(ReadyQueue):
         chunk.messages.insert(self._offset, message)
         chunk.bytes += message.charge
         self.indexed += 1
-        if len(chunk.messages) >= 2 * CHUNK:
+        is_full = len(chunk.messages) >= 2 * CHUNK
+        if is_full or self._chunk > 0:
+            self._on_changed(self._chunk)
+        if is_full:
             self.chunks.insert(self._chunk + 1, chunk.split())
+
+    def _on_changed(self, at: i64) -> None:
+        """Note a change of the messages of a chunk: the sums of later ones are wrong."""
+        if self.summed > at + 1:
+            self.summed = at + 1
+
+    def _on_removed(self, at: i64) -> None:
+        """Note that a chunk is removed: without the first one the sums of the others are right among each other."""
+        if at == 0:
+            self.summed = self.summed - 1 if self.summed > 0 else 0
+        elif self.summed > at:
+            self.summed = at
+
+    def _sum_next(self, chunk: Chunk) -> None:
+        """Set the sums of the chunk after those that have theirs."""
+        if self.summed > 0:
+            last = self.chunks[self.summed - 1]
+            chunk.messages_before = last.messages_before + len(last.messages)
+            chunk.bytes_before = last.bytes_before + last.bytes
+        self.summed += 1
+
+    def count_through(self, sequence: i64) -> tuple[i64, i64]:
+        """Return the number of messages in the index up to a sequence, and their bytes.
+
+        It takes two binary searches and the sum over a part of a chunk. After a change in the middle the sums of later
+        chunks are made again, once.
+        """
+        chunks = self.chunks
+        if not chunks:
+            return 0, 0
+        at, count = self._place_after(sequence)
+        while self.summed <= at:
+            self._sum_next(chunks[self.summed])
+        chunk = chunks[at]
+        size: i64 = 0
+        for index in range(count):
+            size += chunk.messages[index].charge
+        if at > 0:
+            count += len(chunks[0].messages) + chunk.messages_before - chunks[1].messages_before
+            size += chunks[0].bytes + chunk.bytes_before - chunks[1].bytes_before
+        return count, size
 
     # Ranges, for cursors
 
@@ -323,6 +376,7 @@ class IndexedReadyQueue(ReadyQueue):
         while len(found) < most:
             if emptied == len(self.chunks):
                 self.chunks.clear()
+                self.summed = 0
                 emptied = 0
                 if not self.returned and (not self.ready or self.ready[0].sequence > sequence):
                     break
@@ -344,6 +398,7 @@ class IndexedReadyQueue(ReadyQueue):
                 break
             emptied += 1
         del self.chunks[:emptied]
+        self.summed = self.summed - emptied if self.summed > emptied else 0
         self.indexed -= len(found)
         for message in found:
             if isinstance(message, TrackedMessage):
@@ -407,6 +462,7 @@ class IndexedReadyQueue(ReadyQueue):
         chunk = self.chunks[0]
         message = chunk.take(0)
         if not chunk.messages:
+            self._on_removed(0)
             del self.chunks[0]
         self.indexed -= 1
         self._on_taken(message)
@@ -454,6 +510,7 @@ class IndexedReadyQueue(ReadyQueue):
 
     def _clear_index(self) -> None:
         self.chunks.clear()
+        self.summed = 0
         self.indexed = 0
         self.seen.clear()
         for place in self.places:
