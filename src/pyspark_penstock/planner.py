@@ -25,6 +25,8 @@ from pyspark_penstock.parsing import Address
 
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a query that waits for the disk."""
+MOVED = "moved by an operator"
+"""Words of a broker's refusal of a request with the token from before a move."""
 MOST_ROWS = 100_000
 """Most messages in a batch without a lower option or capacity."""
 
@@ -302,6 +304,8 @@ def refused(refusal: ControlError, options: SourceOptions, server: Address) -> C
     """Return the meaning of a broker's refusal for the user of a query."""
     cursor = f"cursor '{options.cursor}' on {', '.join(options.queues)} at {server}"
     match refusal.name:
+        case "fenced" if MOVED in refusal.text:
+            text = f"{cursor} cannot go on where it was; start the query again"
         case "fenced":
             text = f"{cursor} was attached by another query, which reads on; this one ends"
         case "not-found":

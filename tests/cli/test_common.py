@@ -79,7 +79,8 @@ def test_url_that_is_none_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     "command",
     ["declare queue", "declare exchange", "declare vhost", "bind", "unbind", "publish", "consume", "get", "purge",
-     "delete queue", "delete exchange", "delete vhost", "delete cursor", "list", "status", "why", "definitions export",
+     "delete queue", "delete exchange", "delete vhost", "delete cursor", "cursor show",
+     "cursor move", "list", "status", "why", "definitions export",
      "definitions import"],
 )  # fmt: skip
 def test_every_command_has_an_example_in_its_help(command: str) -> None:

@@ -82,13 +82,16 @@ def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> Non
         end = control.plan(name, token, {name: 0}, rows=2).end
         control.settle(name, token, end)
     (cursor,) = [each for each in listed(broker, "cursors") if each["name"] == name]
-    assert cursor["queues"] == [{"queue": name, "settled": 2, "planned": 2, "tail": 3, "deleted": False, "left": False}]
+    (position,) = cursor["queues"]
+    assert (position["queue"], position["settled"], position["planned"], position["tail"]) == (name, 2, 2, 3)
+    assert (position["lag"]["messages"], position["holds_back"], position["deleted"]) == (1, True, False)
     assert (cursor["unsettled"], cursor["polling"], cursor["more_queues"]) == (1, False, 0)
     heads, *rows = run(broker, "list", "cursors").splitlines()
-    assert re.split(" {2,}", heads) == ["name", "queues", "unsettled", "polling", "asked last"]
+    assert re.split(" {2,}", heads) == ["name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"]
     row = next(re.split(" {2,}", row) for row in rows if row.startswith(name))
-    assert row[:4] == [name, f"{name} 2/3", "1", "no"]
-    assert re.fullmatch(r"\d+\.\d s ago", row[4])
+    assert (row[:3], row[5:7]) == ([name, f"{name} 2/3", "1"], ["0", "-"])
+    assert re.fullmatch(r"\d+\.\d s", row[4])
+    assert re.fullmatch(r"\d+\.\d s ago", row[7])
     assert run(broker, "delete", "cursor", name) == f"cursor {name} is deleted\n"
     assert name not in [each["name"] for each in listed(broker, "cursors")]
     assert run(broker, "get", name, "--ack") == "three\n", "what was not settled is the queue's again"

@@ -28,6 +28,7 @@ from penstock.cli.common import (
     table,
     writing,
 )
+from penstock.cli.cursors import asked_last, cursor, lag_of, positions_of, reader_of, seconds
 from penstock.errors import ConfigError
 from penstock.setting_names.escapes import printable_json
 
@@ -300,6 +301,9 @@ def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
         _deleted(as_json, "cursor", name, if_exists, act)
 
 
+cursor.add_command(delete_cursor, "delete")
+
+
 @delete.command("vhost")
 @click.argument("name")
 @IF_EXISTS
@@ -319,8 +323,6 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
         _deleted(as_json, "vhost", name, if_exists, act)
 
 
-POSITIONS_LISTED = 3
-"""Most queues of a cursor in a table."""
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": (
         *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
@@ -343,7 +345,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "ack_required"),
         "waits for",
     ),
-    "cursors": ("name", "queues", "unsettled", "polling", "asked last"),
+    "cursors": ("name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"),
     "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
 }
 OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
@@ -361,8 +363,12 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
         item["consumer_tag"] + (" (browses)" if item["penstock"]["browses"] else "")
     ),
     ("consumers", "window"): lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
-    ("cursors", "queues"): lambda item: _positions(item),
-    ("cursors", "asked last"): lambda item: None if (ago := item["asked_s_ago"]) is None else f"{ago:.1f} s ago",
+    ("cursors", "queues"): positions_of,
+    ("cursors", "lag"): lambda item: lag_of(item)["messages"],
+    ("cursors", "bytes"): lambda item: lag_of(item)["bytes"],
+    ("cursors", "oldest"): lambda item: seconds(lag_of(item)["oldest_s"]),
+    ("cursors", "reader"): reader_of,
+    ("cursors", "asked last"): asked_last,
     ("consumers", "queue"): lambda item: item["queue"]["name"],
     ("consumers", "channel"): lambda item: item["channel_details"]["name"],
     ("consumers", "waits for"): lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
@@ -374,13 +380,6 @@ def _credit(links: list[dict[str, Any]]) -> int | None:
     """Return the credit of the links of a session that have senders; None for a channel."""
     granted = [link["credit"]["credit"] for link in links if "credit" in link]
     return sum(granted) if granted else None
-
-
-def _positions(item: dict[str, Any]) -> str:
-    """Return a cursor's progress by queue: settled and last sequence number."""
-    parts = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
-    more = len(item["queues"]) + item["more_queues"] - len(parts)
-    return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
 BY_NAME = ("queues", "exchanges", "consumers", "cursors", "vhosts")

@@ -27,6 +27,7 @@ from penstock.errors import (
 from penstock.flow.work import Steps
 from penstock.management import (
     blocked_overview,
+    cursor_admin,
     definitions_export,
     listing,
     operator_api,
@@ -50,6 +51,8 @@ FOR_EVERYBODY: Final = (
     "cursor.plan",
     "cursor.range",
     "cursor.settle",
+    "cursor.show",
+    "cursor.move",
     "cursor.delete",
     "cursor.release",
     "cursor.queues",
@@ -78,6 +81,7 @@ class ControlApi:
             "cursor.plan": self.cursors.plan,
             "cursor.range": self.cursors.range,
             "cursor.settle": self.cursors.settle,
+            "cursor.show": lambda request: cursor_admin.show(node, request),
             "cursor.delete": self.cursors.delete,
             "cursor.release": self.cursors.release,
             "block": lambda request: operator_api.block(node, request),
@@ -90,6 +94,7 @@ class ControlApi:
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: settings_api.set_settings(node, request),
             "settings.unset": lambda request: settings_api.unset_settings(node, request),
+            "cursor.move": lambda request: cursor_admin.move_steps(node, request),
             "vhost.delete": self._delete_vhost,
             IMPORT: lambda request: answer_import(node, request),
         }

@@ -132,6 +132,7 @@ class CursorApi:
         if request.flag("release"):
             cursor.release([each for each, position in cursor.positions.items() if position.left], self.broker.now)
         cursors[name] = cursor
+        _set_reader(cursor, request)
         self._persist(cursor)
         self._answer_waiting(cursor)
         return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor)}
@@ -175,6 +176,8 @@ class CursorApi:
     def plan(self, request: ControlRequest) -> dict[str, object] | None:
         """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later."""
         cursor = self._held_cursor(request)
+        _set_reader(cursor, request)
+        cursor.counters.plans += 1
         self._answer_waiting(cursor)
         self._settle_up(cursor, request.offsets("settle"))
         if self._reach_plan(request, cursor):
@@ -276,6 +279,8 @@ class CursorApi:
         check_columns(columns)
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
         messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
+        cursor.counters.blocks += 1
+        cursor.counters.messages += len(messages)
         bodies = large_bodies(messages) if "value" in columns else []
         if bodies:
             self._block_loads.add(request, messages, bodies)
@@ -324,6 +329,11 @@ class CursorApi:
         """Delete the cursors of a virtual host that is being deleted."""
         for cursor in list(vhost.cursors.values()):
             self._drop(cursor)
+
+    def on_moved(self, cursor: Cursor) -> None:
+        """Persist a cursor that an operator has moved, and tell its reader."""
+        self._persist(cursor)
+        self._answer_waiting(cursor)
 
     # Helpers
 
@@ -419,6 +429,14 @@ def _limits(queue: Queue) -> dict[str, object]:
     """Return the capacity of a queue, and how long it holds a publish in seconds; None is no limit."""
     hold_s = queue.settings.hold_deadline_s
     return {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
+
+
+def _set_reader(cursor: Cursor, request: ControlRequest) -> None:
+    """Record the connection that reads through a cursor now."""
+    connection = request.connection
+    if connection is not None and connection.number != cursor.reader:
+        cursor.reader = connection.number
+        cursor.reader_name = connection.name()
 
 
 def _block_rows(request: ControlRequest) -> int:

@@ -22,6 +22,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps, finish
 from penstock.management import rabbitmq_json
 from penstock.management.control_request import ControlRequest
+from penstock.management.cursor_views import POSITION_WORK, cursor_view
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape
 from penstock.protocols.common.connection import Connection
 
@@ -171,7 +172,7 @@ def shape(node: Node, item: Item) -> Shape:
     if isinstance(subject, Consumer):
         return rabbitmq_json.consumer_of(subject, node)
     if isinstance(subject, Cursor):
-        return rabbitmq_json.cursor_of(subject, node)
+        return cursor_view(subject, node)
     if isinstance(subject, VirtualHost):
         return rabbitmq_json.virtual_host(subject, node)
     assert isinstance(subject, Connection)
@@ -209,8 +210,10 @@ def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]
 
 
 def _work_of(item: Item) -> int:
-    """Return the units of work of one item: a virtual host is shown with the sums over its queues."""
+    """Return the units of work of one item: virtual hosts and cursors are shown with their queues."""
     subject = item.subject
+    if isinstance(subject, Cursor):
+        return ITEM_WORK + len(subject.positions) * POSITION_WORK
     return ITEM_WORK + (len(subject.queues) // SUMMED_A_UNIT if isinstance(subject, VirtualHost) else 0)
 
 

@@ -17,7 +17,6 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer, producers_of
-from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -36,8 +35,6 @@ Shape = dict[str, object]
 API_VERSION: Final = "4.0.0"
 """Version of RabbitMQ whose HTTP API and definitions are followed; tools request it."""
 EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
-CURSOR_QUEUES_SHOWN: Final = 100
-"""Most queues of a cursor in one answer; the others are counted."""
 SUMMED_A_UNIT: Final = 10
 """Queues summed up per unit of work."""
 CONSUMERS_DETAILED: Final = 1000
@@ -207,34 +204,6 @@ def consumer_of(consumer: Consumer, node: Node) -> Shape:
         "activity_status": ("single_active" if active else "waiting") if single else "up",
         "arguments": plain(consumer.arguments),
         "penstock": {name: view[name] for name in CONSUMER_FIELDS},
-    }
-
-
-def cursor_of(cursor: Cursor, node: Node) -> Shape:
-    """Return a cursor: its progress in each queue, and the time of its last request."""
-    queues: list[Shape] = []
-    unsettled = 0
-    for position in cursor.positions.values():
-        unsettled += int(position.queue.tail - position.settled)
-        if len(queues) < CURSOR_QUEUES_SHOWN:
-            queues.append(
-                {
-                    "queue": position.queue.name,
-                    "settled": int(position.settled),
-                    "planned": int(position.planned),
-                    "tail": int(position.queue.tail),
-                    "deleted": position.queue.deleted,
-                    "left": position.left,
-                }
-            )
-    return {
-        "name": cursor.name,
-        "vhost": cursor.vhost,
-        "queues": queues,
-        "more_queues": len(cursor.positions) - len(queues),
-        "unsettled": unsettled,
-        "polling": cursor.polling,
-        "asked_s_ago": max(node.broker.now - cursor.touched, 0.0) if cursor.touched else None,
     }
 
 

@@ -26,6 +26,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.measure import amount
 from penstock.management import views
+from penstock.management.cursor_views import asked_s_ago
 from penstock.management.gate_descriptions import because, key_of, text_of
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.refused_publishes import Refusal
@@ -194,7 +195,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
                 "settled": int(position.settled),
                 "planned": int(position.planned),
                 "tail": int(queue.tail),
-                "asked_s_ago": now - cursor.touched,
+                "asked_s_ago": asked_s_ago(cursor, now),
             }
         )
     if not found:
@@ -419,24 +420,36 @@ RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
 def _readers(queue: Queue, now: float) -> str:
     """Describe the consumers of a queue, and their obstacles."""
     if queue.cursors:
-        slowest = slowest_cursor(queue)
-        position = slowest.positions[queue.name]
-        if position.left:
-            return (
-                f"queue {queue.name} waits for cursor {slowest.name}, which has left it: its query no longer "
-                f"subscribes to it, and {queue.tail - position.settled} messages from {position.settled + 1} on are "
-                "kept; subscribe to it again, or release it (onLeftQueue=release)"
-            )
-        return (
-            f"queue {queue.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
-            f"{queue.tail}, has {position.planned - position.settled} planned and asked last "
-            f"{now - slowest.touched:.1f} s ago"
-        )
+        return _cursor(queue, slowest_cursor(queue), now)
     if not queue.consumers:
         return f"queue {queue.name} has no consumer"
     phrases = [f"consumer {consumer.tag} ({_state(consumer, now)})" for consumer in consumers_of(queue, SAID_MOST)]
     more = len(queue.consumers) - len(phrases)
     return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _cursor(queue: Queue, cursor: Cursor, now: float) -> str:
+    """Describe the cursor that a queue waits for, since when it is idle, and the producers that it holds back."""
+    position = cursor.positions[queue.name]
+    if position.left:
+        return (
+            f"queue {queue.name} waits for cursor {cursor.name}, which has left it: its query no longer "
+            f"subscribes to it, and {queue.tail - position.settled} messages from {position.settled + 1} on are "
+            "kept; subscribe to it again, or release it (onLeftQueue=release)"
+        )
+    ago = asked_s_ago(cursor, now)
+    by = f" by {cursor.reader_name}" if cursor.reader_name else ""
+    asked = "has not asked since the broker's start" if ago is None else f"asked last {ago:.1f} s ago{by}"
+    held = len(queue.gate.blocked)
+    return (
+        f"queue {queue.name} waits for cursor {cursor.name}, which has settled up to {position.settled} of "
+        f"{queue.tail}, has {position.planned - position.settled} planned and {asked}"
+        + (f"; it holds back {_producers(held)}" if held else "")
+    )
+
+
+def _producers(count: int) -> str:
+    return "1 producer" if count == 1 else f"{count:,} producers"
 
 
 def slowest_cursor(queue: Queue) -> Cursor:

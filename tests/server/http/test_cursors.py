@@ -12,7 +12,9 @@ def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: st
     with Connection(served.url) as connection, ControlClient(connection) as control:
         control.attach(name, [name])
     shown = web.get(f"/penstock/cursors/%2F/{name}")
-    assert shown["queues"] == [{"queue": name, "settled": 0, "planned": 0, "tail": 0, "deleted": False, "left": False}]
+    assert [(each["queue"], each["settled"], each["tail"]) for each in shown["queues"]] == [(name, 0, 0)]
+    assert shown["lag"] == {"messages": 0, "bytes": 0, "oldest_s": 0.0}
+    assert (shown["reader"]["open"], shown["blocked_producers"]) == (False, [])
     for path in ("/penstock/cursors", "/penstock/cursors/%2F"):
         assert name in [each["name"] for each in web.get(path)]
     assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == [name]
@@ -22,3 +24,23 @@ def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: st
         answer = web.ask(method, f"/penstock/cursors/%2F/{name}")
         assert (answer.status, answer.reason) == (404, f"no cursor '{name}' in vhost '/'")
     assert web.ask("GET", "/penstock/cursors/nowhere").status == 404
+
+
+def test_cursor_is_moved_once_nobody_reads(served: BrokerProcess, web: Web, name: str) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    for number in range(3):
+        web.publish(name, str(number))
+    path = f"/penstock/cursors/%2F/{name}"
+    with Connection(served.url) as connection, ControlClient(connection) as control:
+        control.attach(name, [name])
+        answer = web.ask("POST", f"{path}/move", {"to": "latest"})
+        assert (answer.status, "is in use by con:" in answer.reason) == (400, True)
+        seen = web.do("POST", f"{path}/move", {"to": {name: 2}, "dry_run": True}, status=200).json
+        assert (seen["dry_run"], seen["queues"][0]["messages"], web.get(path)["unsettled"]) == (True, 2, 3)
+        web.do("POST", f"{path}/move", {"to": {name: 2}, "force": True}, status=200)
+        assert web.get(path)["unsettled"] == 1
+    moved = web.do("POST", f"{path}/move", {"to": "latest"}, status=200).json
+    assert moved["sentences"][0].endswith("are passed over, and 1 of them leave the queue")
+    for body, status in (({}, 400), ({"to": {"x": 1}}, 404), ({"to": 5}, 400), ({"to": {name: 4}}, 400)):
+        assert web.ask("POST", f"{path}/move", body).status == status
+    assert web.ask("POST", f"{path}x/move", {"to": "latest"}).status == 404

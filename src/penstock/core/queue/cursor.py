@@ -77,6 +77,22 @@ class Position:
         return following <= upto and following <= self.queue.tail
 
 
+class ReadCounters:
+    """Counters of a reader's requests since the broker's start."""
+
+    __slots__ = ("plans", "blocks", "messages")
+
+    def __init__(self) -> None:
+        self.plans: i64 = 0
+        self.blocks: i64 = 0
+        self.messages: i64 = 0
+        """Messages in blocks; those that were read again count again."""
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters as plain data."""
+        return {"plans": int(self.plans), "blocks": int(self.blocks), "messages": int(self.messages)}
+
+
 class Cursor:
     """One application's durable read position."""
 
@@ -90,9 +106,15 @@ class Cursor:
         self.room: PinnedRoom | None = None
         """Room that its query pins; None while the query is not known."""
         self.touched: float = 0.0
-        """Time of its holder's last request."""
+        """Time of its holder's last request; 0 if there was none since the broker's start."""
         self.lost: int = 0
         """Number of its queues that were deleted so far."""
+        self.reader: int = 0
+        self.reader_name: str = ""
+        """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
+        self.counters = ReadCounters()
+        self.moved: bool = False
+        """True if an operator has moved it since the last attach."""
 
     # Attaching
 
@@ -141,6 +163,7 @@ class Cursor:
                 queue.cursors.append(self)
         if not holder:
             self.token += 1
+            self.moved = False
         self.touched = now
         for position in self.positions.values():
             trim_settled(position.queue, now)
@@ -188,6 +211,8 @@ class Cursor:
     def check(self, token: int, now: float) -> None:
         """Raise Fenced (409) unless this is the token of the last attach."""
         if token != self.token:
+            if self.moved:
+                raise Fenced(f"cursor '{self.name}' was moved by an operator; attach again to go on from there")
             raise Fenced(
                 f"cursor '{self.name}' was taken over by a newer attach (token {self.token}, yours is {token}); "
                 "only one query at a time may use a cursor"

@@ -144,6 +144,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/penstock/cursors": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}/{name}": {"GET": cursors.cursor, "DELETE": cursors.delete_cursor},
+    "/penstock/cursors/{vhost}/{name}/move": {"POST": cursors.move_cursor},
 }
 """Routes below /api: RabbitMQ's paths and methods, and our own at the end."""
 
@@ -159,6 +160,7 @@ FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
     BINDING: ("POST",),
     BINDING + "/{key}": ("DELETE",),
     "/penstock/cursors/{vhost}/{name}": ("DELETE",),
+    "/penstock/cursors/{vhost}/{name}/move": ("POST",),
     **{path: ("GET",) for path in TABLE if path.startswith("/health")},
 }
 """Paths and methods open to every user: those with an AMQP counterpart, cursors, and health.

@@ -1,0 +1,144 @@
+"""Cursor commands: cursor show, cursor move, and the columns of `list cursors`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from penstock.cli.common import (
+    JSON,
+    URL,
+    cell,
+    control_session,
+    counted,
+    main,
+    report_errors,
+    say,
+    say_json,
+    table,
+)
+from penstock.errors import ConfigError
+
+POSITIONS_LISTED = 3
+"""Most queues of a cursor in a table of cursors."""
+NO_LAG: dict[str, Any] = {"messages": None, "bytes": None, "oldest_s": None}
+
+
+@main.group()
+def cursor() -> None:
+    """Show, move or delete a cursor, the read position of an application. `penstock list cursors` lists them."""
+
+
+@cursor.command("show")
+@click.argument("name")
+@JSON
+@URL
+def show_cursor(name: str, as_json: bool, url: str) -> None:
+    """Show cursor NAME: its reader, and its position and lag on each queue, with the producers that wait for it.
+
+    For example: penstock cursor show billing
+    """
+    with control_session(url) as control:
+        found = control.show_cursor(name)
+    if as_json:
+        say_json(found, indent=2)
+        return
+    reader, read = found["reader"], found["read"]
+    say(f"cursor {name}: {_reader(reader)}; {asked_last(found) or 'no request since the start of the broker'}")
+    say(f"read since the start: {counted(read['messages'], 'message')} in {counted(read['blocks'], 'block')}")
+    heads = ("queue", "settled", "planned", "end", "lag", "bytes", "oldest", "blocks")
+    table(heads, [_position(each) for each in found["queues"]])
+    if found["more_queues"]:
+        say(f"and {found['more_queues']:,} more queues")
+    for each in found.get("blocked_producers", ()):
+        say(f"queue {each['queue']} blocks {each['producer']} for {each['blocked_for_s']:.1f} s")
+
+
+def _reader(reader: dict[str, Any] | None) -> str:
+    """Describe the reader of a cursor."""
+    if reader is None:
+        return "no reader since the start of the broker"
+    query = f" for query {reader['query']}" if reader["query"] else ""
+    return f"{'read' if reader['open'] else 'last read'} by {reader['connection']}{query}"
+
+
+def _position(each: dict[str, Any]) -> tuple[str, ...]:
+    """Return the row of a queue in the table of one cursor."""
+    lag = each["lag"] or NO_LAG
+    end = "deleted" if each["deleted"] else each["tail"]
+    values = (
+        *(each["queue"], each["settled"], each["planned"], end, lag["messages"], lag["bytes"]),
+        *(seconds(lag["oldest_s"]), each["blocked"] if each["holds_back"] else 0),
+    )
+    return tuple(cell(value) for value in values)
+
+
+@cursor.command("move")
+@click.argument("name")
+@click.argument("places", metavar="PLACE...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Only tell what the move would do.")
+@click.option("--force", is_flag=True, help="Move it while a query reads; the query ends with an error.")
+@JSON
+@URL
+def move_cursor(name: str, places: tuple[str, ...], dry_run: bool, force: bool, as_json: bool, url: str) -> None:
+    """Move cursor NAME to PLACE: earliest, latest or QUEUE=SEQUENCE (everything up to it counts as read).
+
+    What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. For
+    example: penstock cursor move billing latest --dry-run, or penstock cursor move billing orders=1200
+    """
+    with report_errors():
+        to = _places(places)
+        with control_session(url) as control:
+            found = control.move_cursor(name, to, dry_run=dry_run, force=force)
+    if as_json:
+        say_json(found)
+        return
+    for sentence in found["sentences"]:
+        say(f"cursor {name}, {sentence}")
+
+
+def _places(words: tuple[str, ...]) -> str | dict[str, int]:
+    """Return where to move a cursor; raises ConfigError."""
+    if len(words) == 1 and words[0] in ("earliest", "latest"):
+        return words[0]
+    found: dict[str, int] = {}
+    for word in words:
+        queue, equals, number = word.rpartition("=")
+        if not equals or not queue or not number.isdecimal() or len(number) > 18:
+            raise ConfigError(f"'{word}' is no place: write earliest, latest or QUEUE=SEQUENCE, such as orders=1200")
+        if queue in found:
+            raise ConfigError(f"queue '{queue}' is given twice: give it once")
+        found[queue] = int(number)
+    return found
+
+
+# Columns of `list cursors`
+
+
+def lag_of(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a cursor's lag; of a cursor whose lag is not counted each part is None."""
+    return item["lag"] or NO_LAG
+
+
+def seconds(value: float | None) -> str:
+    """Return a number of seconds for people."""
+    return "-" if value is None else f"{value:.1f} s"
+
+
+def asked_last(item: dict[str, Any]) -> str | None:
+    """Return the time since the last request of a cursor's reader; None without one."""
+    return None if item["asked_s_ago"] is None else f"{item['asked_s_ago']:.1f} s ago"
+
+
+def reader_of(item: dict[str, Any]) -> str | None:
+    """Return the connection that reads through a cursor; None if it is gone."""
+    reader = item["reader"]
+    return str(reader["connection"]) if reader is not None and reader["open"] else None
+
+
+def positions_of(item: dict[str, Any]) -> str:
+    """Return a cursor's progress by queue: settled and last sequence number."""
+    parts = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
+    more = len(item["queues"]) + item["more_queues"] - len(parts)
+    return ", ".join(parts) + (f" and {more:,} more" if more else "")

@@ -1,0 +1,60 @@
+"""Cursor commands."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.client import Connection, ControlClient
+from tests.support.brokers import BrokerProcess
+from tests.support.commands import run, told
+
+
+def test_cursor_is_shown_moved_and_deleted(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "one", "two", "three")
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        control.plan(name, control.attach(name, [name]).token, {name: 0}, rows=2)
+        assert re.search(r"is in use by con:\d+", run(broker, "cursor", "move", name, "latest", code=1))
+        assert f"cursor {name}: read by con:" in run(broker, "cursor", "show", name)
+    first, read, heads, row = run(broker, "cursor", "show", name).splitlines()
+    assert re.fullmatch(rf"cursor {name}: last read by con:\d+\(guest@[^ ]+\); \d+\.\d s ago", first)
+    assert read == "read since the start: 0 messages in 0 blocks"
+    assert heads.split() == ["queue", "settled", "planned", "end", "lag", "bytes", "oldest", "blocks"]
+    assert row.split()[:5] == [name, "0", "2", "3", "3"]
+    assert told(broker, "cursor", "show", name)["lag"]["messages"] == 3
+    dry = run(broker, "cursor", "move", name, f"{name}=2", "--dry-run")
+    assert re.fullmatch(
+        rf"cursor {name}, queue {name}: from 0 to 2: 2 messages \(\d+ bytes\) would be passed over, and 2 of them "
+        r"would leave the queue\n",
+        dry,
+    )
+    assert told(broker, "cursor", "move", name, f"{name}=2")["queues"][0]["leaving"] == 2
+    assert "the messages of queue" in run(broker, "cursor", "move", name, f"{name}=1", code=1)
+    assert run(broker, "cursor", "delete", name) == f"cursor {name} is deleted\n"
+    assert "no cursor" in run(broker, "cursor", "show", name, code=1)
+    assert run(broker, "get", name, "--ack") == "three\n"
+
+
+def test_place_that_is_none_is_one_sentence(broker: BrokerProcess, name: str) -> None:
+    for words in (("newest",), ("5",), (f"{name}=x",), (f"{name}=-1",), ("=5",), ("earliest", f"{name}=1")):
+        assert "is no place: write earliest, latest or QUEUE=SEQUENCE" in run(
+            broker, "cursor", "move", name, *words, code=1
+        )
+    assert "is given twice" in run(broker, "cursor", "move", name, "q=1", "q=2", code=1)
+
+
+def test_why_of_a_queue_names_the_cursor_that_holds_producers_back(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        control.attach(name, [name])
+        channel = connection.channel()
+        for _ in range(3):
+            channel.publish(b"x", routing_key=name)
+        text = run(broker, "why", name)
+        assert re.search(
+            rf"queue {name} waits for cursor {name}, which has settled up to 0 of 2, has 0 planned and asked last "
+            r"\d+\.\d s ago by con:\d+\([^ ]+\); it holds back 1 producer\n",
+            text,
+        )
+        assert told(broker, "cursor", "show", name)["blocks"] == 1
+        assert re.search(rf"queue {name} blocks .* for \d+\.\d s", run(broker, "cursor", "show", name))

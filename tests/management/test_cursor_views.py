@@ -1,0 +1,49 @@
+"""Cursors as plain data: lag, reader, and the producers that wait."""
+
+from __future__ import annotations
+
+import json
+
+from penstock.content.properties import Properties
+from penstock.core.message import Envelope
+from penstock.management.cursor_views import QUEUES_SHOWN, blocked_view, cursor_view
+from penstock.protocols.amqp091.content_frames import make_content
+from tests.management.test_refused_attach import Desk
+
+
+def test_view_has_lag_reader_and_counters() -> None:
+    desk = Desk()
+    token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
+    desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
+    block = {"cursor": "c", "token": token, "queue": "a", "lo": 0, "hi": 3, "query": "q-1"}
+    content = make_content(Properties(reply_to="answers"), json.dumps(block).encode())
+    desk.driver.control.request(desk.vhost, desk.connection, "cursor.range", content)
+    desk.ask("cursor.settle", {"cursor": "c", "token": token, "end": {"a": 3}})
+    view = cursor_view(desk.vhost.cursors["c"], desk.driver)
+    assert view["lag"] == {"messages": 17, "bytes": 170, "oldest_s": 0.0}
+    assert view["reader"] == {"connection": desk.connection.name(), "open": True, "query": "q-1"}
+    assert view["read"] == {"plans": 1, "blocks": 1, "messages": 3}
+    first = view["queues"][0]
+    assert (first["queue"], first["settled"], first["planned"], first["tail"]) == ("a", 3, 3, 10)
+    assert first["lag"] == {"messages": 7, "bytes": 70, "oldest_s": 0.0}
+    assert (first["holds_back"], first["gate_open"], first["blocked"]) == (True, True, 0)
+    desk.driver.connections.clear()
+    reader = cursor_view(desk.vhost.cursors["c"], desk.driver)["reader"]
+    assert reader == {"connection": desk.connection.name(), "open": False, "query": "q-1"}
+
+
+def test_cursor_of_very_many_queues_shows_the_first_and_counts_all() -> None:
+    desk = Desk()
+    names = [f"many-{number}" for number in range(QUEUES_SHOWN + 5)]
+    for name in names:
+        desk.vhost.declare_queue(name, {}, False, False, None, None).enqueue(Envelope("", name), b"", 10, 0.0)
+    desk.ask("cursor.attach", {"cursor": "c", "queues": names})
+    view = cursor_view(desk.vhost.cursors["c"], desk.driver)
+    assert len(view["queues"]) == QUEUES_SHOWN
+    assert (view["more_queues"], view["lag"]["messages"]) == (5, QUEUES_SHOWN + 5)
+
+
+def test_nobody_waits_where_nobody_is_blocked() -> None:
+    desk = Desk()
+    desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
+    assert blocked_view(desk.vhost.cursors["c"], desk.driver.broker.now) == []
