@@ -39,8 +39,10 @@ def show_cursor(name: str, as_json: bool, url: str) -> None:
 
     For example: penstock cursor show billing
     """
+    from penstock.client import cursor_control
+
     with control_session(url) as control:
-        found = control.show_cursor(name)
+        found = cursor_control.show_cursor(control, name)
     if as_json:
         say_json(found, indent=2)
         return
@@ -87,10 +89,12 @@ def move_cursor(name: str, places: tuple[str, ...], dry_run: bool, force: bool, 
     What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. For
     example: penstock cursor move billing latest --dry-run, or penstock cursor move billing orders=1200
     """
+    from penstock.client import cursor_control
+
     with report_errors():
         to = _places(places)
         with control_session(url) as control:
-            found = control.move_cursor(name, to, dry_run=dry_run, force=force)
+            found = cursor_control.move_cursor(control, name, to, dry_run=dry_run, force=force)
     if as_json:
         say_json(found)
         return

@@ -232,19 +232,6 @@ class ControlClient:
         found = self._object("cursor.settle", {"cursor": cursor, "token": token, "end": end})
         return cast("dict[str, int]", found["settled"])
 
-    def show_cursor(self, cursor: str) -> dict[str, Any]:
-        """Return a cursor with its lag by queue, its reader, and (for an administrator) the producers that wait."""
-        return self._object("cursor.show", {"cursor": cursor})
-
-    def move_cursor(
-        self, cursor: str, to: str | Mapping[str, int], *, dry_run: bool = False, force: bool = False
-    ) -> dict[str, Any]:
-        """Move a cursor to "earliest", "latest" or offsets by queue; `dry_run` only tells what a move would do.
-
-        `force` moves it while a reader uses it: the reader gets an error at its next request.
-        """
-        return self._object("cursor.move", {"cursor": cursor, "to": to, "dry_run": dry_run, "force": force})
-
     def delete_cursor(self, cursor: str) -> None:
         """Delete a cursor; its queues become ordinary queues again."""
         self._object("cursor.delete", {"cursor": cursor})

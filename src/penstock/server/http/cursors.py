@@ -31,11 +31,11 @@ async def move_cursor(request: ApiRequest) -> Response:
     asked = json.dumps({**fields, "cursor": request.part("name")}).encode()
     control = ControlRequest(request.vhost(), None, None, None, asked)
     answers: list[Shape] = []
-    await request.in_turn(_kept(move_steps(request.driver, control), answers))
+    await request.in_turn(_collect(move_steps(request.driver, control), answers))
     return json_response(answers[0])
 
 
-def _kept(steps: Steps[Shape], answers: list[Shape]) -> Steps[None]:
+def _collect(steps: Steps[Shape], answers: list[Shape]) -> Steps[None]:
     """Run steps, and put their result into a list."""
     answers.append((yield from steps))
 
