@@ -15,6 +15,7 @@ from penstock.core.consume.rotation import Rotation, next_consumer, review_unmat
 from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
+from penstock.core.publish.sink_marks import SinkMarks
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.pinned_room import PinnedRooms
@@ -40,6 +41,7 @@ class Dispatcher(PublishContext):
         self.credits = CreditLine()
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
+        self.sink_marks = SinkMarks(self)
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()

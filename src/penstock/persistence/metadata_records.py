@@ -7,6 +7,7 @@ from typing import Final
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal, numbers_end
+from penstock.core.publish.sink_marks import WHOLE_BATCH, BatchProgress, MarkRecord
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
@@ -16,7 +17,7 @@ from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
-from penstock.persistence.metadata_codec import as_json, pack, table_as_json
+from penstock.persistence.metadata_codec import Fields, as_json, pack, table_as_json
 from penstock.persistence.metadata_keys import digest, key_of
 from penstock.store.records import MetadataRecord
 
@@ -32,6 +33,8 @@ EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 BINDING: Final = "binding"
 CURSOR: Final = "cursor"
+MARK: Final = "mark"
+"""Progress of a query that publishes: of one partition of its batch, or of the whole batch."""
 
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
@@ -53,6 +56,9 @@ def name_of(subject: object) -> tuple[str, str]:
         return BINDING, _binding_key(subject)
     if isinstance(subject, Cursor):
         return CURSOR, key_of(subject.vhost, subject.name)
+    if isinstance(subject, MarkRecord):
+        partition = "batch" if subject.partition == WHOLE_BATCH else str(int(subject.partition))
+        return MARK, key_of(subject.vhost, subject.query, subject.target, partition)
     if isinstance(subject, SettingsEntry):
         return SETTINGS, key_of(subject.scope, subject.pattern)
     if isinstance(subject, OperatorGate):
@@ -85,6 +91,8 @@ def _fields_of(subject: object) -> dict[str, object]:
         return _binding(subject)
     if isinstance(subject, Cursor):
         return _cursor(subject)
+    if isinstance(subject, MarkRecord):
+        return _mark(subject)
     if isinstance(subject, SettingsEntry):
         settings = {word.alias: as_json(word.raw) for word in subject.command.values()}
         return {"scope": subject.scope, "pattern": subject.pattern, "settings": settings}
@@ -139,3 +147,41 @@ def _cursor(cursor: Cursor) -> dict[str, object]:
         fields["lost"] = cursor.lost
         fields["generations"] = generations
     return fields
+
+
+def _mark(record: MarkRecord) -> dict[str, object]:
+    """Encode a mark. One of a whole batch has no rows, and the number of partitions plus 1: 0 is unknown."""
+    fields: dict[str, object] = {
+        "vhost": record.vhost,
+        "query": record.query,
+        "target": record.target,
+        "batch": int(record.batch),
+        "run": record.run,
+        "write": record.write,
+    }
+    if record.partition == WHOLE_BATCH:
+        fields["partitions"] = int(record.partitions) + 1
+        fields["promoted"] = record.promoted
+        return fields
+    fields["partition"] = int(record.partition)
+    fields["rows"] = int(record.rows)
+    fields["checked"] = int(record.checked)
+    fields["digest"] = record.digest
+    return fields
+
+
+def read_mark(fields: Fields) -> MarkRecord:
+    """Decode a mark. Raises StoreError."""
+    progress = BatchProgress(fields.text("vhost"), fields.text("query"), fields.text("target"))
+    progress.batch = fields.number("batch")
+    progress.run = fields.text("run")
+    progress.write = fields.text("write")
+    if not fields.has("partition"):
+        progress.partitions = fields.number("partitions") - 1
+        progress.promoted = fields.flag("promoted")
+        return MarkRecord(progress, WHOLE_BATCH, 0)
+    record = MarkRecord(progress, fields.number("partition"), 0)
+    record.rows = fields.number("rows")
+    record.checked = fields.number("checked")
+    record.digest = fields.text("digest")
+    return record

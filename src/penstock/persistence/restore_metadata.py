@@ -87,6 +87,7 @@ class MetadataRestorer:
             kinds.QUEUE: lambda fields: self._hosted.queue(self._host(fields), fields),
             kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
+            kinds.MARK: self._mark,
         }
         found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
         for index, record in enumerate(records):
@@ -122,6 +123,9 @@ class MetadataRestorer:
         journal = self.broker.journal
         if journal is not None:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
+
+    def _mark(self, fields: Fields) -> None:
+        self.broker.sink_marks.restore(kinds.read_mark(fields))
 
     def _binding(self, fields: Fields) -> None:
         """Restore a binding. Raises LeftBehind if one of its ends is not in the store any more."""

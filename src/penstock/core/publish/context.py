@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.core.publish.credit_line import CreditLine
     from penstock.core.publish.dead_letters import PendingDeadLetters
     from penstock.core.publish.producer import Producer
+    from penstock.core.publish.sink_marks import SinkMarks
     from penstock.core.publish.waiting_publisher import WaitingPublisher
     from penstock.core.queue.pinned_room import PinnedRooms
     from penstock.core.routing.route import Route
@@ -33,6 +34,7 @@ class PublishContext(ConsumeContext):
     endings: Teardowns
     credits: CreditLine
     pinned_rooms: PinnedRooms
+    sink_marks: SinkMarks
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
 

@@ -1,0 +1,436 @@
+"""Marks of queries that publish: how far each partition of a batch has been taken, so that nothing is taken twice.
+
+Theory of operation. A query (a stream of Spark, or a job that gives an id) publishes in batches. A batch has
+partitions, and a task sends the rows of one partition in order, numbered from 0. When a task or the whole batch is run
+again, the same rows come again. The *mark* of a partition is the number of its rows that are in their queues. It is
+recorded in the journal group that has these rows, so both are in the store or neither is. Rows are taken as a prefix: a
+block begins where the mark is, or before it, and ends at its first refused row.
+
+The *progress* of a query at one target has its present batch and the marks of that batch. Batches of a query follow
+each other, so the marks of a batch are dropped when the next one begins. A batch that is older than the present one is
+refused. `digest` covers the first rows of a partition: a task that runs again compares it with its own, so rows in
+another order are noticed.
+
+No wall clock takes part. Progress that nobody has asked for in a week is dropped, counted from the start of the broker
+at the earliest. At the limit the progress that is idle for longest makes room, if that is an hour.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.publish.sink_stages import StagedBatch
+from penstock.errors import Fenced, PreconditionFailed, ResourceError
+from penstock.flow.timers import NEVER, TimerHandler
+
+if TYPE_CHECKING:
+    from penstock.core.publish.context import PublishContext
+
+MARKS_MAX: Final = 10_000
+"""Most marks and progress records of all queries. Each is 1 KiB at most in the store."""
+IDLE_S: Final = 604_800.0
+"""Seconds after which progress is dropped that nobody asks for: a week."""
+SPARE_S: Final = 3_600.0
+"""Seconds after which idle progress makes room for others at the limit."""
+DROPPED_AT_ONCE: Final = 500
+"""Records that one call of the timer drops, approximately."""
+WHOLE_BATCH: Final = -1
+"""Value of `MarkRecord.partition` for the progress itself."""
+UNKNOWN: Final = -1
+"""Number of partitions of a batch before its driver has said it."""
+
+
+class MarkRecord:
+    """A mark, or the progress of a batch, as one journal group writes it.
+
+    A record is changed while its group is open and never later. So the store has the mark that belongs to the rows of
+    its group, and not a newer one.
+    """
+
+    def __init__(self, progress: BatchProgress, partition: i64, group: i64) -> None:
+        self.vhost = progress.vhost
+        self.query = progress.query
+        self.target = progress.target
+        self.partition: i64 = partition
+        self.group: i64 = group
+        """Number of its journal group."""
+        self.batch: i64 = progress.batch
+        self.run = progress.run
+        self.write = progress.write
+        self.partitions: i64 = progress.partitions
+        self.promoted = progress.promoted
+        self.rows: i64 = 0
+        self.checked: i64 = 0
+        self.digest = ""
+
+
+class SinkMark:
+    """The mark of one partition of a batch."""
+
+    __slots__ = ("progress", "partition", "rows", "checked", "digest", "record", "attempt")
+
+    def __init__(self, progress: BatchProgress, partition: i64) -> None:
+        self.progress = progress
+        self.partition: i64 = partition
+        self.rows: i64 = 0
+        """Rows from the first one on that are in their queues."""
+        self.checked: i64 = 0
+        """Rows that `digest` covers: those up to the end of the last block that was taken whole."""
+        self.digest: str = ""
+        self.record: MarkRecord | None = None
+        """Its last record; None if it has none."""
+        self.attempt: i64 = 0
+        """Number of the newest task that has asked for it, since the start of the broker."""
+
+    def check(self, batch: i64, write: str, attempt: i64) -> None:
+        """Check that a task still sends for the present batch.
+
+        Raises PreconditionFailed (406) for an older batch, Fenced (409) if a newer run or attempt has taken over.
+        """
+        progress = self.progress
+        progress.check(batch)
+        if write != progress.write or attempt < self.attempt or progress.marks.get(int(self.partition)) is not self:
+            raise Fenced(
+                f"partition {self.partition} of batch {batch} of query '{progress.query}' was begun again by a newer "
+                "run or task; this one takes no more rows"
+            )
+
+    def first_row(self, row: i64, count: i64) -> i64:
+        """Return how many rows of a block, which begins with `row`, are taken already.
+
+        Raises PreconditionFailed (406) if rows before the block are missing.
+        """
+        if row > self.rows:
+            raise PreconditionFailed(
+                f"a block of partition {self.partition} of batch {self.progress.batch} of query "
+                f"'{self.progress.query}' begins with row {row}, and only {self.rows} rows were taken; "
+                f"send the rows from {self.rows} on first"
+            )
+        taken = self.rows - row
+        return taken if taken < count else count
+
+
+class BatchProgress:
+    """The present batch of a query at one target, with its marks."""
+
+    def __init__(self, vhost: str, query: str, target: str) -> None:
+        self.vhost = vhost
+        self.query = query
+        self.target = target
+        """Exchange and routing key, for people."""
+        self.batch: i64 = 0
+        self.run: str = ""
+        """Run of the query: a restart has another one; empty where that is not known."""
+        self.write: str = ""
+        """The writer that publishes the batch; empty after it was aborted."""
+        self.partitions: i64 = UNKNOWN
+        """Number of partitions of the batch, from its driver."""
+        self.promoted: bool = False
+        """True if the batch was published as a whole (see sink_stages.py)."""
+        self.marks: dict[int, SinkMark] = {}
+        self.stale: dict[int, None] = {}
+        """Partitions of the batch before that have a record in the store."""
+        self.touched: float = 0.0
+        """Time of the last request for it: monotonic seconds."""
+        self.staged: StagedBatch | None = None
+        """Rows of the batch that are not published yet; None for none."""
+        self.recorded: bool = False
+        """True if the store has a record of the progress itself."""
+
+    def describe(self) -> str:
+        """Return batch, query and target."""
+        return f"batch {self.batch} of query '{self.query}' at {self.target}"
+
+    def size(self) -> i64:
+        """Return the number of its records, those that are only in memory included."""
+        return len(self.marks) + len(self.stale) + 1
+
+    def check(self, batch: i64) -> None:
+        """Raise PreconditionFailed (406) for a batch that is not the present one."""
+        if batch < self.batch:
+            raise PreconditionFailed(
+                f"query '{self.query}' has begun batch {self.batch} at {self.target}, and batch {batch} is older: "
+                "its rows are not taken. Another program continues this query, or its checkpoint was set back; "
+                "use a new checkpoint, or a higher txnVersion"
+            )
+        if batch > self.batch:
+            raise PreconditionFailed(
+                f"query '{self.query}' has not begun batch {batch} at {self.target}; its present batch is {self.batch}"
+            )
+
+
+class SinkMarks(TimerHandler):
+    """The progress of all queries that publish, by virtual host, query and target."""
+
+    def __init__(self, broker: PublishContext) -> None:
+        super().__init__()
+        self._broker = broker
+        self._progress: dict[tuple[str, str, str], BatchProgress] = {}
+        """Those asked for longest ago first."""
+        self.count: i64 = 0
+        """Records of all of them."""
+
+    def of(self, vhost: str, query: str, target: str) -> BatchProgress | None:
+        """Return the progress of a query at a target; None for none."""
+        return self._progress.get((vhost, query, target))
+
+    def every(self) -> list[BatchProgress]:
+        """Return all progress."""
+        return list(self._progress.values())
+
+    # Batches
+
+    def begin_batch(self, vhost: str, query: str, target: str, batch: i64, run: str, write: str) -> BatchProgress:
+        """Return the progress of a batch that a task or the driver works on.
+
+        A higher batch than the present one begins: by that all its predecessors are finished. Raises PreconditionFailed
+        (406) for an older batch, and for a second write of one batch to the same target; ResourceError (506) at the
+        limit.
+        """
+        key = (vhost, query, target)
+        progress = self._progress.get(key)
+        if progress is None:
+            self._make_room()
+            self._check_writable()
+            progress = BatchProgress(vhost, query, target)
+            progress.batch = batch
+            self.count += 1
+            self._progress[key] = progress
+        elif batch > progress.batch:
+            self._check_writable()
+            self._next_batch(progress, batch)
+        else:
+            progress.check(batch)
+            if run and run == progress.run and progress.write and write != progress.write:
+                raise PreconditionFailed(
+                    f"batch {batch} of query '{query}' writes to {target} twice, and the second write cannot be told "
+                    "from a repetition of the first; in foreachBatch give each write to one target its own txnAppId "
+                    "(and txnVersion), or write the union of both"
+                )
+        if write != progress.write:
+            self.drop_stages(progress)
+        progress.run = run
+        progress.write = write
+        self._touch(key, progress)
+        return progress
+
+    def stages(self, progress: BatchProgress) -> StagedBatch:
+        """Return the stages of the present batch, created at first use."""
+        if progress.staged is None:
+            progress.staged = StagedBatch(self._broker.timers, progress.describe())
+        return progress.staged
+
+    def drop_stages(self, progress: BatchProgress) -> None:
+        """Drop what is staged and not published."""
+        staged = progress.staged
+        if staged is not None:
+            progress.staged = None
+            staged.drop(self._broker.now)
+
+    def begin_partition(self, progress: BatchProgress, partition: i64, attempt: i64) -> SinkMark:
+        """Return the mark of a partition for a new task. Raises ResourceError (506) at the limit."""
+        mark = progress.marks.get(int(partition))
+        if mark is None:
+            if int(partition) not in progress.stale:
+                self._make_room()
+                self.count += 1
+            mark = SinkMark(progress, partition)
+            progress.marks[int(partition)] = mark
+            if int(partition) in progress.stale:  # Its record is replaced, not deleted.
+                del progress.stale[int(partition)]
+                self._record(mark)
+        if attempt > mark.attempt:
+            mark.attempt = attempt
+        return mark
+
+    def finish(self, progress: BatchProgress, partitions: i64) -> None:
+        """Record that the driver has the results of all partitions of the batch.
+
+        Raises PreconditionFailed (406) if their number differs from an earlier run of the batch.
+        """
+        before = progress.partitions
+        if before == UNKNOWN and progress.marks:
+            highest = max(progress.marks)
+            before = highest + 1 if highest >= partitions else UNKNOWN
+        if before != UNKNOWN and before != partitions:
+            raise PreconditionFailed(
+                f"batch {progress.batch} of query '{progress.query}' has {partitions} partitions, and it had {before} "
+                f"when it was run before: rows may be in {progress.target} twice or not at all. Its plan is not "
+                "repeatable (spark.sql.shuffle.partitions or adaptive execution); use delivery=transactional"
+            )
+        self._forget_stale(progress)
+        if progress.partitions != partitions:
+            progress.partitions = partitions
+            self._record_progress(progress)
+
+    def promote(self, progress: BatchProgress, partitions: i64) -> None:
+        """Record that the batch is published as a whole, in the journal group of its rows."""
+        progress.promoted = True
+        progress.partitions = partitions
+        self.drop_stages(progress)
+        self._record_progress(progress)
+
+    def advance(self, mark: SinkMark, rows: i64) -> None:
+        """Record that the rows of a partition up to this number are in their queues, in the journal group of those."""
+        mark.rows = rows
+        self._record(mark)
+
+    def verify(self, mark: SinkMark, rows: i64, digest: str) -> None:
+        """Record the digest of the rows of a partition up to this number, all of which are taken."""
+        if rows > mark.checked and rows <= mark.rows:
+            mark.checked = rows
+            mark.digest = digest
+            self._record(mark)
+
+    def abort(self, progress: BatchProgress, write: str) -> None:
+        """Record that a write has failed: the same run of the query may begin the batch again."""
+        if progress.write == write:
+            progress.write = ""
+            self.drop_stages(progress)
+
+    def drop_vhost(self, vhost: str) -> None:
+        """Drop the progress of all queries in a virtual host that is being deleted."""
+        for key, progress in list(self._progress.items()):
+            if key[0] == vhost:
+                self._drop(key, progress)
+
+    # Restoring
+
+    def restore(self, record: MarkRecord) -> None:
+        """Take a record from the store. Older batches of a query lose to newer ones, in any order of the records."""
+        key = (record.vhost, record.query, record.target)
+        progress = self._progress.get(key)
+        if progress is None:
+            progress = BatchProgress(record.vhost, record.query, record.target)
+            progress.batch = record.batch
+            progress.run = record.run
+            progress.write = record.write
+            self._progress[key] = progress
+            self.count += 1
+            self._touch(key, progress)
+        partition = int(record.partition)
+        if record.batch > progress.batch:
+            progress.stale.update(dict.fromkeys(progress.marks))
+            progress.marks = {}
+            progress.batch = record.batch
+            progress.run = record.run
+            progress.write = record.write
+            progress.partitions = UNKNOWN
+            progress.promoted = False
+        if partition == WHOLE_BATCH:
+            progress.recorded = True
+            if record.batch == progress.batch:
+                progress.partitions = record.partitions
+                progress.promoted = record.promoted
+            return
+        self.count += 1
+        if record.batch < progress.batch:
+            progress.stale[partition] = None
+            return
+        mark = SinkMark(progress, partition)
+        mark.rows = record.rows
+        mark.checked = record.checked
+        mark.digest = record.digest
+        mark.record = record
+        progress.marks[partition] = mark
+
+    # Age
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        dropped: i64 = 0
+        for key, progress in list(self._progress.items()):
+            if now < progress.touched + IDLE_S:
+                return progress.touched + IDLE_S
+            if dropped >= DROPPED_AT_ONCE:
+                return now
+            dropped += progress.size()
+            self._drop(key, progress)
+        return NEVER
+
+    def _touch(self, key: tuple[str, str, str], progress: BatchProgress) -> None:
+        now = self._broker.now
+        progress.touched = now
+        del self._progress[key]
+        self._progress[key] = progress
+        self._broker.timers.add(self, now + IDLE_S)
+
+    def _make_room(self) -> None:
+        """Drop the progress that was asked for longest ago, if all records are in use and it is idle for an hour."""
+        while self.count >= MARKS_MAX:
+            key, oldest = next(iter(self._progress.items()))
+            if self._broker.now < oldest.touched + SPARE_S:
+                raise ResourceError(
+                    f"queries have {int(self.count):,} marks of their progress, the most that there may be "
+                    f"({MARKS_MAX:,}), and each was used within the last hour; use fewer partitions "
+                    "(coalesce before the write), or delivery=at-least-once"
+                )
+            self._drop(key, oldest)
+
+    def _drop(self, key: tuple[str, str, str], progress: BatchProgress) -> None:
+        self.drop_stages(progress)
+        self.count -= progress.size()
+        self._broker.work.done += progress.size()
+        for partition, mark in progress.marks.items():
+            if mark.record is not None:
+                self._forget(progress, partition)
+        for partition in progress.stale:
+            self._forget(progress, partition)
+        if progress.recorded:
+            self._forget(progress, WHOLE_BATCH)
+        del self._progress[key]
+
+    # The journal
+
+    def _next_batch(self, progress: BatchProgress, batch: i64) -> None:
+        self._forget_stale(progress)
+        self.drop_stages(progress)
+        for partition, mark in progress.marks.items():
+            if mark.record is not None:
+                progress.stale[partition] = None
+            else:
+                self.count -= 1
+        progress.marks = {}
+        progress.batch = batch
+        progress.partitions = UNKNOWN
+        progress.promoted = False
+
+    def _forget_stale(self, progress: BatchProgress) -> None:
+        self._broker.work.done += len(progress.stale)
+        self.count -= len(progress.stale)
+        for partition in progress.stale:
+            self._forget(progress, partition)
+        progress.stale = {}
+
+    def _check_writable(self) -> None:
+        if self._broker.journal is not None:
+            self._broker.journal.check_writable()
+
+    def _forget(self, progress: BatchProgress, partition: i64) -> None:
+        if self._broker.journal is not None:
+            self._broker.journal.forget(MarkRecord(progress, partition, 0))
+
+    def _record(self, mark: SinkMark) -> None:
+        """Have the journal write a mark with its open group."""
+        journal = self._broker.journal
+        if journal is None:
+            return
+        record = mark.record
+        if record is None or record.group != journal.open.number or record.batch != mark.progress.batch:
+            record = MarkRecord(mark.progress, mark.partition, journal.open.number)
+            mark.record = record
+            journal.change(record)
+        record.rows = mark.rows
+        record.checked = mark.checked
+        record.digest = mark.digest
+        record.run = mark.progress.run
+        record.write = mark.progress.write
+
+    def _record_progress(self, progress: BatchProgress) -> None:
+        journal = self._broker.journal
+        if journal is not None:
+            progress.recorded = True
+            journal.change(MarkRecord(progress, WHOLE_BATCH, journal.open.number))

@@ -1,0 +1,165 @@
+"""Marks of queries that publish: what they let pass, what they refuse, and how many of them there may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.core.publish.sink_marks import IDLE_S, MARKS_MAX, SPARE_S, BatchProgress, SinkMark, SinkMarks
+from penstock.errors import BrokerError, Fenced, PreconditionFailed, ResourceError
+from tests.support.settings_bench import Bench
+
+TARGET = "queue 'bills'"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def marks(bench: Bench) -> SinkMarks:
+    return bench.broker.sink_marks
+
+
+def begin(marks: SinkMarks, batch: int, run: str = "r", write: str = "w", query: str = "q") -> BatchProgress:
+    return marks.begin_batch("/", query, TARGET, batch, run, write or f"{run}/{batch}")
+
+
+def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, write: str = "w") -> SinkMark:
+    return marks.begin_partition(begin(marks, batch, write=write), partition, attempt)
+
+
+def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
+    with pytest.raises(kind) as caught:
+        act()
+    return str(caught.value)
+
+
+def later(bench: Bench, seconds: float) -> None:
+    bench.broker.begin(bench.broker.now + seconds)
+    while bench.broker.run(1000):
+        pass
+
+
+def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0)
+    assert mark.first_row(0, 10) == 0
+    marks.advance(mark, 7)
+    again = mark_of(marks, 0, attempt=1)
+    assert again is mark
+    assert again.rows == 7
+    assert again.first_row(5, 10) == 2, "rows 5 and 6 are in"
+    assert again.first_row(0, 3) == 3, "all of the block is in"
+    assert again.first_row(7, 3) == 0
+
+
+def test_block_that_leaves_rows_out_is_refused_with_the_first_one_missing(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 3, partition=4)
+    marks.advance(mark, 7)
+    text = refused(PreconditionFailed, lambda: mark.first_row(9, 1))
+    assert "partition 4 of batch 3" in text
+    assert "send the rows from 7 on" in text
+
+
+def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(marks: SinkMarks) -> None:
+    for partition in range(5):
+        marks.advance(mark_of(marks, 0, partition), 10)
+    assert marks.count == 6
+    assert mark_of(marks, 1, 2, write="w1").rows == 0
+    assert marks.count == 2
+    assert mark_of(marks, 1, 2, write="w1").rows == 0
+
+
+def test_batch_that_is_older_than_the_present_one_is_refused_with_both_numbers(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 7)
+    begin(marks, 9)
+    text = refused(PreconditionFailed, lambda: begin(marks, 7))
+    assert "batch 9" in text
+    assert "batch 7 is older" in text
+    assert "checkpoint" in text
+    refused(PreconditionFailed, lambda: mark.check(7, "w", 0))
+
+
+def test_older_attempt_and_older_run_of_a_task_take_no_more_rows(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0, attempt=3)
+    mark.check(0, "w", 3)
+    mark_of(marks, 0, attempt=5)
+    assert "newer run or task" in refused(Fenced, lambda: mark.check(0, "w", 3))
+    begin(marks, 0, run="r2", write="w2")
+    refused(Fenced, lambda: mark.check(0, "w", 5))
+    mark.check(0, "w2", 6)
+
+
+def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_failed(marks: SinkMarks) -> None:
+    progress = begin(marks, 0, run="r", write="first")
+    assert "foreachBatch" in refused(PreconditionFailed, lambda: begin(marks, 0, run="r", write="second"))
+    marks.abort(progress, "first")
+    assert begin(marks, 0, run="r", write="second") is progress
+    assert begin(marks, 0, run="after a restart", write="third") is progress
+    assert begin(marks, 0, run="", write="a job that gives ids") is progress
+    assert begin(marks, 0, run="", write="the same job again") is progress
+
+
+def test_other_target_and_other_query_have_marks_of_their_own(marks: SinkMarks) -> None:
+    marks.advance(mark_of(marks, 4), 10)
+    other = marks.begin_batch("/", "q", "queue 'other'", 0, "r", "w")
+    assert marks.begin_partition(other, 0, 0).rows == 0
+    assert marks.begin_partition(begin(marks, 0, query="p"), 0, 0).rows == 0
+    assert mark_of(marks, 4).rows == 10
+
+
+def test_digest_covers_whole_blocks_only_and_never_goes_back(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0)
+    marks.advance(mark, 10)
+    marks.verify(mark, 10, "ten")
+    marks.advance(mark, 15)
+    marks.verify(mark, 20, "twenty")
+    assert (mark.checked, mark.digest) == (10, "ten"), "only 15 rows of the block were taken"
+    marks.verify(mark, 5, "five")
+    assert (mark.checked, mark.digest) == (10, "ten")
+
+
+def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks) -> None:
+    progress = begin(marks, 0)
+    marks.finish(progress, 4)
+    marks.finish(progress, 4)
+    text = refused(PreconditionFailed, lambda: marks.finish(progress, 5))
+    assert "has 5 partitions, and it had 4" in text
+    assert "delivery=transactional" in text
+    marks.begin_partition(begin(marks, 1, write="w1"), 7, 0)
+    assert "it had 8" in refused(PreconditionFailed, lambda: marks.finish(progress, 3))
+    begin(marks, 2, write="w2")
+    marks.finish(progress, 3)
+
+
+def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:
+    progress = begin(marks, 0, query="old")
+    for partition in range(MARKS_MAX - 1):
+        marks.begin_partition(progress, partition, 0)
+    text = refused(ResourceError, lambda: begin(marks, 0, query="new"))
+    assert "at-least-once" in text
+    later(bench, SPARE_S)
+    begin(marks, 0, query="new")
+    assert marks.of("/", "old", TARGET) is None
+    assert marks.count == 1
+
+
+def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
+    begin(marks, 0, query="left")
+    later(bench, IDLE_S / 2)
+    begin(marks, 0, query="used")
+    later(bench, IDLE_S / 2 + 1)
+    assert marks.of("/", "left", TARGET) is None
+    assert marks.of("/", "used", TARGET) is not None
+    later(bench, IDLE_S)
+    assert marks.every() == []
+    assert marks.count == 0
+
+
+def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench, marks: SinkMarks) -> None:
+    later(bench, 1_000_000.0)
+    progress = begin(marks, 5)
+    assert marks.on_deadline(0.0) == 1_000_000.0 + IDLE_S
+    assert marks.of("/", "q", TARGET) is progress
