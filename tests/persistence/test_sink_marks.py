@@ -73,7 +73,7 @@ class Sink:
     def seal(self) -> None:
         """Have the journal give its groups away; they are encoded later, and perhaps never."""
         assert self.driver.broker.journal is not None
-        self.sealed = self.driver.broker.journal.take()
+        self.sealed = list(self.driver.broker.journal.take())
 
     def write(self) -> None:
         """Write what was sealed, or all that there is."""

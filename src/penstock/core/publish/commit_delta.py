@@ -53,13 +53,28 @@ class Settlement:
 class QueueDelta:
     """Messages that a commit adds to one queue, and removes from it."""
 
-    __slots__ = ("queue", "messages", "bytes", "bodies", "largest", "freed", "freed_bytes", "back", "back_bytes")
+    __slots__ = (
+        "queue",
+        "messages",
+        "bytes",
+        "persistent",
+        "persistent_bytes",
+        "bodies",
+        "largest",
+        "freed",
+        "freed_bytes",
+        "back",
+        "back_bytes",
+    )
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Bytes published to the queue."""
+        self.persistent: i64 = 0
+        self.persistent_bytes: i64 = 0
+        """Bytes of the persistent ones among them."""
         self.bodies: i64 = 0
         """Octets of the published bodies, if the queue's length limit counts them."""
         self.largest: i64 = 0
@@ -71,8 +86,11 @@ class QueueDelta:
         self.back_bytes: i64 = 0
         """Bytes no longer unacknowledged afterwards: removed and requeued ones."""
 
-    def bring(self, charge: i64, content: bytes) -> None:
+    def bring(self, charge: i64, content: bytes, persistent: bool = False) -> None:
         """Count a publish."""
+        if persistent:
+            self.persistent += 1
+            self.persistent_bytes += charge
         if self.queue.length is not None:
             self.bodies += self.queue.length.body_bytes(content)
         self.messages += 1

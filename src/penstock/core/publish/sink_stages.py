@@ -2,7 +2,7 @@
 
 Theory of operation. Tasks of a query in the mode `transactional` do not publish. Each attempt of a task puts its rows,
 with their routes and contents, into a *stage*. The driver names the attempts whose results count, and their stages are
-published in one step (staged_commit.py). All others are dropped, and so are those of an aborted batch, of an older run
+published in one step (promotion.py). All others are dropped, and so are those of an aborted batch, of an older run
 of the query, and after an hour without a request. Stages are in memory only: after a restart of the broker nothing of
 the batch is visible, and it is run again.
 

@@ -50,7 +50,9 @@ class UnitCommit(Held):
 
     __slots__ = (
         "unit",
+        "promotion",
         "publishes",
+        "transient",
         "settlements",
         "producer_deltas",
         "queue_deltas",
@@ -64,13 +66,16 @@ class UnitCommit(Held):
         for held in publishes:
             charge += held.charge
             for queue in held.queues:
-                delta_of(loads, queue).bring(held.charge, held.content)
+                delta_of(loads, queue).bring(held.charge, held.content, held.route.envelope.persistent)
         queues = [delta.queue for delta in loads.values()]
         for settlement in settlements:
             delta_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
         super().__init__(queues, charge, len(publishes), None, NEVER)
         self.unit = unit
+        self.promotion = unit.promotion
         self.publishes = publishes
+        self.transient = [held for held in publishes if not held.route.envelope.persistent]
+        """Those that count on the disk only if they are paged."""
         self.settlements = settlements
         self.producer_deltas = producer_deltas_of(publishes)
         self.queue_deltas = list(loads.values())
@@ -81,6 +86,8 @@ class UnitCommit(Held):
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it; a capacity lowered below its size does not."""
+        if self.promotion is not None and self.promotion.is_over():
+            return None
         if self.never_fits() is not None:
             return None
         at_gate = self._obstructed(now, finishing)
@@ -88,6 +95,8 @@ class UnitCommit(Held):
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
         """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
+        if self.promotion is not None and self.promotion.is_over():
+            return None
         if self.never_fits() is not None:
             return None
         for at_gate in self._road(True) + self._disk():
@@ -165,7 +174,11 @@ class UnitCommit(Held):
     def _disk(self) -> list[GateDelta]:
         """Return the changes at the disk gates: additions less removals."""
         at_gates: dict[int, GateDelta] = {}
-        for held in self.publishes:
+        for delta in self.queue_deltas:
+            if delta.persistent > 0 and delta.queue.storage is not None and not delta.queue.deleted:
+                for gate in delta.queue.storage.vhost_usage.gates:
+                    gate_delta_at(at_gates, gate).bring(delta.persistent, delta.persistent_bytes)
+        for held in self.transient:
             for queue in held.queues:
                 for gate in admission.disk_gates(held.route, queue, held.charge):
                     gate_delta_at(at_gates, gate).bring(1, held.charge)
@@ -185,6 +198,8 @@ class UnitCommit(Held):
         for delta in self.queue_deltas:
             for pool in delta.queue.membership.pools:
                 delta.add_to_sum(gate_delta_at(pools, pool.gate))
+        if self.promotion is not None:
+            self.promotion.free_pools(pools)
         return pools
 
     # Passing
@@ -193,6 +208,14 @@ class UnitCommit(Held):
         """Apply the settlements, then the publishes in order; nothing, if an overflow policy refuses."""
         producer = self.unit.coordinator.producer
         broker = producer.broker
+        if self.promotion is not None:
+            if self.promotion.is_over():
+                producer.confirm(self.pending, [], None, [], self.charge)
+                return
+            gone = self.promotion.error()
+            if gone is not None:
+                self.refuse(gone)
+                return
         never = self.never_fits()
         if never is not None:
             self.refuse(never, NEVER_FITS)
@@ -223,6 +246,8 @@ class UnitCommit(Held):
 
     def _settle(self, producer: Producer) -> None:
         broker = producer.broker
+        if self.promotion is not None:
+            self.promotion.apply(producer)
         coordinator = self.unit.coordinator
         for settlement in self.settlements:
             session, tag = settlement.session, settlement.tag

@@ -22,7 +22,7 @@ stay part of the unit, as JMS wants it when a MessageProducer is closed before t
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -36,6 +36,9 @@ from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.flow.timers import NEVER
+
+if TYPE_CHECKING:
+    from penstock.core.publish.promotion import Promotion
 
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
@@ -159,6 +162,8 @@ class UnitOfWork:
         self.settlements: list[Settlement] = []
         self.error: BrokerError | None = None
         """The reason of its rollback by the broker; None for none."""
+        self.promotion: Promotion | None = None
+        """The batch of a query that its publishes are; None for most."""
 
     def add_publish(self, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store a publish of any producer of the connection until the commit.

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.promotion import promote
 from penstock.core.publish.sink_marks import BatchProgress
 from penstock.core.publish.sink_stages import Stage, StagedRow
-from penstock.core.publish.staged_commit import promote
 from penstock.persistence.metadata_records import MARK
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.restored_broker import Declared, journaled
