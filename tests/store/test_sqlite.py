@@ -77,6 +77,17 @@ def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path
         assert store.pages(7, 41, 1_000_000) == store.pages(9, 0, 1_000_000) == []
 
 
+def test_page_heads_begin_with_the_page_that_may_have_the_sequence(tmp_path: Path) -> None:
+    pages = [some_page(20 - at, 7, 10 * at) for at in range(1, 5)]
+    heads = [page._replace(data=b"") for page in pages]
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[*pages, some_page(50, 8, 0), some_row(51)]))
+        assert store.page_heads(7, 0, 9) == store.page_heads(7, 10, 9) == store.page_heads(7, 19, 9) == heads
+        assert store.page_heads(7, 20, 2) == store.page_heads(7, 29, 2) == heads[1:3]
+        assert store.page_heads(7, 1_000, 9) == heads[3:]
+        assert store.page_heads(9, 0, 9) == []
+
+
 def test_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())

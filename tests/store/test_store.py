@@ -71,6 +71,8 @@ def test_any_history_leaves_what_the_model_says(place: Place, history: list[tupl
             assert contents(store) == model.contents()
             for queue, first, most in ((1, 0, 1 << 40), (2, 50, 2000), (2, 0, 0), (0, 0, 1 << 40)):
                 assert store.pages(queue, first, most) == model.pages(queue, first, most)
+                for count in (1, 3):
+                    assert store.page_heads(queue, first, count) == model.page_heads(queue, first, count)
     finally:
         store.close()
     assert engine.contents() == model.contents()

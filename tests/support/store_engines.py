@@ -132,6 +132,15 @@ class Model:
                 found.append(row)
         return found
 
+    def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        return heads_of(self.pages(queue, 0, 1 << 62), sequence, most)
+
+
+def heads_of(pages: list[MessageRow], sequence: int, most: int) -> list[MessageRow]:
+    """Return what `Store.page_heads` returns of a queue with these pages."""
+    begin = max((page.first for page in pages if page.first <= sequence), default=0)
+    return [page._replace(data=b"") for page in pages if page.first >= begin][:most]
+
 
 NUMBERS = st.integers(1, 30)
 LARGEST = (1 << 63) - 1

@@ -14,6 +14,11 @@ LISTED: Final = (
     "SELECT number, first FROM rows INDEXED BY pages "
     "WHERE queue = ? AND queue > 0 AND first >= ? ORDER BY first, number"
 )
+LISTED_WITH: Final = (
+    "SELECT number, first FROM rows INDEXED BY pages WHERE queue = ? AND queue > 0 AND first >= ifnull("
+    "(SELECT max(first) FROM rows INDEXED BY pages WHERE queue = ? AND queue > 0 AND first <= ?), 0) "
+    "ORDER BY first, number LIMIT ?"
+)
 HEAD: Final = "SELECT number, queue, first, messages, size, crc, seal, length(data) FROM rows WHERE number = ?"
 DATA: Final = "SELECT data FROM rows WHERE number = ?"
 INDEXED: Final = (
@@ -48,6 +53,19 @@ class PageIndex:
             self._meet(Damage("the index of pages", str(error), queue), error)
         return found
 
+    def heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        """Return pages without their data, from the one that a sequence may be in on. Raises sqlite3.Error."""
+        found: list[MessageRow] = []
+        try:
+            for number, begin in self._connection.execute(LISTED_WITH, (queue, queue, sequence, most)):
+                head = self._read(queue, number, HEAD)
+                page = None if head is None else self._judged((*head[:7], None), queue, begin)
+                if page is not None:
+                    found.append(page)
+        except sqlite3.DatabaseError as error:
+            self._meet(Damage("the index of pages", str(error), queue), error)
+        return found
+
     def mend(self, pages: int, total: int) -> None:
         """Rebuild the index unless it has this number of pages and this sum of numbers and firsts. Raises as `find`."""
         found = None
@@ -74,14 +92,16 @@ class PageIndex:
 
     def _page(self, head: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
         data = self._read(queue, head[0], DATA)
-        if data is None:
-            return None
+        return None if data is None else self._judged((*head[:7], *data), queue, first)
+
+    def _judged(self, columns: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
+        """Return the page of these columns; None if it is damaged."""
         try:
-            row = read_row((*head[:7], *data))
+            row = read_row(columns)
             if (row.queue, row.first) != (queue, first):
                 raise ChecksumError("it is not what the index of pages says")
         except ChecksumError as why:
-            self.damaged.append(damage_of(ROWS, head, str(why))._replace(queue=queue))
+            self.damaged.append(damage_of(ROWS, columns, str(why))._replace(queue=queue))
             return None
         return row
 

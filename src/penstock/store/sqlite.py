@@ -212,6 +212,16 @@ class SqliteStore(Store):
         finally:
             self._remember(pages)
 
+    def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        """Return pages of a queue without their data, from the one that a sequence may be in on."""
+        pages = PageIndex(self._connected())
+        try:
+            return pages.heads(queue, sequence, most)
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "read") from None
+        finally:
+            self._remember(pages)
+
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
         try:

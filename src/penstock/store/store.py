@@ -118,6 +118,13 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        """Return pages of a queue without their data, in order, `most` at most.
+
+        The first one is the last page that begins at this sequence or before, if there is any.
+        """
+
+    @abstractmethod
     def _read(self, table: Table) -> Iterator[Any]:
         """Return the intact records of a table, in the order of their keys; damage goes to `damaged`."""
 

@@ -83,6 +83,17 @@ class Reading:
             if not numbers or (found and len(numbers) < LISTED_PAGES):
                 return found
 
+    def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        """Return pages of a queue without their data, from the one that a sequence may be in on."""
+        listed = self._query(
+            "SELECT number FROM rows WHERE queue = %s AND queue > 0 AND first >= coalesce("
+            "(SELECT max(first) FROM rows WHERE queue = %s AND queue > 0 AND first <= %s), 0) "
+            "ORDER BY first, number LIMIT %s",
+            queue, queue, sequence, most,
+        )  # fmt: skip
+        found = [self._judged(ROWS, columns) for columns in self._read(ROWS, "NULL", [number for (number,) in listed])]
+        return [page for page in found if page is not None]
+
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
         key = piece_key(body, at)

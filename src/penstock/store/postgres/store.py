@@ -139,6 +139,13 @@ class PostgresStore(Store):
         except (Disconnected, Refusal, psycopg.Error) as error:
             raise self._failure(error, "read") from None
 
+    def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        """Return pages of a queue without their data, from the one that a sequence may be in on."""
+        try:
+            return Reading(self._query, self.damaged).page_heads(queue, sequence, most)
+        except (Disconnected, Refusal, psycopg.Error) as error:
+            raise self._failure(error, "read") from None
+
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
         try:
