@@ -243,14 +243,16 @@ class Planner:
     def half_of_capacity(self) -> Caps:
         """Return half of the capacity of the subscribed queues, so that producers refill the other half meanwhile.
 
-        Raises `CursorError` when a queue has been deleted.
+        The number of messages that a paging queue has in memory blocks no producer, and so is no cap. Raises
+        `CursorError` when a queue has been deleted.
         """
         self.attach()
         rows: list[int | None] = []
         octets: list[int | None] = []
         for server, queue in self._places.values():
-            capacity = self._request(server, "why", queue=queue)["capacity"]
-            rows.append(capacity.get("messages"))
+            found = self._request(server, "why", queue=queue)
+            capacity = found["capacity"]
+            rows.append(None if found["paged"] else capacity.get("messages"))
             octets.append(capacity.get("bytes"))
         half = Caps(_half(rows), _half(octets))
         return half.least(MOST_ROWS, None)

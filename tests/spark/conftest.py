@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -39,6 +40,7 @@ class RunningBroker:
     """A broker in a process of its own, and what a test says to it as an ordinary client."""
 
     address: str
+    pid: int
 
     def connect(self) -> pika.BlockingConnection:
         host, port = self.address.split(":")
@@ -109,7 +111,7 @@ def running(listen: str = "127.0.0.1:0", data: Path | None = None) -> Iterator[R
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("ready"), f"the broker did not start: {line!r}"
-        yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"))
+        yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"), process.pid)
         process.terminate()
 
 
@@ -120,13 +122,15 @@ def broker() -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-def restarts(tmp_path: Path) -> Iterator[Callable[[], RunningBroker]]:
-    """Starts of one broker with a store, at one address: each call ends the one before."""
+def restarts(tmp_path: Path) -> Iterator[Callable[..., RunningBroker]]:
+    """Starts of one broker with a store, at one address: each call ends the one before, or kills it."""
     with ExitStack() as whole:
         brokers: list[tuple[RunningBroker, ExitStack]] = []
 
-        def start() -> RunningBroker:
+        def start(kill: bool = False) -> RunningBroker:
             if brokers:
+                if kill:
+                    os.kill(brokers[-1][0].pid, signal.SIGKILL)
                 brokers[-1][1].close()
             life = whole.enter_context(ExitStack())
             listen = brokers[0][0].address if brokers else "127.0.0.1:0"
@@ -134,6 +138,15 @@ def restarts(tmp_path: Path) -> Iterator[Callable[[], RunningBroker]]:
             return brokers[-1][0]
 
         yield start
+        close_links()
+
+
+def close_links() -> None:
+    """Close what tasks of this process keep open: a broker that stops waits for its clients."""
+    from pyspark_penstock import connections
+
+    for link in connections._links.values():
+        link.close()
 
 
 @pytest.fixture

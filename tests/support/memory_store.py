@@ -13,6 +13,12 @@ WALL = 1_700_000_000.0
 """Wall time (seconds) at zero of every broker's clock."""
 
 
+def heads_of(pages: list[MessageRow], sequence: int, most: int) -> list[MessageRow]:
+    """Return what `Store.page_heads` returns of a queue with these pages."""
+    begin = max((page.first for page in pages if page.first <= sequence), default=0)
+    return [page._replace(data=b"") for page in pages if page.first >= begin][:most]
+
+
 class Shelf:
     """Rows, notes, positions and things, as the transactions so far have left them."""
 
@@ -76,6 +82,10 @@ class Shelf:
                 break
             found.append(row)
         return found
+
+    def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
+        """As `Store.page_heads`."""
+        return heads_of(self.pages(queue, 0), sequence, most)
 
     def recover(self, broker: Broker, journal: Journal) -> Recovery:
         """Bring everything but the things back into a broker that has its queues."""

@@ -113,7 +113,11 @@ class PagedHouse:
     def load(self) -> None:
         """Answer the first that was asked for."""
         read = self.reads.pop(0)
-        self.failed += self._loader.load(read, self.shelf.some_pages(read.number, read.first, read.most), self.times)
+        rows = self.shelf.page_heads(read.number, read.first, read.most)
+        if read.lister is None:
+            first = rows[0].first if read.within and rows else read.first
+            rows = self.shelf.some_pages(read.number, first, read.most)
+        self.failed += self._loader.load(read, rows, self.times)
 
     def settle(self) -> None:
         """Let the disk do whatever there is to do."""

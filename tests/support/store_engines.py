@@ -24,6 +24,7 @@ from penstock.store.records import (
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store
 from tests.support.brokers import some_name
+from tests.support.memory_store import heads_of
 from tests.support.open_stores import Contents, contents
 from tests.support.postgres import Cluster
 
@@ -134,12 +135,6 @@ class Model:
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
         return heads_of(self.pages(queue, 0, 1 << 62), sequence, most)
-
-
-def heads_of(pages: list[MessageRow], sequence: int, most: int) -> list[MessageRow]:
-    """Return what `Store.page_heads` returns of a queue with these pages."""
-    begin = max((page.first for page in pages if page.first <= sequence), default=0)
-    return [page._replace(data=b"") for page in pages if page.first >= begin][:most]
 
 
 NUMBERS = st.integers(1, 30)

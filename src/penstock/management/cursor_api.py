@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.large_bodies import LargeBody
 from penstock.core.message import Message
 from penstock.core.queue.cursor import Cursor, Position
-from penstock.core.queue.pinned_room import most_to_plan
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
@@ -18,8 +19,9 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
 from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
 from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns
-from penstock.management.block_loads import BlockLoads, large_bodies
+from penstock.management.block_loads import BlockLoads, BlockRange, large_bodies
 from penstock.management.control_request import ControlRequest
+from penstock.management.plan_batch import PlanBatch
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
@@ -39,24 +41,32 @@ NAMES_A_UNIT: Final = 20
 class WaitingPlan(TimerHandler):
     """Plan that waits because it has found no messages yet."""
 
-    def __init__(self, cursors: CursorApi, request: ControlRequest, cursor: Cursor, queues: list[Position]) -> None:
+    def __init__(
+        self, cursors: CursorApi, request: ControlRequest, cursor: Cursor, queues: list[Position], deadline: float
+    ) -> None:
         super().__init__()
+        self.deadline = deadline
         self.cursors = cursors
         self.request = request
         self.cursor = cursor
         self.positions: dict[Queue, Position] = {each.queue: each for each in queues}
         """Its positions on the queues whose messages it waits for: those where the plan may go further."""
-        self.newest: dict[Queue, int] = {each.queue: int(each.line.newest()) for each in queues}
-        """Sequence of the newest message in memory, by queue, when it found nothing."""
+        self.newest: dict[Queue, int] = {each.queue: int(each.newest()) for each in queues}
+        """Sequence of the newest message that can be read, by queue, when it found nothing."""
 
     def is_due(self, queue: Queue) -> bool:
         """Return whether it must be looked at because of a change of a queue: a message came, or it was deleted."""
-        return queue.deleted or self.positions[queue].line.newest() > self.newest[queue]
+        return queue.deleted or self.positions[queue].newest() > self.newest[queue]
 
     @override
     def on_deadline(self, now: float) -> float:
         self.cursors.answer_plan(self, True)
         return NEVER
+
+    def has_looked(self) -> None:
+        """Record that it has found nothing among what can be read now."""
+        for queue, position in self.positions.items():
+            self.newest[queue] = int(position.newest())
 
 
 class CursorApi:
@@ -84,16 +94,31 @@ class CursorApi:
         declared = self.broker.durable_changes.durable_declarations
         try:
             cursor.check(request.number("token"), cursor.touched)
-            answer, found = self._planned(request, cursor)
-            if not found and not at_deadline:
-                for queue in waiting.newest:
-                    waiting.newest[queue] = int(waiting.positions[queue].line.newest())
+            batch = PlanBatch(self, request, cursor, list(subscribed(cursor)), waiting.deadline, not at_deadline)
+            if not batch.begin():
+                self._stop_waiting(cursor)
                 return
-            self._persist_planned(cursor, found)
-            self.control.reply(request, "application/json", json.dumps(answer).encode())
+            if batch.rows == 0 and not at_deadline:
+                waiting.has_looked()
+                return
+            self._reply_plan(batch)
         except BrokerError as error:
             self.control.fail(request, error)
         self._stop_waiting(cursor)
+        self._await_change(request, declared)
+
+    def planned(self, batch: PlanBatch) -> None:
+        """Handle a plan that has read from the disk."""
+        declared = self.broker.durable_changes.durable_declarations
+        if not self._waits(batch):
+            self._reply_plan(batch)
+            self._await_change(batch.request, declared)
+
+    def _reply_plan(self, batch: PlanBatch) -> None:
+        self._persist_planned(batch.cursor, batch.rows > 0)
+        self.control.reply(batch.request, "application/json", json.dumps(batch.answer()).encode())
+
+    def _await_change(self, request: ControlRequest, declared: i64) -> None:
         if request.connection is not None:
             request.connection.output.await_change(declared)  # After a crash its positions must stay valid.
 
@@ -201,11 +226,18 @@ class CursorApi:
         return self._plan_now(request, self._held_cursor(request))
 
     def _plan_now(self, request: ControlRequest, cursor: Cursor) -> dict[str, object] | None:
-        answer, found = self._planned(request, cursor)
         wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
-        if found or wait_ms <= 0:
-            self._persist_planned(cursor, found)
-            return answer
+        batch = PlanBatch(self, request, cursor, list(subscribed(cursor)), self.broker.now + wait_ms / 1000, True)
+        if not batch.begin() or self._waits(batch):
+            return None
+        self._persist_planned(cursor, batch.rows > 0)
+        return batch.answer()
+
+    def _waits(self, batch: PlanBatch) -> bool:
+        """Let a plan wait that has found nothing; returns False if it has messages, or its time is up."""
+        request, cursor = batch.request, batch.cursor
+        if batch.rows > 0 or batch.deadline <= self.broker.now:
+            return False
         self._answer_waiting(cursor)
         start, upto = request.offsets("start"), request.offsets("upto")
         open_ended = [
@@ -213,43 +245,13 @@ class CursorApi:
             for name, position in subscribed(cursor).items()
             if start.get(name, int(position.settled)) < upto.get(name, UNLIMITED)
         ]
-        waiting = WaitingPlan(self, request, cursor, open_ended)
+        waiting = WaitingPlan(self, request, cursor, open_ended, batch.deadline)
         self._waiting[(cursor.vhost, cursor.name)] = waiting
         for queue in waiting.positions:
             self._waiting_for.setdefault(queue, {})[waiting] = None
         cursor.polling = True
-        self.broker.timers.add(waiting, self.broker.now + wait_ms / 1000)
-        return None
-
-    def _planned(self, request: ControlRequest, cursor: Cursor) -> tuple[dict[str, object], bool]:
-        """Plan all queues: each gets an equal share of rows and bytes first, then the unused rest."""
-        start, upto = request.offsets("start"), request.offsets("upto")
-        most = most_to_plan(cursor)
-        rows = min(request.amount("rows", UNLIMITED), int(most.messages))
-        size = min(request.amount("bytes", UNLIMITED), int(most.bytes))
-        end: dict[str, object] = {}
-        tail: dict[str, object] = {}
-        messages: dict[str, object] = {}
-        paged: list[str] = []
-        planned_rows, planned_bytes = 0, 0
-        names = list(subscribed(cursor))
-        for index, name in enumerate(names):
-            left = len(names) - index
-            share_rows = UNLIMITED if rows == UNLIMITED else (rows - planned_rows + left - 1) // left
-            share_bytes = UNLIMITED if size == UNLIMITED else max((size - planned_bytes) // left, 1)
-            position = cursor.position(name)
-            first = start.get(name, int(position.settled))
-            last, count, charge = cursor.plan(name, first, share_rows, share_bytes, upto.get(name, UNLIMITED))
-            end[name] = int(last)
-            tail[name] = int(position.queue.tail)
-            messages[name] = int(count)
-            if position.ends_in_pages(last, upto.get(name, UNLIMITED)):
-                paged.append(name)
-            planned_rows += int(count)
-            planned_bytes += int(charge)
-        found = {"end": end, "tail": tail, "messages": messages, "paged": paged}
-        epoch = int(self.broker.vhosts[cursor.vhost].epoch)
-        return {**found, "rows": planned_rows, "bytes": planned_bytes, "epoch": epoch}, planned_rows > 0
+        self.broker.timers.add(waiting, batch.deadline)
+        return True
 
     def range(self, request: ControlRequest) -> None:
         """Reply with a block of messages of a planned range, which may be read again."""
@@ -275,20 +277,27 @@ class CursorApi:
         queue = request.text("queue")
         if request.fields.get("query") is not None:
             self.broker.pinned_rooms.assign(cursor, request.text("query"))
-        columns = _columns(request)
-        check_columns(columns)
+        check_columns(_columns(request))
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
-        messages = cursor.read(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
-        cursor.counters.blocks += 1
-        cursor.counters.messages += len(messages)
-        bodies = large_bodies(messages) if "value" in columns else []
-        if bodies:
-            self._block_loads.add(request, messages, bodies)
+        wanted = BlockRange(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
+        messages = wanted.in_memory(cursor)
+        if not messages and cursor.position(queue).is_on_disk(wanted.lo, wanted.hi):
+            self._block_loads.add_range(request, wanted)
+            return
+        if self.bodies_of(request, messages):
+            self._block_loads.add(request, messages)
         else:
             self.reply_block(request, messages)
 
+    def bodies_of(self, request: ControlRequest, messages: list[Message]) -> list[LargeBody]:
+        """Return the large bodies that a block needs. Raises ContentTooLarge (311) for more than it may have."""
+        return large_bodies(messages) if "value" in _columns(request) else []
+
     def reply_block(self, request: ControlRequest, messages: list[Message]) -> None:
         """Reply with messages as a block."""
+        counters = self._cursor(request).counters
+        counters.blocks += 1
+        counters.messages += len(messages)
         formats, wall_offset = self.broker.formats, self.broker.wall_offset
         block = encode_block(request.text("queue"), messages, formats, wall_offset, _columns(request))
         self.control.reply(request, CONTENT_TYPE, block)
@@ -344,9 +353,9 @@ class CursorApi:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
         return cursor
 
-    def check_holder(self, request: ControlRequest) -> None:
-        """Check that a request still holds its cursor. Raises NotFound (404), Fenced (409)."""
-        self._held_cursor(request)
+    def check_holder(self, request: ControlRequest) -> Cursor:
+        """Return the cursor that a request still holds. Raises NotFound (404), Fenced (409)."""
+        return self._held_cursor(request)
 
     def _held_cursor(self, request: ControlRequest) -> Cursor:
         cursor = self._cursor(request)

@@ -7,12 +7,55 @@ from typing_extensions import override
 
 from penstock.core.journal.group import JournalGroup
 from penstock.core.message import StoredMessage
-from penstock.core.queue.page_io import PageRead, PageReader
+from penstock.core.queue.page_io import PageHead, PageLister, PageRead, PageReader
 from penstock.core.queue.queue import Queue
 from penstock.errors import StoreError
 from penstock.persistence.row_decoder import RowContext
 from penstock.persistence.wall_clock import WallTimes
 from penstock.store.records import MessageRow
+from penstock.store.store import Store
+
+
+def read_rows(store: Store, read: PageRead) -> list[MessageRow]:
+    """Read what is requested from a store. Raises StoreError."""
+    if read.lister is not None:
+        return store.page_heads(read.number, read.first, read.most)
+    first = read.first
+    if read.within:
+        for head in store.page_heads(read.number, first, 1):
+            first = head.first
+    return store.pages(read.number, first, read.most)
+
+
+def _give_heads(read: PageRead, lister: PageLister, rows: list[MessageRow]) -> None:
+    pages = read.pages
+    if pages.reading is read:
+        pages.reading = None
+    elif lister is pages:
+        return  # The queue was purged or deleted meanwhile.
+    lister.on_heads(_heads_of(read, rows))
+
+
+def _heads_of(read: PageRead, rows: list[MessageRow]) -> list[PageHead]:
+    """Return the heads of the pages that are known to be on disk, and only there.
+
+    A page ends where the next one begins. Transient messages are no part of the number in a row. Of a page that was
+    written before the last start they are gone; of another one, the number is that of its sequences if none was there.
+    """
+    pages = read.pages
+    end = pages.durable_end()
+    heads: list[PageHead] = []
+    for index, row in enumerate(rows):
+        if row.first < pages.next or row.first >= end:
+            continue
+        last = int(end) - 1
+        if index + 1 < len(rows):
+            last = min(last, rows[index + 1].first - 1)
+        elif len(rows) == read.most:
+            break  # It is not known where this one ends.
+        is_whole = row.number < pages.journal.since or row.messages == last - row.first + 1
+        heads.append(PageHead(row.number, row.first, last, row.messages if is_whole else -1, row.messages, row.size))
+    return heads
 
 
 class Loader(RowContext):
@@ -34,6 +77,9 @@ class Loader(RowContext):
         """
         pages = read.pages
         self.large = pages.broker.large
+        if read.lister is not None:
+            _give_heads(read, read.lister, rows)
+            return []
         if read.reader is not None:
             return self._load_copies(read, read.reader, rows, times)
         if pages.reading is not read:

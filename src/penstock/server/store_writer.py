@@ -35,7 +35,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.persistence.message_audit import MessageAudit, summed_up
-from penstock.persistence.page_loader import Loader
+from penstock.persistence.page_loader import Loader, read_rows
 from penstock.persistence.recovery import Recovery
 from penstock.persistence.restore_metadata import restore_steps
 from penstock.persistence.transaction_encoder import encode_steps
@@ -498,7 +498,7 @@ class StoreWriter:
         try:
             if isinstance(read, PieceRead):
                 return partial(self._piece_read, read, self.store.piece(int(read.number), int(read.index)))
-            return partial(self._loaded, read, self.store.pages(read.number, read.first, read.most))
+            return partial(self._loaded, read, read_rows(self.store, read))
         except StoreError as error:
             return partial(self._not_loaded, read, error)
 

@@ -68,13 +68,25 @@ class Position:
             end = start + rows
         return end <= start or self.line.reach(end)
 
-    def ends_in_pages(self, end: i64, upto: i64) -> bool:
-        """Return whether a plan up to `upto` ended only because the next messages are not in memory yet."""
+    def plan_to(self, end: i64) -> None:
+        """Record the end of a plan."""
+        if end > self.planned:
+            self.planned = end
+
+    def newest(self) -> i64:
+        """Return the sequence of the newest message that can be read, in memory or on the disk; 0 if there is none."""
         pages = self.queue.pager
-        if pages is None or pages.messages == 0 or end < self.line.newest():
+        if pages is not None and pages.first_readable(0) > 0:
+            return pages.durable_end() - 1
+        return self.line.newest()
+
+    def is_on_disk(self, lo: i64, hi: i64) -> bool:
+        """Return whether a message of (lo, hi] may be on a page on the disk."""
+        pages = self.queue.pager
+        if pages is None:
             return False
-        following = pages.next if pages.next > end + 1 else end + 1
-        return following <= upto and following <= self.queue.tail
+        first = pages.first_readable(lo + 1)
+        return 0 < first <= hi
 
 
 class ReadCounters:
@@ -239,16 +251,20 @@ class Cursor:
         At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed (406)
         if messages after `start` have been settled and dropped.
         """
+        position = self.begin_plan(queue, start)
+        end, count, size = position.line.extent(start, rows, bytes, upto)
+        position.plan_to(end)
+        return end, count, size
+
+    def begin_plan(self, queue: str, start: i64) -> Position:
+        """Return the position for a plan after `start`; raises as `plan`, which goes as far as the memory."""
         position = self.position(queue)
         if start < position.settled:
             raise PreconditionFailed(
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
                 f"the messages {start + 1} to {position.settled} are gone"
             )
-        end, count, size = position.line.extent(start, rows, bytes, upto)
-        if end > position.planned:
-            position.planned = end
-        return end, count, size
+        return position
 
     def read(self, queue: str, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
         """Return the first messages of (lo, hi], within rows and bytes but at least one; the queue keeps them."""

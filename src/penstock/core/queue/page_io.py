@@ -29,18 +29,57 @@ class PageReader:
         raise NotImplementedError
 
 
+class PageHead:
+    """The head of a page on the disk: the sequences that are on it, and the number of its messages."""
+
+    __slots__ = ("number", "first", "last", "messages", "stored", "bytes")
+
+    def __init__(self, number: int, first: i64, last: i64, messages: i64, stored: i64, bytes: i64) -> None:
+        self.number = number
+        """Number of its row."""
+        self.first = first
+        self.last = last
+        self.messages = messages
+        """Number of its messages; -1 if only the page itself tells it, with transient messages on it."""
+        self.stored = stored
+        """Number of those that survive a restart."""
+        self.bytes = bytes
+        """Sum of their charges."""
+
+
+@trait
+class PageLister:
+    """A reader of the heads of pages."""
+
+    def on_heads(self, heads: list[PageHead]) -> None:
+        """Handle the heads of pages, in order; empty if there are none."""
+        raise NotImplementedError
+
+
 class PageRead:
     """A request to read pages from the store."""
 
-    __slots__ = ("pages", "number", "first", "most", "reader")
+    __slots__ = ("pages", "number", "first", "most", "reader", "lister", "within")
 
-    def __init__(self, pages: QueuePager, number: int, first: int, most: int, reader: PageReader | None = None) -> None:
+    def __init__(
+        self,
+        pages: QueuePager,
+        number: int,
+        first: int,
+        most: int,
+        reader: PageReader | None = None,
+        lister: PageLister | None = None,
+    ) -> None:
         self.pages = pages
         self.number = number
         """Number of the queue."""
         self.first = first
         """First sequence to read."""
         self.most = most
-        """Bytes of data to read; at least one page."""
+        """Bytes of data to read, at least one page; or the number of heads."""
         self.reader = reader
         """The reader of copies; None if the messages come into memory."""
+        self.lister = lister
+        """The reader of heads; None to read pages."""
+        self.within: bool = False
+        """True to begin with the page that has the sequence `first` on it, also behind its beginning."""

@@ -24,9 +24,9 @@ from typing_extensions import override
 from penstock.core.journal.group import GROUP_OPEN, JournalGroup, PageOwner, PageWrite
 from penstock.core.large_content import is_large
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
-from penstock.core.queue.cursor import trim_settled
+from penstock.core.queue.cursor import settled_by_all, trim_settled
 from penstock.core.queue.page_bodies import PageBodies
-from penstock.core.queue.page_io import PageLoadListener, PageRead, PageReader
+from penstock.core.queue.page_io import PageHead, PageLister, PageLoadListener, PageRead, PageReader
 from penstock.core.queue.storage import QueueStorage
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
@@ -43,13 +43,15 @@ AHEAD_BYTES: Final = 4 * 1024 * 1024
 """Bytes read ahead of the consumers, and no more than the capacity."""
 READ_BYTES: Final = 1024 * 1024
 """Bytes of data in one read, at least one page; the next read runs while these are delivered."""
+PASSED_HEADS: Final = 256
+"""Heads in one read, of pages that all cursors may have settled."""
 UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
 """Unwritten bytes of one queue; further publishes are held until a write. A single message always fits."""
 STOPPED_PERCENT: Final = 70
 """Paging counts as stopped when no page is left and memory is filled no further than this."""
 
 
-class QueuePager(PageOwner):
+class QueuePager(PageOwner, PageLister):
     """The pages of one queue: on disk, being written and being read."""
 
     def __init__(self, broker: QueueContext, queue: Queue, journal: Journal, storage: QueueStorage) -> None:
@@ -74,6 +76,8 @@ class QueuePager(PageOwner):
         self._unwritten: deque[PageWrite] = deque()
         self._following: Level | None = None
         """Size of the next page, if it was read before and found no room."""
+        self._passed: i64 = 0
+        """First sequence of a page that is not settled as a whole, or whose head does not tell its number."""
         self._data: i64 = 1
         self._charges: i64 = 1
         """Totals of reads: bytes of data, and charges of their messages."""
@@ -117,12 +121,9 @@ class QueuePager(PageOwner):
         return self.queue.settings.page_limit.covers(self.messages + messages, self.bytes + bytes)
 
     def room(self) -> Level:
-        """Return the amount of ready messages in memory: the capacity, and at most the read-ahead.
-
-        A cursor reads the messages in memory repeatedly and plans no further, so it gets the whole capacity.
-        """
+        """Return the amount of ready messages in memory: the capacity, and at most the read-ahead."""
         capacity = self.queue.thresholds.capacity
-        if self.queue.cursors or capacity.bytes < AHEAD_BYTES:
+        if capacity.bytes < AHEAD_BYTES:
             return capacity
         return Level(capacity.messages, AHEAD_BYTES)
 
@@ -211,6 +212,10 @@ class QueuePager(PageOwner):
             if self.finish_reported:
                 self._end()
         elif self.reading is None and self.messages > self.unwritten_messages and not self.queue.deleted:
+            if self.queue.cursors and self._passed != self.next and settled_by_all(self.queue) >= self.next:
+                self.reading = PageRead(self, int(self.storage.number), int(self.next), PASSED_HEADS, lister=self)
+                self.broker.page_reads.append(self.reading)
+                return
             ready, room = self._ready(), self.room()
             page = self._next_page(room)
             if self.is_wanted(page.messages, page.bytes):
@@ -242,6 +247,27 @@ class QueuePager(PageOwner):
     def request_copies(self, first: i64, most: i64, reader: PageReader) -> None:
         """Request copies of the pages from a sequence on: `most` bytes of data, but at least one page."""
         self.broker.page_reads.append(PageRead(self, int(self.storage.number), int(first), int(most), reader))
+
+    def request_page_with(self, sequence: i64, most: i64, reader: PageReader) -> None:
+        """Request copies as `request_copies`, from the page on that has this sequence, also behind its beginning."""
+        self.request_copies(sequence, most, reader)
+        self.broker.page_reads[-1].within = True
+
+    def request_heads(self, sequence: i64, most: i64, lister: PageLister) -> None:
+        """Request the heads of pages, from the one on that has this sequence; one that is in memory is left out."""
+        self.broker.page_reads.append(PageRead(self, int(self.storage.number), int(sequence), int(most), lister=lister))
+
+    def data_of(self, messages: i64, bytes: i64) -> i64:
+        """Return about the data (octets in the store) of so many messages, and of so many charged bytes: the less."""
+        charge = _less(bytes, self._charge_of(messages)) if self.messages > 0 else bytes
+        return charge * self._data // self._charges
+
+    def first_readable(self, sequence: i64) -> i64:
+        """Return the first sequence from this one on that may be on a page known to be on disk; 0 if there is none."""
+        if self.messages == 0:
+            return 0
+        first = sequence if sequence > self.next else self.next
+        return first if first < self.durable_end() else 0
 
     def durable_end(self) -> i64:
         """Return the first sequence that is on no page known to be on disk."""
@@ -295,6 +321,32 @@ class QueuePager(PageOwner):
         """Update the average data (octets in the store) of a charge."""
         self._data += data
         self._charges += charges
+
+    @override
+    def on_heads(self, heads: list[PageHead]) -> None:
+        """Drop pages that all cursors have settled, unread."""
+        settled = settled_by_all(self.queue)
+        count: i64 = 0
+        size: i64 = 0
+        first = self.next
+        self._passed = 0 if heads else first
+        for head in heads:
+            if head.last > settled or head.messages < 0:
+                self._passed = self.next
+                break
+            count += head.messages
+            size += head.bytes
+            self.storage.paged -= head.stored
+            self.bodies.release(head.number)
+            self._begin_at(head.last + 1)
+        if self.next > first:
+            self.journal.open.purged_pages.append((int(self.storage.number), int(first), int(self.next) - 1))
+            self.journal.mark_progress(self.storage)
+            self.storage.vhost_usage.take(size, self.broker.now)
+            self.queue.settled += count
+            self.queue.counters.count_delivered(count, size)
+            self._forget(count, size)
+        self.finish_if_empty()
 
     def skip_page(self, first: i64) -> None:
         """Skip an empty or unreadable page and continue after it.

@@ -1,0 +1,121 @@
+"""Plan of a batch: ranges of all queues of a cursor, which the answer to `cursor.plan` tells.
+
+Each queue gets an equal share of rows and bytes, and of what those before it have left. A range may go beyond what is
+in memory; then the batch waits for the disk, and the connection of the request is not read meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.pinned_room import most_to_plan
+from penstock.core.queue.range_plan import PlanListener, RangePlan
+from penstock.errors import BrokerError
+from penstock.flow.level import UNLIMITED
+
+if TYPE_CHECKING:
+    from penstock.management.control_request import ControlRequest
+    from penstock.management.cursor_api import CursorApi
+
+
+class PlanBatch(PlanListener):
+    """A plan of one batch."""
+
+    def __init__(
+        self,
+        cursors: CursorApi,
+        request: ControlRequest,
+        cursor: Cursor,
+        queues: list[str],
+        deadline: float,
+        disk: bool,
+    ) -> None:
+        """Without `disk` it ends with the memory."""
+        self.cursors = cursors
+        self.request = request
+        self.cursor = cursor
+        self.deadline = deadline
+        """Time until which it may wait for a first message."""
+        self.rows = 0
+        self.bytes = 0
+        """Number and bytes (charges) of its messages."""
+        self._disk = disk
+        self._waits: bool = False
+        """True once it waits for the disk."""
+        self._start = request.offsets("start")
+        self._upto = request.offsets("upto")
+        most = most_to_plan(cursor)
+        self._most_rows = min(request.amount("rows", UNLIMITED), int(most.messages))
+        self._most_bytes = min(request.amount("bytes", UNLIMITED), int(most.bytes))
+        self._left = queues
+        """Names of the queues that are to be planned; the first one is being planned."""
+        self._range: RangePlan | None = None
+        self._end: dict[str, object] = {}
+        self._tail: dict[str, object] = {}
+        self._messages: dict[str, object] = {}
+        self._paged: list[str] = []
+
+    def begin(self) -> bool:
+        """Plan. Return whether it is complete; otherwise `CursorApi.planned` is called when it is."""
+        if self._go_on():
+            return True
+        self._waits = True
+        if self.request.connection is not None:
+            self.request.connection.busy += 1
+        return False
+
+    @override
+    def on_read(self) -> None:
+        if not self._waits:
+            return
+        try:
+            self.cursors.check_holder(self.request)
+            if not self._go_on():
+                return
+            self.cursors.planned(self)
+        except BrokerError as error:
+            self.cursors.control.fail(self.request, error)
+        self._waits = False
+        connection = self.request.connection
+        if connection is not None:
+            connection.busy -= 1
+            connection.services.resume_input(connection)
+
+    def _go_on(self) -> bool:
+        while self._left:
+            name = self._left[0]
+            position = self.cursor.position(name)
+            plan = self._range
+            if plan is None:
+                left = len(self._left)
+                rows, size = self._most_rows, self._most_bytes
+                plan = RangePlan(
+                    self.cursor.begin_plan(name, self._start.get(name, int(position.settled))),
+                    self._start.get(name, int(position.settled)),
+                    UNLIMITED if rows == UNLIMITED else (rows - self.rows + left - 1) // left,
+                    UNLIMITED if size == UNLIMITED else max((size - self.bytes) // left, 1),
+                    self._upto.get(name, UNLIMITED),
+                    self if self._disk else None,
+                )
+                self._range = plan
+            if not plan.go_on():
+                return False
+            self._range = None
+            del self._left[0]
+            self._end[name] = int(plan.end)
+            self._tail[name] = int(position.queue.tail)
+            self._messages[name] = int(plan.messages)
+            if plan.waits:
+                self._paged.append(name)
+            self.rows += int(plan.messages)
+            self.bytes += int(plan.bytes)
+        return True
+
+    def answer(self) -> dict[str, object]:
+        """Return the answer once it is complete."""
+        found = {"end": self._end, "tail": self._tail, "messages": self._messages, "paged": self._paged}
+        epoch = int(self.cursors.broker.vhosts[self.cursor.vhost].epoch)
+        return {**found, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
