@@ -117,7 +117,7 @@ class BlockLoad(LoadListener, PageReader):
         most = pager.data_of(wanted.rows, wanted.bytes)
         if self._next == 0:
             self._next = wanted.lo + 1
-            pager.request_page_with(self._next, most, self)
+            pager.request_copies(self._next, most, self, True)
             return True
         if self._next > wanted.hi:
             return False

@@ -75,13 +75,16 @@ class Loader(RowContext):
 
         Return a sentence for each message that is missing or cannot be read.
         """
-        pages = read.pages
-        self.large = pages.broker.large
+        self.large = read.pages.broker.large
         if read.lister is not None:
             _give_heads(read, read.lister, rows)
             return []
         if read.reader is not None:
             return self._load_copies(read, read.reader, rows, times)
+        return self._load_pages(read, rows, times)
+
+    def _load_pages(self, read: PageRead, rows: list[MessageRow], times: WallTimes) -> list[str]:
+        pages = read.pages
         if pages.reading is not read:
             return []  # The queue was purged or deleted meanwhile.
         pages.reading = None

@@ -244,14 +244,14 @@ class QueuePager(PageOwner, PageLister):
         """Estimate the charge of so many paged messages by the average of all."""
         return self.bytes if messages >= self.messages else self.bytes // self.messages * messages
 
-    def request_copies(self, first: i64, most: i64, reader: PageReader) -> None:
-        """Request copies of the pages from a sequence on: `most` bytes of data, but at least one page."""
-        self.broker.page_reads.append(PageRead(self, int(self.storage.number), int(first), int(most), reader))
+    def request_copies(self, first: i64, most: i64, reader: PageReader, within: bool = False) -> None:
+        """Request copies of the pages from a sequence on: `most` bytes of data, but at least one page.
 
-    def request_page_with(self, sequence: i64, most: i64, reader: PageReader) -> None:
-        """Request copies as `request_copies`, from the page on that has this sequence, also behind its beginning."""
-        self.request_copies(sequence, most, reader)
-        self.broker.page_reads[-1].within = True
+        `within`: from the page on that has this sequence, also behind its beginning.
+        """
+        read = PageRead(self, int(self.storage.number), int(first), int(most), reader)
+        read.within = within
+        self.broker.page_reads.append(read)
 
     def request_heads(self, sequence: i64, most: i64, lister: PageLister) -> None:
         """Request the heads of pages, from the one on that has this sequence; one that is in memory is left out."""

@@ -105,7 +105,7 @@ class RangePlan(PageReader, PageLister):
             or self.messages + head.messages > self._rows
             or self.bytes + head.bytes > self._most
         ):
-            pager.request_page_with(head.first if head.first > first else first, 1, self)
+            pager.request_copies(head.first if head.first > first else first, 1, self, True)
             return False
         heads.popleft()
         self._at = head.last
