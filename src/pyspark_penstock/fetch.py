@@ -15,7 +15,8 @@ from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
-from pyspark_penstock.planner import refused, report_hole
+from pyspark_penstock.planner import report_hole
+from pyspark_penstock.servers import refused
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,8 @@ compares the *texts* to detect new data, so keys are sorted and values are integ
 {"v": 1, "q": {"audit": 77, "orders": 12345}}
 
 A batch whose sequences have gaps also has ``"rows": {"orders": 97}``, the number of its messages in each such queue. So
-one that yields fewer, now or after a restart, has lost some.
+one that yields fewer, now or after a restart, has lost some. A queue that was declared anew since the cursor first read
+one of its name also has its generation there, ``"gen": {"orders": 1}``: positions of another generation mean nothing.
 
 With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With several
 servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``. A queue that is no
@@ -39,15 +40,26 @@ def key_of(queue: str, server: str, servers: int) -> str:
     return queue if servers == 1 else f"{queue}@{server}"
 
 
-def to_spark(positions: Mapping[str, int], rows: Mapping[str, int] | None = None) -> dict[str, Any]:
+def to_spark(
+    positions: Mapping[str, int], rows: Mapping[str, int] | None = None, generations: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """Return the offset that Spark stores, with its keys in one fixed order.
 
-    `rows` has the number of messages of the batch that ends here, for queues with gaps.
+    `rows` has the number of messages of the batch that ends here, for queues with gaps; `generations` those of queues,
+    of which only the ones that are not 0 are stored.
     """
     found = {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
     if rows:
         found["rows"] = {key: rows[key] for key in sorted(rows)}
+    numbers = {key: number for key, number in sorted((generations or {}).items()) if number and key in positions}
+    if numbers:
+        found["gen"] = numbers
     return found
+
+
+def generations_of(offset: Mapping[str, Any]) -> Positions:
+    """Return the generations of the queues in an offset; those that are not there have generation 0."""
+    return _numbers(offset, offset.get("gen", {}))
 
 
 def rows_of_batch(offset: Mapping[str, Any]) -> Positions:
@@ -69,8 +81,14 @@ def from_spark(offset: Mapping[str, Any]) -> Positions:
 
 
 def _numbers(offset: Mapping[str, Any], given: Any) -> Positions:
-    if not isinstance(given, Mapping) or not all(type(each) is int and each >= 0 for each in given.values()):
-        raise CursorError(f"the checkpoint's offset {dict(offset)!r} has a position that is not a sequence")
+    if not isinstance(given, Mapping):
+        raise CursorError(f"the checkpoint's offset {dict(offset)!r} has {given!r} where queues and sequences are due")
+    for key, each in given.items():
+        if type(each) is not int or each < 0:
+            raise CursorError(
+                f"the checkpoint's offset {dict(offset)!r} has {each!r} for '{key}', which is not a sequence from 0 "
+                "up; restore it, or begin with a new checkpoint"
+            )
     return dict(given)
 
 

@@ -15,6 +15,10 @@ from pyspark_penstock.option_table import OF_QUERIES, parse_options, unknown_opt
 from pyspark_penstock.option_table import Option as _Option
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
+from pyspark_penstock.subscription import Starting, Subscription, check_starting, checked_subscription
+
+DELAY_MS = 900_000
+"""Longest wait for minOffsetsPerTrigger without maxTriggerDelay, as in Spark's Kafka source: 15 minutes."""
 
 _ACCESS = (
     _Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)),
@@ -25,13 +29,21 @@ _ACCESS = (
 
 _SOURCE = (
     *_ACCESS,
-    _Option("subscribe", parsing.names),
+    _Option("subscribe", parsing.names, None),
+    _Option("subscribePattern", parsing.regular_expression, None),
+    _Option("assign", parsing.assigned, None),
     _Option("cursor", parsing.name),
     _Option("columns", columns, DEFAULT_COLUMNS),
     _Option("startingOffsets", parsing.starting, "earliest"),
+    _Option("onNewCheckpoint", parsing.choice("fail", "continue"), "fail"),
+    _Option("onLeftQueue", parsing.choice("keep", "release"), "keep"),
+    _Option("onServerLoss", parsing.choice("fail", "wait"), "fail"),
     _Option("failOnDataLoss", parsing.boolean, True),
     _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
     _Option("maxBytesPerTrigger", parsing.size(1), None),
+    _Option("minOffsetsPerTrigger", parsing.integer(1), None),
+    # As in Spark's Kafka source: a batch may wait for its least size so long, and no longer.
+    _Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
     _Option("minPartitions", parsing.integer(1, 10_000), 1),
     # Below some 50,000 rows a second partition costs more than it gains: each adds about 50 ms to a batch.
     _Option("maxRecordsPerPartition", parsing.integer(1), 50_000),
@@ -80,12 +92,22 @@ class SourceOptions:
     """Options of a reader; ``None`` in a limit means half of the capacity of the subscribed queues."""
 
     access: Access
-    queues: tuple[str, ...]
+    subscription: Subscription
     cursor: str
     columns: tuple[str, ...]
     """Columns of a row, in order."""
-    starting: str | dict[str, int]
+    starting: Starting
+    continues: bool
+    """True if a new checkpoint goes on where the cursor stands."""
+    releases: bool
+    """True if queues that the subscription no longer has are given up."""
+    waits: bool
+    """True if the queues of a server that is away are waited for, and the others read."""
     fail_on_data_loss: bool
+    min_rows: int | None
+    """Least messages of a batch, as long as no producer is blocked; None for no such limit."""
+    delay_ms: int
+    """Longest time in milliseconds that a batch waits for `min_rows`."""
     max_rows: int | None
     max_bytes: int | None
     min_partitions: int
@@ -119,17 +141,23 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
     value = parse_options("the penstock source", _SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE_SINK)
-    queues, start = value["subscribe"], value["startingOffsets"]
-    strangers = sorted(set(start) - set(queues)) if isinstance(start, dict) else []
-    if strangers:
-        raise OptionError(f"option startingOffsets names the queue '{strangers[0]}', which subscribe does not")
+    access = _access(value)
+    subscription = checked_subscription(value["subscribe"], value["subscribePattern"], value["assign"], access.servers)
+    starting = Starting(value["startingOffsets"], None)
+    check_starting(starting, subscription, access.servers)
+    _check_least(value["minOffsetsPerTrigger"], value["maxOffsetsPerTrigger"], value["maxTriggerDelay"])
     return SourceOptions(
-        access=_access(value),
-        queues=queues,
+        access=access,
+        subscription=subscription,
         cursor=value["cursor"],
         columns=value["columns"],
-        starting=start,
+        starting=starting,
+        continues=value["onNewCheckpoint"] == "continue",
+        releases=value["onLeftQueue"] == "release",
+        waits=value["onServerLoss"] == "wait",
         fail_on_data_loss=value["failOnDataLoss"],
+        min_rows=value["minOffsetsPerTrigger"],
+        delay_ms=DELAY_MS if value["maxTriggerDelay"] is None else value["maxTriggerDelay"],
         max_rows=value["maxOffsetsPerTrigger"],
         max_bytes=value["maxBytesPerTrigger"],
         min_partitions=value["minPartitions"],
@@ -139,6 +167,13 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
         wait_ms=value["fetchWait"],
         retries=Retries(value["fetchOffset.numRetries"], value["fetchOffset.retryIntervalMs"]),
     )
+
+
+def _check_least(least: int | None, most: int | None, delay_ms: int | None) -> None:
+    if least is None and delay_ms is not None:
+        raise OptionError("option maxTriggerDelay goes with minOffsetsPerTrigger: give that one too")
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"option minOffsetsPerTrigger = '{least}' must be at most maxOffsetsPerTrigger, {most}")
 
 
 def sink_options(given: Mapping[str, object]) -> SinkOptions:

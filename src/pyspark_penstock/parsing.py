@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version.
 
@@ -116,14 +117,110 @@ def _address(text: str) -> Address:
     return Address(match[1] or match[2], port)
 
 
-def starting(text: str) -> str | dict[str, int]:
-    """Return the start of a new cursor: ``earliest``, ``latest``, or ``{"queue": sequence}`` as JSON."""
+def regular_expression(text: str) -> str:
+    """Return a regular expression of Python that queue names must match as a whole."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression, as Python reads it: {error}") from None
+    if not text:
+        raise ValueError("must not be empty")
+    return text
+
+
+def assigned(text: str) -> tuple[tuple[Address, tuple[str, ...]], ...]:
+    """Return the queues of each server, from JSON such as ``{"a:5672": ["orders"], "b:5672": ["audit"]}``."""
+    given = _json(text)
+    if not isinstance(given, dict) or not given or not all(isinstance(queues, list) for queues in given.values()):
+        raise ValueError(_ASSIGN)
+    found = []
+    for server, queues in given.items():
+        if not queues or not all(isinstance(queue, str) for queue in queues):
+            raise ValueError(_ASSIGN)
+        found.append((_address(server.strip()), names(",".join(queues))))
+    if len({server for server, _ in found}) < len(found):
+        raise ValueError("names a server twice")
+    return tuple(found)
+
+
+_ASSIGN = 'must be JSON such as {"broker:5672": ["orders", "audit"]}: queues by server; they have no partitions'
+
+Start = int | str
+"""Start of a queue: a sequence, ``earliest`` or ``latest``."""
+
+_KAFKA = {-1: "latest", -2: "earliest"}
+
+
+def starting(text: str) -> str | dict[str, Start | dict[Address, Start]]:
+    """Return the start of queues that are new to a cursor.
+
+    ``earliest``, ``latest``, or JSON by queue: ``{"queue": sequence}``, or ``{"queue": {"host:port": sequence}}`` with
+    several servers. -1 is the latest and -2 the earliest, as in Spark's Kafka source.
+    """
     if text in ("earliest", "latest"):
         return text
+    given = _json(text)
+    if not isinstance(given, dict):
+        raise ValueError(_STARTING)
+    found: dict[str, Start | dict[Address, Start]] = {}
+    for queue, value in given.items():
+        if isinstance(value, dict):
+            found[queue] = {_address(server.strip()): _start(queue, each) for server, each in value.items()}
+        else:
+            found[queue] = _start(queue, value)
+    return found
+
+
+_STARTING = 'must be earliest, latest, or JSON such as {"orders": 1200} with sequences from 0 up'
+
+
+def _start(queue: str, value: object) -> Start:
+    if type(value) is int and value in _KAFKA:
+        return _KAFKA[value]
+    if type(value) is not int or not 0 <= value < 2**62:
+        raise ValueError(f"gives {value!r} for '{queue}'; {_STARTING}, -1 for the latest or -2 for the earliest")
+    return value
+
+
+def instant(text: str) -> int:
+    """Return a time in microseconds since the epoch.
+
+    It is given in milliseconds since the epoch, as in Spark's Kafka source, or in ISO 8601 with an offset.
+    """
+    if re.fullmatch(r"\d{1,15}", text):
+        return int(text) * 1_000
     try:
-        given = json.loads(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        given = None
-    if not isinstance(given, dict) or not all(type(value) is int and value >= 0 for value in given.values()):
-        raise ValueError('must be earliest, latest, or JSON such as {"orders": 1200} with sequences from 0 up')
-    return given
+        time = None
+    if time is None or time.tzinfo is None or time.timestamp() < 0:
+        raise ValueError(
+            "must be milliseconds since 1970, or a time with its offset such as 2026-11-22T10:00:00Z or ...+01:00"
+        )
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def shown_instant(microseconds: int) -> str:
+    """Return a time for people, in UTC."""
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """Return a parser of one of some words, in any case."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"must be {' or '.join(words)}")
+        return text.lower()
+
+    return parse
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

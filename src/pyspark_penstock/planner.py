@@ -7,54 +7,63 @@ proves that everything up to it is durable, and `plan` settles it before it requ
 a second, idempotent way to the same end.
 
 Nothing else settles: not stopping, not a time-out, not a new attachment. A planner is used by one thread of one
-process, and connects on first use.
+process, and connects on first use. The servers, the subscription, the sizes of batches and the checks of a checkpoint
+have modules of their own.
 """
 
-import sys
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.client import ControlError
-from pyspark_penstock.connections import BrokerLink
+from pyspark_penstock.admission import Admission, Caps
+from pyspark_penstock.attachment import Attachment, place_of
+from pyspark_penstock.checkpoint import Checkpoint
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.offsets import Positions, Range, advanced, ahead, filled, key_of, lost
+from pyspark_penstock.offsets import (
+    Positions,
+    Range,
+    advanced,
+    from_spark,
+    generations_of,
+    rows_of_batch,
+    split,
+    to_spark,
+)
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.servers import Servers, is_not_found
+
+LOG = logging.getLogger("pyspark_penstock")
 
 SAY_SECONDS = 10.0
-"""Seconds between two log lines of a query that waits for the disk."""
-MOVED = "moved by an operator"
-"""Words of a broker's refusal of a request with the token from before a move."""
-MOST_ROWS = 100_000
-"""Most messages in a batch without a lower option or capacity."""
+"""Seconds between two log lines of a query that waits for the disk, or for a server."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """Limits of one batch; ``None`` is no limit."""
+class Piece:
+    """Range of one queue for one task: ``lo < sequence <= hi``, with the number of messages that were planned."""
 
-    rows: int | None
-    octets: int | None
-
-    def least(self, rows: int | None, octets: int | None) -> "Caps":
-        """Return the lower limit of both in each unit."""
-        return Caps(_least(self.rows, rows), _least(self.octets, octets))
-
-    def less(self, rows: int, octets: int) -> "Caps":
-        """Return the rest after `rows` and `octets` were taken."""
-        return Caps(self.rows and max(0, self.rows - rows), self.octets and max(0, self.octets - octets))
-
-    @property
-    def spent(self) -> bool:
-        """True if nothing more may be taken."""
-        return self.rows == 0 or self.octets == 0
+    server: Address
+    queue: str
+    token: int
+    lo: int
+    hi: int
+    rows: int
 
 
-def _least(*numbers: int | None) -> int | None:
-    given = [number for number in numbers if number is not None]
-    return min(given) if given else None
+@dataclass(slots=True)
+class _Round:
+    """Answers of all servers to one plan."""
+
+    end: Positions
+    messages: Positions
+    """Number of messages by key."""
+    paged: list[str]
+    """Keys whose messages wait for the disk."""
+    pressed: bool
+    """True if a least size is to be ignored: producers are blocked, or the plan can get no larger."""
 
 
 class Planner:
@@ -63,152 +72,197 @@ class Planner:
     def __init__(self, options: SourceOptions) -> None:
         """Store the options; nothing is connected yet."""
         self._options = options
-        self._places = {
-            key_of(queue, str(server), len(options.access.servers)): (server, queue)
-            for server in options.access.servers
-            for queue in options.queues
-        }
-        self._links: dict[Address, BrokerLink] = {}
-        self._tokens: dict[Address, int] = {}
+        self._servers = Servers(options)
+        self._attachment = Attachment(options, self._servers)
+        self._checkpoint = Checkpoint(options, self._attachment)
+        self._admission = Admission(options)
         self._turn = 0
-        self._warned: set[Range] = set()
         self._reported_at = time.monotonic()
-        self.initial: Positions = {}
-        self._standing: Positions = {}
-        """Position of the cursor when it was attached."""
         self._settled: Positions = {}
-        self.tail: Positions = {}
 
-    def place(self, key: str) -> tuple[Address, str, int]:
-        """Return server, queue and fencing token of a key in an offset.
+    @property
+    def tail(self) -> Positions:
+        """Last known ends of the queues that the query subscribes to."""
+        return {key: self._attachment.tail[key] for key in self._attachment.places}
 
-        Raises `CursorError` when the checkpoint names a queue that the query no longer subscribes to.
+    def beginning(self) -> Positions:
+        """Return the start of the first batch: that of the cursor, the same at every call and after every restart.
+
+        A new checkpoint with ``onNewCheckpoint=continue`` begins where the cursor stands.
         """
-        if key not in self._places:
-            raise CursorError(f"a batch to be replayed reads '{key}', to which the query no longer subscribes")
-        server, queue = self._places[key]
-        return server, queue, self._tokens[server]
+        self._attachment.attach()
+        found = self._attachment.standing if self._options.continues else self._attachment.initial
+        return {key: found[key] for key in self._attachment.places}
 
-    def attach(self) -> None:
-        """Attach the cursor on every server, once; an earlier query that held it is fenced off.
+    def offset(self, positions: Positions, rows: Positions | None = None) -> dict[str, Any]:
+        """Return the offset that Spark stores."""
+        return to_spark(positions, rows, self._attachment.generations)
 
-        Nothing is changed on any server if one of them would refuse. Raises `CursorError` when a queue does not exist
-        or has consumers of another kind.
+    def ends(self) -> Positions:
+        """Return the present ends of the queues, up to which a run that ends reads."""
+        self._attachment.attach()
+        return self.tail
+
+    def plan(self, offset: Mapping[str, Any], caps: Caps | None, upto: Positions | None) -> dict[str, Any] | None:
+        """Settle everything up to `offset`, wait for messages after it, and return the end of the next batch.
+
+        None when nothing arrives within ``fetchWait``, or too little for ``minOffsetsPerTrigger``. With `upto` (the
+        target of a run that ends) it is None when nothing is left up to there; what is still on the disk is waited for.
+        With several servers the first request goes to the next server each time, so that all are served. `caps` are
+        limits besides those of the options; None overrides the options.
         """
-        if self._tokens:
-            return
-        options = self._options
-        start, queues = options.starting, list(options.queues)
-        tokens: dict[Address, int] = {}
-        servers = options.access.servers
-        for server in servers:
-            self._links[server] = BrokerLink(options.access, server, options.retries)
-            if len(servers) > 1:
-                self._request(server, "cursor.attach", queues=queues, starting=start, dry_run=True)
-        for server in servers:
-            reply = self._request(server, "cursor.attach", queues=queues, starting=start)
-            tokens[server] = reply["token"]
-            self.initial |= self._keyed(server, reply["initial"])
-            self._standing |= self._keyed(server, reply["settled"])
-            self.tail |= self._keyed(server, reply["tail"])
-        self._tokens, self._settled = tokens, dict(self._standing)
+        attachment = self._attachment
+        attachment.attach()
+        self._admission.on_return(attachment.limits)
+        if upto is None:
+            attachment.grow()
+        try:
+            return self._plan(offset, caps, upto)
+        except CursorError as error:
+            if self._options.subscription.pattern is None or not is_not_found(error):
+                raise
+        attachment.grow(at_once=True)  # A queue of the pattern was deleted.
+        return self._plan(offset, caps, upto)
 
-    def checked(self, start: Positions, end: Positions | None = None) -> Positions:
-        """Return `start` as far as the broker can still serve it, with every subscribed queue.
-
-        Raises `CursorError` when the checkpoint needs messages that the cursor has settled (unless failOnDataLoss is
-        false), or when it, or the batch's `end`, is beyond the end of the queue.
-        """
-        self.attach()
-        for gap in ahead(advanced(start, end or {}), self.tail):
-            raise CursorError(
-                f"the checkpoint has read '{gap.key}' up to {gap.hi}, but the queue ends at {gap.lo}: it is another "
-                "queue, or its broker lost it; begin with a new checkpoint and a new cursor"
-            )
-        for gap in lost(start, self._standing):
-            cursor = self._options.cursor
-            text = f"messages {gap.lo + 1} to {gap.hi} of '{gap.key}' are gone: cursor '{cursor}' settled them"
-            if self._options.fail_on_data_loss:
-                raise CursorError(f"{text} for another checkpoint; failOnDataLoss=false continues after them")
-            if gap not in self._warned:
-                self._warned.add(gap)
-                print(f"penstock: {text}; going on after them", file=sys.stderr)
-        return filled(start, self._standing)
-
-    def plan(self, start: Positions, caps: Caps, upto: Positions | None) -> tuple[Positions, Positions]:
-        """Settle everything up to `start`, wait for messages after it, and return the end of the next batch.
-
-        The second result has its number of messages in each queue whose sequences have gaps.
-
-        The end is `start` when nothing arrives within ``fetchWait``. With `upto` (the target of a run that ends) it is
-        `start` when nothing is left up to there; what is still on the disk is waited for. With several servers the
-        first request goes to the next server each time, so that all are served.
-        """
-        begin = self.checked(start)
+    def _plan(self, offset: Mapping[str, Any], caps: Caps | None, upto: Positions | None) -> dict[str, Any] | None:
+        start, generations = from_spark(offset), generations_of(offset)
+        begin = self._checkpoint.begin(start, generations)
+        done = self._checkpoint.sound(start, generations)
+        limits = {key: self._attachment.limits[key] for key in self._attachment.places}
+        most = Caps(None, None) if caps is None else self._admission.caps(limits).least(caps.rows, caps.octets)
+        least = 0 if upto is not None or caps is None else self._admission.least_rows(most)
         while True:
-            end, messages, paged = self._plan_once(start, begin, caps, upto)
-            if end != begin or upto is None or not paged:
+            found = self._plan_once(done, begin, most, least, upto)
+            if found.end != begin or upto is None or not found.paged:
                 break
-            self._report_paged(paged)
-        self._settled = advanced(self._settled, start)
-        if end == begin:
-            return dict(start), {}
-        gaps = {key: count for key, count in messages.items() if count != end[key] - begin.get(key, 0)}
-        return advanced(start, end), gaps
+            self._report_paged(found.paged)
+        self._settled = advanced(self._settled, done)
+        self._report_away(begin)
+        if found.end == begin or (sum(found.messages.values()) < least and not found.pressed):
+            return None
+        self._admission.on_batch()
+        gaps = {key: count for key, count in found.messages.items() if count != found.end[key] - begin.get(key, 0)}
+        return self.offset(found.end, gaps)
 
-    def _plan_once(
-        self, start: Positions, begin: Positions, caps: Caps, upto: Positions | None
-    ) -> tuple[Positions, Positions, list[str]]:
-        """Return the end of a batch, its number of messages by key, and the keys that wait for the disk."""
-        servers = list(self._options.access.servers)
+    def _plan_once(self, done: Positions, begin: Positions, caps: Caps, least: int, upto: Positions | None) -> _Round:
+        """Return the answers of all servers that are there."""
+        servers = list(self._attachment.tokens)
         self._turn = (self._turn + 1) % len(servers)
         order = servers[self._turn :] + servers[: self._turn]
         # With one server the request waits; several are polled first, and then waited for in turn.
         waits = [0] if upto is not None or len(servers) > 1 else []
         waits.append(self._options.wait_ms)
-        end = dict(begin)
-        messages: Positions = {}
-        paged: list[str] = []
+        found = _Round(dict(begin), {}, [], False)
         for wait_ms in waits:
             left = caps
-            paged = []
+            found = _Round(dict(begin), {}, [], False)
             for server in order:
-                reply = self._plan_one(server, start, end, left, wait_ms // len(servers), upto)
-                end = advanced(end, self._keyed(server, reply["end"]))
-                self.tail = advanced(self.tail, self._keyed(server, reply["tail"]))
-                messages |= self._keyed(server, reply["messages"])
-                paged += self._keyed(server, dict.fromkeys(reply["paged"], 0))
+                wanted = -(-least // len(servers))
+                reply = self._plan_one(server, done, found.end, left, wanted, wait_ms // len(servers), upto)
+                if reply is None:
+                    continue
+                self._take(server, reply, found)
                 left = left.less(reply["rows"], reply["bytes"])
-            if end != begin or (upto is not None and not paged):
+            enough = found.end != begin and (found.pressed or sum(found.messages.values()) >= least)
+            if enough or (upto is not None and not found.paged):
                 break
-        return end, messages, paged
+        return found
+
+    def _take(self, server: Address, reply: dict[str, Any], found: _Round) -> None:
+        """Add the answer of a server."""
+        attachment = self._attachment
+        found.end = advanced(found.end, attachment.keyed(server, reply["end"]))
+        attachment.tail = advanced(attachment.tail, attachment.keyed(server, reply["tail"]))
+        attachment.note_changes(server, int(reply["epoch"]))
+        found.messages |= attachment.keyed(server, reply["messages"])
+        found.paged += attachment.keyed(server, dict.fromkeys(reply["paged"], 0))
+        found.pressed = found.pressed or bool(reply["pressed"])
 
     def _report_paged(self, paged: list[str]) -> None:
+        if self._is_time_to_say():
+            LOG.warning(
+                "penstock: waiting for messages of %s that are on the disk; another cursor may have to settle first",
+                ", ".join(sorted(paged)),
+            )
+
+    def _report_away(self, begin: Positions) -> None:
+        """Tell the lag of servers that are away."""
+        absences = self._servers.absences()
+        if not absences or not self._is_time_to_say():
+            return
+        for server, seconds in absences.items():
+            keys = [key for key, place in self._attachment.places.items() if place.server == server]
+            lag = sum(max(0, self._attachment.tail[key] - begin.get(key, 0)) for key in keys)
+            LOG.warning(
+                "penstock: %s has been away for %.0f s; %s there wait%s, at least %d messages behind",
+                server,
+                seconds,
+                ", ".join(f"'{key}'" for key in sorted(keys)[:3]) or "its queues",
+                "" if len(keys) != 1 else "s",
+                lag,
+            )
+
+    def _is_time_to_say(self) -> bool:
         now = time.monotonic()
-        if now - self._reported_at >= SAY_SECONDS:
-            self._reported_at = now
-            text = f"penstock: waiting for messages of {', '.join(sorted(paged))} that are on the disk"
-            print(f"{text}; another cursor may have to settle first", file=sys.stderr)
+        if now - self._reported_at < SAY_SECONDS:
+            return False
+        self._reported_at = now
+        return True
 
     def _plan_one(
-        self, server: Address, start: Positions, begin: Positions, caps: Caps, wait_ms: int, upto: Positions | None
-    ) -> dict[str, Any]:
-        here = self._here(server, begin)
+        self,
+        server: Address,
+        done: Positions,
+        begin: Positions,
+        caps: Caps,
+        least: int,
+        wait_ms: int,
+        upto: Positions | None,
+    ) -> dict[str, Any] | None:
+        attachment = self._attachment
+        here = attachment.here(server, begin)
         # A server without a share of this batch still learns the settled position.
-        target = here if caps.spent else self._here(server, advanced(begin, upto)) if upto is not None else None
-        return self._request(
+        target = here if caps.spent else None if upto is None else attachment.here(server, advanced(begin, upto))
+        return self._servers.ask_present(
             server,
             "cursor.plan",
-            token=self._tokens[server],
-            settle=self._here(server, start) or None,
+            token=attachment.tokens[server],
+            settle=attachment.here(server, done, left=True) or None,
             start=here,
             rows=caps.rows or None,
             bytes=caps.octets or None,
+            least=least or None,
             wait_ms=0 if caps.spent else wait_ms,
             upto=target,
         )
 
-    def rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
+    def pieces(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Piece]:
+        """Return the slices of a batch: the same for the same borders, also after a restart.
+
+        Raises `CursorError` when it needs what is gone: messages that were settled or lost, a queue that was deleted.
+        With failOnDataLoss false that is left out.
+        """
+        self._attachment.attach()
+        before, last = from_spark(start), from_spark(end)
+        first = self._checkpoint.begin(before, generations_of(start), last)
+        sound = self._checkpoint.sound(last, generations_of(end))
+        for key in sorted(last):
+            if last[key] > before.get(key, 0) and key not in sound and self._options.fail_on_data_loss:
+                place_of(self._attachment, key)
+        options = self._options
+        ranges = split(first, sound, options.min_partitions, options.max_records_per_partition)
+        # Where the broker has settled a part of the batch, which was reported, its number of messages means nothing.
+        rows = {
+            key: count for key, count in rows_of_batch(end).items() if first.get(key) == before.get(key, first.get(key))
+        }
+        found = []
+        for range_, count in zip(ranges, self._rows_between(ranges, rows), strict=True):
+            place = place_of(self._attachment, range_.key)
+            token = self._attachment.tokens[place.server]
+            found.append(Piece(place.server, place.queue, token, range_.lo, range_.hi, count))
+        return found
+
+    def _rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
         """Return the number of messages that each range must yield; `rows` has those of queues with gaps in all.
 
         Without gaps that is the number of sequences. Ranges of a queue with gaps are counted by the broker. Raises
@@ -226,72 +280,43 @@ class Planner:
         return found
 
     def _count(self, range_: Range) -> int:
-        server, queue, token = self.place(range_.key)
-        upto = dict.fromkeys(self._options.queues, 0) | {queue: range_.hi}
-        reply = self._request(server, "cursor.plan", token=token, start={queue: range_.lo}, upto=upto)
-        return int(reply["messages"][queue])
+        place = place_of(self._attachment, range_.key)
+        if range_.key in self._attachment.left:
+            return range_.hi - range_.lo
+        upto = dict.fromkeys(self._attachment.here(place.server, self._attachment.standing), 0)
+        reply = self._servers.ask(
+            place.server,
+            "cursor.plan",
+            token=self._attachment.tokens[place.server],
+            start={place.queue: range_.lo},
+            upto={**upto, place.queue: range_.hi},
+        )
+        return int(reply["messages"][place.queue])
 
-    def settle(self, end: Positions) -> None:
-        """Settle everything up to `end`; nothing is sent if it is settled already."""
-        self.attach()
-        if all(self._settled.get(key, 0) >= end.get(key, 0) for key in self._places):
-            return
-        for server in self._options.access.servers:
-            self._request(server, "cursor.settle", token=self._tokens[server], end=self._here(server, end))
-        self._settled = advanced(self._settled, end)
+    def settle(self, offset: Mapping[str, Any]) -> None:
+        """Settle everything up to an offset; nothing is sent if it is settled already.
 
-    def half_of_capacity(self) -> Caps:
-        """Return half of the capacity of the subscribed queues, so that producers refill the other half meanwhile.
-
-        The number of messages that a paging queue has in memory blocks no producer, and so is no cap. Raises
-        `CursorError` when a queue has been deleted.
+        A server that is away and waited for learns it with its next plan.
         """
-        self.attach()
-        rows: list[int | None] = []
-        octets: list[int | None] = []
-        for server, queue in self._places.values():
-            found = self._request(server, "why", queue=queue)
-            capacity = found["capacity"]
-            rows.append(None if found["paged"] else capacity.get("messages"))
-            octets.append(capacity.get("bytes"))
-        half = Caps(_half(rows), _half(octets))
-        return half.least(MOST_ROWS, None)
+        self._attachment.attach()
+        end = self._checkpoint.sound(from_spark(offset), generations_of(offset))
+        if all(self._settled.get(key, 0) >= end[key] for key in end):
+            return
+        for server, token in self._attachment.tokens.items():
+            here = self._attachment.here(server, end, left=True)
+            self._servers.ask_present(server, "cursor.settle", token=token, end=here)
+        self._settled = advanced(self._settled, end)
 
     def close(self) -> None:
         """Close the connections; nothing is settled, and the cursor keeps its position."""
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
-        self._tokens.clear()
-
-    def _request(self, server: Address, operation: str, **fields: object) -> dict[str, Any]:
-        if operation.startswith("cursor."):
-            fields["cursor"] = self._options.cursor
-        try:
-            return self._links[server].ask(operation, fields)
-        except ControlError as refusal:
-            raise refused(refusal, self._options, server) from refusal
-
-    def _here(self, server: Address, positions: Mapping[str, int]) -> dict[str, int]:
-        return {
-            queue: positions[key]
-            for key, (place, queue) in self._places.items()
-            if place == server and key in positions
-        }
-
-    def _keyed(self, server: Address, found: Mapping[str, int]) -> Positions:
-        return {key_of(queue, str(server), len(self._options.access.servers)): found[queue] for queue in found}
-
-
-def _half(capacities: list[int | None]) -> int | None:
-    given = [capacity for capacity in capacities if capacity is not None]
-    return max(1, sum(given) // 2) if given and len(given) == len(capacities) else None
+        self._servers.close()
+        self._attachment.forget()
 
 
 def report_hole(range_: Range, planned: int, found: int, fail: bool) -> None:
     """Report that a range yields fewer messages than were planned.
 
-    Raises `CursorError`, or with `fail` false prints a warning.
+    Raises `CursorError`, or with `fail` false logs a warning.
     """
     text = (
         f"{planned - found} of the {planned} planned messages {range_.lo + 1} to {range_.hi} of '{range_.key}' are "
@@ -299,19 +324,4 @@ def report_hole(range_: Range, planned: int, found: int, fail: bool) -> None:
     )
     if fail:
         raise CursorError(f"{text}; failOnDataLoss=false continues without them")
-    print(f"penstock: {text}; going on without them", file=sys.stderr, flush=True)
-
-
-def refused(refusal: ControlError, options: SourceOptions, server: Address) -> CursorError:
-    """Return the meaning of a broker's refusal for the user of a query."""
-    cursor = f"cursor '{options.cursor}' on {', '.join(options.queues)} at {server}"
-    match refusal.name:
-        case "fenced" if MOVED in refusal.text:
-            text = f"{cursor} cannot go on where it was; start the query again"
-        case "fenced":
-            text = f"{cursor} was attached by another query, which reads on; this one ends"
-        case "not-found":
-            text = f"{cursor} cannot go on: a queue does not exist, or was deleted while the query ran"
-        case _:
-            text = f"{cursor} was refused"
-    return CursorError(f"{text}: {refusal.text}")
+    LOG.warning("penstock: %s; going on without them", text)

@@ -177,3 +177,42 @@ def test_attach_tells_the_limits_of_its_queues() -> None:
     desk.vhost.declare_queue("q", {"capacity-messages": 9, "hold-deadline": 7}, False, False, None, None)
     (found,) = desk.ask("cursor.attach", "c", queues=["q"])
     assert (found["limits"]["q"]["messages"], found["limits"]["q"]["hold_s"]) == (9, 7.0)
+
+
+def test_plan_waits_for_a_least_size_and_looks_again_when_it_may_be_there() -> None:
+    desk = Readers("q", "r")
+    desk.ask("cursor.attach", "c", queues=["q", "r"])
+    assert desk.ask("cursor.plan", "c", least=10, wait_ms=1000) == []
+    desk.put("q", 4)
+    assert desk.turn() == []
+    done = int(desk.driver.broker.work.done)
+    desk.put("q", 1)
+    desk.driver.control.cursors.look_again(desk.queue("q"))
+    assert desk.driver.broker.work.done == done, "five of one queue are looked at: half of what is missing"
+    desk.turn()
+    desk.put("r", 5)
+    (answer,) = desk.turn()
+    assert (answer["end"], answer["rows"], answer["pressed"]) == ({"q": 5, "r": 5}, 10, [])
+
+
+def test_least_size_ends_at_the_deadline_with_what_is_there() -> None:
+    desk = Readers("q")
+    desk.ask("cursor.attach", "c", queues=["q"])
+    assert desk.ask("cursor.plan", "c", least=10, wait_ms=1000) == []
+    desk.put("q", 4)
+    assert desk.turn() == []
+    desk.driver.begin(desk.driver.broker.now + 2)
+    assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, [])]
+
+
+def test_least_size_is_not_waited_for_while_producers_are_blocked_or_the_plan_is_full() -> None:
+    desk = Readers()
+    desk.vhost.declare_queue("q", {"capacity-messages": 9, "stop-messages": 3}, False, False, None, None)
+    desk.ask("cursor.attach", "c", queues=["q"])
+    desk.put("q", 3)
+    assert desk.ask("cursor.plan", "c", least=8, rows=2, wait_ms=1000)[0]["pressed"] == ["q"], "it is full"
+    assert desk.ask("cursor.plan", "c", least=8, wait_ms=1000) == []
+    desk.put("q", 1)
+    desk.queue("q").update_gate(0.0)
+    assert not desk.queue("q").gate.open
+    assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, ["q"])], "an arrival closed the gate"

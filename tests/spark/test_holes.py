@@ -75,7 +75,7 @@ def test_replay_of_a_batch_that_has_lost_messages_ends_with_the_range(restarts, 
         replay(reader, start, end)
 
 
-def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, reader_of, capfd):
+def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, reader_of, caplog):
     broker = restarts()
     queue = mixed(broker)
     first = reader_of(broker, queue)
@@ -83,7 +83,7 @@ def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, r
     end = first.latestOffset(start, ALL)
     reader = reader_of(restarts(), queue, failOnDataLoss="false")
     assert read(reader, reader.partitions(start, end)) == LEFT
-    assert f"penstock: 3 of the 10 planned messages 1 to 10 of '{queue}' are gone" in capfd.readouterr().err
+    assert f"penstock: 3 of the 10 planned messages 1 to 10 of '{queue}' are gone" in caplog.text
     assert reader.latestOffset(end, ALL) == end
 
 

@@ -5,16 +5,19 @@ import pytest
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.options import check_names, sink_options, source_options
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.subscription import Starting, Subscription
 
 LEAST = {"subscribe": "orders", "cursor": "app"}
 
 
 def test_smallest_source():
     options = source_options(LEAST)
-    assert options.queues == ("orders",)
+    assert options.subscription == Subscription(("orders",), None, None)
     assert options.access.servers == (Address("127.0.0.1", 5672),)
     assert (options.access.vhost, options.access.user) == ("/", "guest")
-    assert (options.starting, options.fail_on_data_loss, options.max_rows) == ("earliest", True, None)
+    assert (options.starting, options.fail_on_data_loss) == (Starting("earliest", None), True)
+    assert (options.continues, options.releases, options.waits) == (False, False, False)
+    assert (options.min_rows, options.max_rows, options.delay_ms) == (None, None, 900_000)
 
 
 def test_everything_given():
@@ -26,7 +29,12 @@ def test_everything_given():
             "password": " p ",
             "subscribe": "orders , audit",
             "cursor": "app",
-            "startingoffsets": '{"audit": 12}',
+            "startingoffsets": '{"audit": 12, "orders": {"a:5672": -1}}',
+            "onNewCheckpoint": "Continue",
+            "onLeftQueue": "release",
+            "onServerLoss": "wait",
+            "minOffsetsPerTrigger": "100",
+            "maxTriggerDelay": "1.5m",
             "failOnDataLoss": "False",
             "maxOffsetsPerTrigger": "500",
             "maxBytesPerTrigger": "8m",
@@ -40,8 +48,10 @@ def test_everything_given():
         }
     )
     assert options.access.servers == (Address("a", 5672), Address("b", 5673), Address("::1", 5674))
-    assert options.queues == ("orders", "audit")
-    assert options.starting == {"audit": 12}
+    assert options.subscription.names == ("orders", "audit")
+    assert options.starting.offsets == {"audit": 12, "orders": {Address("a", 5672): "latest"}}
+    assert (options.continues, options.releases, options.waits) == (True, True, True)
+    assert (options.min_rows, options.delay_ms) == (100, 90_000)
     assert options.fail_on_data_loss is False
     assert (options.max_rows, options.max_bytes) == (500, 8 << 20)
     assert (options.min_partitions, options.max_records_per_partition) == (4, 100)
@@ -65,7 +75,19 @@ def test_everything_given():
         ({"fetchWait": "11s"}, "at most 10s"),
         ({"failOnDataLoss": "maybe"}, "must be true or false"),
         ({"startingOffsets": "middle"}, "must be earliest, latest, or JSON"),
-        ({"startingOffsets": '{"orders": -2}'}, "sequences from 0 up"),
+        ({"startingOffsets": '{"orders": -3}'}, "gives -3 for 'orders'; must be earliest"),
+        ({"startingOffsets": '{"orders": "7"}'}, "gives '7' for 'orders'"),
+        ({"startingOffsets": '{"orders": {"0": 7}}'}, "option startingOffsets names 0:5672 for the queue 'orders'"),
+        ({"startingOffsets": '{"orders": {"b:1": 7}}'}, "names b:1 for the queue 'orders', which option servers does"),
+        ({"startingOffsets": "[1]"}, "must be earliest, latest, or JSON"),
+        ({"group.id": "5"}, "no option 'group.id'; what it is to Spark's Kafka source, cursor is here"),
+        ({"kafka.bootstrap.servers": "a:1"}, "servers is here"),
+        ({"assign": '{"127.0.0.1:5672": ["a"]}'}, "options subscribe and assign exclude each other"),
+        ({"subscribePattern": "a("}, "must be a regular expression"),
+        ({"minOffsetsPerTrigger": "7", "maxOffsetsPerTrigger": "6"}, "must be at most maxOffsetsPerTrigger, 6"),
+        ({"maxTriggerDelay": "7s"}, "goes with minOffsetsPerTrigger"),
+        ({"onServerLoss": "ignore"}, "must be fail or wait"),
+        ({"onNewCheckpoint": "1"}, "must be fail or continue"),
         ({"startingOffsets": '{"orders": true}'}, "sequences from 0 up"),
         ({"startingOffsets": '{"ordrs": 2}'}, "names the queue 'ordrs', which subscribe does not"),
         ({"servers": "a:99999"}, "must be host:port"),
@@ -88,6 +110,39 @@ def test_missing_option_is_named(missing):
     given = {key: value for key, value in LEAST.items() if key != missing}
     with pytest.raises(OptionError, match=f"needs the option {missing}"):
         source_options(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ('{"a:5672": ["orders"]}', "option assign has no queues for b:5672"),
+        ('{"a": ["orders"], "b": ["x"], "c": ["y"]}', "option assign names c:5672, which option servers does not"),
+        ('{"orders": [0, 1]}', "queues by server; they have no partitions"),
+        ('{"a": [], "b": ["x"]}', "must be JSON such as"),
+        ('["orders"]', "must be JSON such as"),
+        ('{"a": ["x", "x"], "b": ["x"]}', "names a queue twice"),
+        ('{"a": ["x"], "a:5672": ["y"]}', "names a server twice"),
+    ],
+)
+def test_bad_assignment_is_refused_in_one_sentence(given, sentence):
+    with pytest.raises(OptionError, match="option") as refusal:
+        source_options({"cursor": "app", "servers": "a,b", "assign": given})
+    assert sentence in str(refusal.value)
+
+
+def test_queues_are_assigned_to_servers():
+    options = source_options({"cursor": "app", "servers": "a,b", "assign": '{"a": ["x", "y"], "b:5672": ["z"]}'})
+    assert [options.subscription.of(server) for server in options.access.servers] == [["x", "y"], ["z"]]
+    assert str(options.subscription) == "x, y of a:5672; z of b:5672"
+    assert options.subscription.may_have("z")
+    assert not options.subscription.may_have("w")
+
+
+def test_pattern_matches_whole_names():
+    subscription = source_options({"cursor": "app", "subscribePattern": "orders(-.*)?"}).subscription
+    assert subscription.matching(["orders", "orders-2", "my-orders", "orders2"]) == ["orders", "orders-2"]
+    with pytest.raises(OptionError, match="names the queue 'audit', which subscribePattern does not"):
+        source_options({"cursor": "app", "subscribePattern": "orders", "startingOffsets": '{"audit": 5}'})
 
 
 def test_password_is_never_shown():

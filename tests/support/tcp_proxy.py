@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 class Proxy:
     """Passes octets between clients and one server; `cut` resets every connection that stands.
 
-    With `loses_answer` set it ends the connection at the server's next answer instead of passing that on, once.
+    With `loses_answer` set it ends the connection at the server's next answer instead of passing that on, once. With
+    `down` set it takes no new connection, as if there were no server.
     """
 
     def __init__(self, server: str) -> None:
@@ -22,12 +23,16 @@ class Proxy:
         self._lock = threading.Lock()
         self.accepted = 0
         self.loses_answer = False
+        self.down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                if self.down:
+                    client.close()
+                    continue
                 server = socket.create_connection(self._server)
                 with self._lock:
                     self._open |= {client, server}

@@ -52,21 +52,32 @@ class WaitingPlan(TimerHandler):
         self.positions: dict[Queue, Position] = {each.queue: each for each in queues}
         """Its positions on the queues whose messages it waits for: those where the plan may go further."""
         self.newest: dict[Queue, int] = {each.queue: int(each.newest()) for each in queues}
-        """Sequence of the newest message that can be read, by queue, when it found nothing."""
+        """Sequence of the newest message that can be read, by queue, when it found too little."""
+        self.missing: int = 1
+        """Number of messages that one queue must get before it is looked at again."""
 
     def is_due(self, queue: Queue) -> bool:
-        """Return whether it must be looked at because of a change of a queue: a message came, or it was deleted."""
-        return queue.deleted or self.positions[queue].newest() > self.newest[queue]
+        """Return whether it must be looked at because of a change of a queue.
+
+        Enough messages came, its gate has closed, or it was deleted.
+        """
+        if queue.deleted:
+            return True
+        came = self.positions[queue].newest() - self.newest[queue]
+        return came >= self.missing or (came > 0 and not queue.gate.open)
 
     @override
     def on_deadline(self, now: float) -> float:
         self.cursors.answer_plan(self, True)
         return NEVER
 
-    def has_looked(self) -> None:
-        """Record that it has found nothing among what can be read now."""
+    def has_looked(self, rows: int) -> None:
+        """Record that it has found so many messages among what can be read now, which are too few."""
         for queue, position in self.positions.items():
             self.newest[queue] = int(position.newest())
+        # All queues together may have the rest as soon as one of them has its share.
+        rest = self.request.amount("least", 0) - rows
+        self.missing = max(-(-rest // max(len(self.newest), 1)), 1)
 
 
 class CursorApi:
@@ -98,8 +109,8 @@ class CursorApi:
             if not batch.begin():
                 self._stop_waiting(cursor)
                 return
-            if batch.rows == 0 and not at_deadline:
-                waiting.has_looked()
+            if not batch.is_enough() and not at_deadline:
+                waiting.has_looked(batch.rows)
                 return
             self._reply_plan(batch)
         except BrokerError as error:
@@ -234,9 +245,9 @@ class CursorApi:
         return batch.answer()
 
     def _waits(self, batch: PlanBatch) -> bool:
-        """Let a plan wait that has found nothing; returns False if it has messages, or its time is up."""
+        """Let a plan wait that has found too little; returns False if it has enough, or its time is up."""
         request, cursor = batch.request, batch.cursor
-        if batch.rows > 0 or batch.deadline <= self.broker.now:
+        if batch.is_enough() or batch.deadline <= self.broker.now:
             return False
         self._answer_waiting(cursor)
         start, upto = request.offsets("start"), request.offsets("upto")
@@ -246,6 +257,7 @@ class CursorApi:
             if start.get(name, int(position.settled)) < upto.get(name, UNLIMITED)
         ]
         waiting = WaitingPlan(self, request, cursor, open_ended, batch.deadline)
+        waiting.has_looked(batch.rows)
         self._waiting[(cursor.vhost, cursor.name)] = waiting
         for queue in waiting.positions:
             self._waiting_for.setdefault(queue, {})[waiting] = None
@@ -435,9 +447,15 @@ def _positions(cursor: Cursor) -> dict[str, object]:
 
 
 def _limits(queue: Queue) -> dict[str, object]:
-    """Return the capacity of a queue, and how long it holds a publish in seconds; None is no limit."""
+    """Return the capacity of a queue, and how long it holds a publish in seconds; None is no limit.
+
+    The number of messages that a paging queue has in memory holds no producer.
+    """
     hold_s = queue.settings.hold_deadline_s
-    return {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
+    found: dict[str, object] = {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
+    if queue.overflow.pages:
+        found["messages"] = None
+    return found
 
 
 def _set_reader(cursor: Cursor, request: ControlRequest) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.queue.cursor import Cursor
+from penstock.core.publish.admission import gates_of
+from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.pinned_room import most_to_plan
 from penstock.core.queue.range_plan import PlanListener, RangePlan
 from penstock.errors import BrokerError
@@ -57,6 +59,10 @@ class PlanBatch(PlanListener):
         self._tail: dict[str, object] = {}
         self._messages: dict[str, object] = {}
         self._paged: list[str] = []
+        self._least = request.amount("least", 0)
+        """Number of messages that it waits for, unless it is pressed."""
+        self._pressed: list[str] = []
+        """Names of queues because of which it must not wait to become larger."""
 
     def begin(self) -> bool:
         """Plan. Return whether it is complete; otherwise `CursorApi.planned` is called when it is."""
@@ -110,12 +116,31 @@ class PlanBatch(PlanListener):
             self._messages[name] = int(plan.messages)
             if plan.waits:
                 self._paged.append(name)
+            if plan.waits or (self._least and _is_pressed(position, plan.end, self._upto.get(name, UNLIMITED))):
+                self._pressed.append(name)
             self.rows += int(plan.messages)
             self.bytes += int(plan.bytes)
         return True
 
+    def is_enough(self) -> bool:
+        """Return whether it need not wait for more messages."""
+        return self.rows > 0 and (self.rows >= self._least or len(self._pressed) > 0)
+
     def answer(self) -> dict[str, object]:
         """Return the answer once it is complete."""
-        found = {"end": self._end, "tail": self._tail, "messages": self._messages, "paged": self._paged}
+        found: dict[str, object] = {"end": self._end, "tail": self._tail, "messages": self._messages}
+        found |= {"paged": self._paged, "pressed": self._pressed}
         epoch = int(self.cursors.broker.vhosts[self.cursor.vhost].epoch)
         return {**found, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
+
+
+def _is_pressed(position: Position, end: i64, upto: i64) -> bool:
+    """Return whether a plan that ends there must not wait to become larger.
+
+    A producer of its queue is blocked, so nothing more may come before the messages are settled; or the plan ends
+    because of its limits.
+    """
+    for gate in gates_of(position.queue):
+        if not gate.open or gate.in_line():
+            return True
+    return end < upto and end < position.newest()

@@ -1,0 +1,218 @@
+"""Attachment of one cursor to its queues on all servers, as the subscription grows and shrinks.
+
+A queue that is new to the cursor begins at the start that the options give. One that the subscription no longer has is
+*left*: its position stays with the cursor, and its messages in the queue, until they are released. The queues of a
+pattern are looked up again when a broker's queues have changed; the cursor's token stays the same then, so that no
+other query is fenced off.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_penstock.errors import BrokerUnreachable, CursorError
+from pyspark_penstock.offsets import Positions, key_of
+from pyspark_penstock.options import SourceOptions
+from pyspark_penstock.parsing import Address, Start
+from pyspark_penstock.servers import Servers
+
+LOG = logging.getLogger("pyspark_penstock")
+
+LIST_SECONDS = 2.0
+"""Least seconds between two looks for queues of a pattern on one server."""
+RETRY_SECONDS = 60.0
+"""Seconds after which queues of a pattern that were refused are tried again."""
+SHOWN = 3
+"""Most names in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Queue on a server."""
+
+    server: Address
+    queue: str
+
+
+class Attachment:
+    """Queues of a query with their keys in offsets, and what the brokers told of them."""
+
+    def __init__(self, options: SourceOptions, servers: Servers) -> None:
+        """Store the options; nothing is asked yet."""
+        self._options, self._servers = options, servers
+        self.tokens: dict[Address, int] = {}
+        """Fencing tokens of the servers where the cursor is attached."""
+        self.places: dict[str, Place] = {}
+        """Queues of the subscription, by key."""
+        self.left: dict[str, Place] = {}
+        """Queues that the cursor has left, and keeps a position on."""
+        self.initial: Positions = {}
+        self.standing: Positions = {}
+        """Positions of the cursor when it was attached last, those on left queues included."""
+        self.tail: Positions = {}
+        self.generations: Positions = {}
+        """Generations of positions, by key, where they are not 0."""
+        self.limits: dict[str, dict[str, Any]] = {}
+        """Capacity and hold deadline of each queue, by key."""
+        self._named: dict[Address, list[str]] = {}
+        self._refused: dict[Address, dict[str, str]] = {}
+        self._listed: dict[Address, tuple[int, float]] = {}
+        """Count of changes at the last look for queues of the pattern, and its time."""
+        self._changed: dict[Address, int] = {}
+        """Count of changes that was told last."""
+        self._warned: set[str] = set()
+
+    def attach(self) -> None:
+        """Attach the cursor on every server, once; an earlier query that held it is fenced off.
+
+        Nothing is changed on any server if one of them would refuse. With ``onServerLoss=wait`` a server that is away
+        is attached when it is back, but at least one must be there. Raises `CursorError` when a queue does not exist or
+        cannot be read by a cursor.
+        """
+        missing = self.missing()
+        if not missing:
+            return
+        first = not self.tokens
+        if first and len(missing) > 1:
+            for server in missing:
+                self._attach_on(server, dry_run=True)
+        pause = self._options.retries.interval_ms / 1000
+        for left in range(self._options.retries.count if first else 0, -1, -1):
+            for server in missing:
+                self._attach_on(server)
+            if self.tokens or not left:
+                break
+            time.sleep(pause)
+        if not self.tokens:
+            raise BrokerUnreachable(f"none of {', '.join(map(str, missing))} answers; one of them must, to begin")
+
+    def missing(self) -> list[Address]:
+        """Return the servers where the cursor is not attached yet."""
+        return [server for server in self._servers.addresses if server not in self.tokens]
+
+    def grow(self, at_once: bool = False) -> None:
+        """Let queues of the pattern join that have come, and those leave that are gone.
+
+        A server is asked only after a change of its queues, or `at_once`.
+        """
+        if self._options.subscription.pattern is None:
+            return
+        for server in self.tokens:
+            epoch, at = self._listed[server]
+            passed = time.monotonic() - at
+            changed = self._changed.get(server, epoch) != epoch and passed >= LIST_SECONDS
+            if at_once or changed or (self._refused[server] and passed >= RETRY_SECONDS):
+                self._attach_on(server, holder=True)
+
+    def note_changes(self, server: Address, epoch: int) -> None:
+        """Note the count of changes of a server's queues, which each plan has."""
+        self._changed[server] = epoch
+
+    def here(self, server: Address, positions: Mapping[str, int], left: bool = False) -> dict[str, int]:
+        """Return positions on a server by queue: those of the subscription, and with `left` those that were left."""
+        places = {**self.places, **self.left} if left else self.places
+        return {
+            place.queue: positions[key] for key, place in places.items() if place.server == server and key in positions
+        }
+
+    def keyed(self, server: Address, found: Mapping[str, int]) -> Positions:
+        """Return numbers by queue of a server by key."""
+        return {self.key(server, queue): found[queue] for queue in found}
+
+    def key(self, server: Address, queue: str) -> str:
+        """Return the key of a queue in offsets."""
+        return key_of(queue, str(server), len(self._servers.addresses))
+
+    def forget(self) -> None:
+        """Forget the tokens: the next request attaches anew."""
+        self.tokens.clear()
+
+    # Attaching
+
+    def _attach_on(self, server: Address, dry_run: bool = False, holder: bool = False) -> None:
+        subscription = self._options.subscription
+        names = subscription.of(server)
+        if subscription.pattern is not None:
+            found = self._servers.ask_present(server, "cursor.queues")
+            if found is None:
+                return
+            names = subscription.matching(found["queues"])
+            self._listed[server] = (int(found["epoch"]), time.monotonic())
+            self._changed[server] = int(found["epoch"])
+            if holder and names == self._named[server] and not self._refused[server]:
+                return
+            if not names and not dry_run:
+                self._warn_no_match(server, found["queues"])
+        fields: dict[str, object] = {"queues": names, "starting": self._starting(server, names, holder)}
+        fields |= {"partial": subscription.pattern is not None, "dry_run": dry_run}
+        if holder:
+            fields |= {"holder": True, "token": self.tokens[server]}
+        if not dry_run:
+            fields["release"] = self._options.releases
+        reply = self._servers.ask_present(server, "cursor.attach", **fields)
+        if reply is not None and not dry_run:
+            self._named[server] = names
+            self._take(server, reply)
+
+    def _starting(self, server: Address, names: list[str], running: bool) -> str | dict[str, Start]:
+        return self._options.starting.of(server, names, running)
+
+    def _take(self, server: Address, reply: dict[str, Any]) -> None:
+        """Take over what an attach told of the queues of a server."""
+        self.tokens[server] = int(reply["token"])
+        self.places = {key: place for key, place in self.places.items() if place.server != server}
+        self.left = {key: place for key, place in self.left.items() if place.server != server}
+        for queue in reply["initial"]:
+            self.places[self.key(server, queue)] = Place(server, queue)
+        self.initial |= self.keyed(server, reply["initial"])
+        self.standing |= self.keyed(server, reply["settled"])
+        self.tail |= self.keyed(server, reply["tail"])
+        generations = dict.fromkeys(reply["initial"], 0) | reply["generation"]
+        self.generations |= self.keyed(server, generations)
+        for queue, limits in reply["limits"].items():
+            self.limits[self.key(server, queue)] = limits
+        for queue, (settled, tail) in reply["left"].items():
+            key = self.key(server, queue)
+            self.left[key] = Place(server, queue)
+            self.standing[key], self.tail[key] = settled, tail
+            if tail > settled:
+                self._warn_left(key, settled, tail)
+        self._refused[server] = reply["refused"]
+        for queue, reason in reply["refused"].items():
+            self._warn(f"queue '{queue}' of {server} matches subscribePattern and is left out: {reason}")
+
+    # Telling
+
+    def _warn_no_match(self, server: Address, names: list[str]) -> None:
+        vhost, pattern = self._options.access.vhost, self._options.subscription.pattern
+        some = f", such as {', '.join(sorted(names)[:SHOWN])}" if names else ""
+        self._warn(
+            f"subscribePattern '{pattern}' matches none of the {len(names)} queues of virtual host '{vhost}' at "
+            f"{server}{some}; the query waits for one that does"
+        )
+
+    def _warn_left(self, key: str, settled: int, tail: int) -> None:
+        self._warn(
+            f"cursor '{self._options.cursor}' has left queue '{key}', to which the query no longer subscribes, at "
+            f"{settled} of {tail}: the messages from {settled + 1} on are kept, and may hold its producers; subscribe "
+            "to it again, or set onLeftQueue=release"
+        )
+
+    def _warn(self, text: str) -> None:
+        """Log a warning, once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            LOG.warning("penstock: %s", text)
+
+
+def place_of(attachment: Attachment, key: str) -> Place:
+    """Return the queue of a key in an offset, one that was left included.
+
+    Raises `CursorError` for a queue that the cursor has no position on.
+    """
+    place = attachment.places.get(key) or attachment.left.get(key)
+    if place is None:
+        raise CursorError(f"a batch to be replayed reads '{key}', to which the query no longer subscribes")
+    return place

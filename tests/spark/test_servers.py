@@ -1,0 +1,128 @@
+"""Several servers, of which one is away: it ends the query, or holds back its own queues alone."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from pyspark_penstock import planner, servers
+from pyspark_penstock.errors import BrokerUnreachable
+from pyspark_penstock.options import source_options
+from pyspark_penstock.reader import PenstockStreamReader
+from tests.support.tcp_proxy import Proxy, proxied
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def proxy(second_broker) -> Iterator[Proxy]:
+    with proxied(second_broker.address) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def pair(broker, second_broker, proxy) -> Iterator:
+    """Return a maker of readers of one queue on two servers, of which the second is behind a proxy."""
+    queue = broker.declare()
+    with second_broker.connect() as connection:
+        connection.channel().queue_declare(queue)
+    readers = []
+
+    def make(**others: str) -> PenstockStreamReader:
+        given = {
+            "servers": f"{broker.address},{proxy.address}",
+            "subscribe": queue,
+            "cursor": f"pair-{queue}",
+            "fetchWait": "0ms",
+            "fetchOffset.retryIntervalMs": "1",
+            "fetchOffset.numRetries": "1",
+        }
+        readers.append(PenstockStreamReader(source_options({**given, **others})))
+        return readers[-1]
+
+    yield queue, make
+    for reader in readers:
+        reader.stop()
+
+
+@pytest.fixture(autouse=True)
+def asks_at_once(monkeypatch):
+    """Ask a server that is away at every plan, and tell of it each time."""
+    monkeypatch.setattr(servers, "AWAY_PAUSE_MAX", 0.0)
+    monkeypatch.setattr(servers, "PAUSE_PER_ATTEMPT", 0)
+    monkeypatch.setattr(planner, "SAY_SECONDS", 0.0)
+
+
+def lose(proxy: Proxy) -> None:
+    proxy.down = True
+    proxy.cut()
+
+
+def until_read(reader: PenstockStreamReader, start: dict, key: str, sequence: int) -> dict:
+    """Plan until an offset has reached a sequence; the pause of a server that is away has to pass."""
+    while start["q"].get(key, 0) < sequence:
+        start = reader.latestOffset(start, ALL)
+    return start
+
+
+def test_server_that_is_away_holds_back_its_own_queue_and_its_lag_is_told(broker, second_broker, proxy, pair, caplog):
+    queue, make = pair
+    reader = make(onServerLoss="wait")
+    start = reader.initialOffset()
+    here, there = f"{queue}@{broker.address}", f"{queue}@{proxy.address}"
+    second_broker.publish(queue, [b"1", b"2"])
+    start = until_read(reader, start, there, 2)
+    second_broker.publish(queue, [b"3"])
+    lose(proxy)
+    for number in range(1, 4):
+        broker.publish(queue, [b"x"])
+        start = until_read(reader, start, here, number)
+    assert start["q"] == {here: 3, there: 2}
+    reader.commit(start)
+    assert f"'{there}' there waits, at least 0 messages behind" in caplog.text
+    assert broker.depth(queue) == 0
+    proxy.down = False
+    start = until_read(reader, start, there, 3)
+    assert f"{proxy.address} is back after" in caplog.text
+    reader.latestOffset(start, ALL)
+    assert second_broker.depth(queue) == 0, "it was told of what had been done while it was away"
+
+
+def test_server_that_is_away_ends_the_query_by_default(proxy, pair):
+    _, make = pair
+    reader = make()
+    start = reader.initialOffset()
+    lose(proxy)
+    with pytest.raises(BrokerUnreachable, match=f"the broker at {proxy.address} could not be asked in 2 attempts"):
+        reader.latestOffset(start, ALL)
+
+
+def test_query_begins_with_the_servers_that_are_there_and_the_other_joins(broker, second_broker, proxy, pair):
+    queue, make = pair
+    here, there = f"{queue}@{broker.address}", f"{queue}@{proxy.address}"
+    broker.publish(queue, [b"1"])
+    second_broker.publish(queue, [b"2"])
+    lose(proxy)
+    reader = make(onServerLoss="wait")
+    start = reader.initialOffset()
+    assert start["q"] == {here: 0}
+    start = until_read(reader, start, here, 1)
+    proxy.down = False
+    end = until_read(reader, start, there, 1)
+    rows = [batch.num_rows for partition in reader.partitions(start, end) for batch in reader.read(partition)]
+    assert rows == [1]
+    restarted = make(onServerLoss="wait")
+    assert [piece.value.queue for piece in restarted.partitions(start, end)] == [queue]
+
+
+def test_query_does_not_begin_without_any_server(proxy, pair):
+    _, make = pair
+    lose(proxy)
+    with pytest.raises(BrokerUnreachable, match=f"none of {proxy.address} answers; one of them must, to begin"):
+        make(onServerLoss="wait", servers=proxy.address).initialOffset()
+
+
+def test_refused_login_is_not_waited_for(proxy, pair):
+    _, make = pair
+    with pytest.raises(BrokerUnreachable, match="cannot connect"):
+        make(onServerLoss="wait", password="wrong").initialOffset()
