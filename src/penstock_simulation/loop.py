@@ -12,6 +12,8 @@ import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 HORIZON_S = 4000.0
 """Virtual seconds after which a simulation that goes on is going in circles: periodic timers never rest."""
 
@@ -27,23 +29,28 @@ class NoSockets(selectors.BaseSelector):
         self._loop = loop
         self._map: dict[int, selectors.SelectorKey] = {}
 
+    @override
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         self._map[number] = selectors.SelectorKey(fileobj, number, events, data)
         return self._map[number]
 
+    @override
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         return self._map.pop(fileobj if isinstance(fileobj, int) else fileobj.fileno())
 
+    @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise Deadlock("nothing is ready and no timer is set: all wait for each other")
         self._loop.advance(timeout)
         return []
 
+    @override
     def close(self) -> None:
         self._map.clear()
 
+    @override
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._map
 
@@ -58,10 +65,12 @@ class SimLoop(asyncio.SelectorEventLoop):
         super().__init__(NoSockets(self))
         self._clock_resolution = 1e-9
 
+    @override
     def time(self) -> float:
         return self._now
 
     def advance(self, seconds: float) -> None:
+        """Move the clock; raises Deadlock beyond the horizon."""
         self._now += max(seconds, 0.0)
         if self._now > HORIZON_S:
             raise Deadlock(f"{HORIZON_S} s have passed and nothing comes of it")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from typing_extensions import override
+
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.sim_loop import SimLoop
-from tests.support.sim_network import End
+from penstock_simulation.loop import SimLoop
+from penstock_simulation.network import End
 
 NO_PROPERTIES = Properties()
 
@@ -55,21 +57,26 @@ class Client(asyncio.Protocol):
 
     # From the network
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, End)
         self.end = transport
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         self.may_write.set()
         self._wake()
 
+    @override
     def pause_writing(self) -> None:
         self.may_write.clear()
 
+    @override
     def resume_writing(self) -> None:
         self.may_write.set()
 
+    @override
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
         pos = 0
@@ -106,7 +113,7 @@ class Client(asyncio.Protocol):
             self._delivery = number(method, "delivery_tag"), bool(args["redelivered"])
             self._left = 1 << 62
         elif method.id in (spec.BASIC_ACK, spec.BASIC_NACK):
-            self._told(number(method, "delivery_tag"), bool(args["multiple"]), method.id == spec.BASIC_ACK)
+            self._decide(number(method, "delivery_tag"), bool(args["multiple"]), method.id == spec.BASIC_ACK)
         elif method.id == spec.CONNECTION_BLOCKED:
             assert not self.blocked, f"{self.name} was told twice that it is blocked"
             self.blocked = True
@@ -121,7 +128,7 @@ class Client(asyncio.Protocol):
         else:
             self._replies.put_nowait(method)
 
-    def _told(self, number: int, multiple: bool, confirmed: bool) -> None:
+    def _decide(self, number: int, multiple: bool, confirmed: bool) -> None:
         told = [each for each in self.unconfirmed if each == number or (multiple and each < number)]
         assert told, f"{self.name}: told of {number}, which is not open"
         older = [each for each in self.unconfirmed if each < number and each not in told]
@@ -139,6 +146,7 @@ class Client(asyncio.Protocol):
     # What a client does
 
     def send(self, method: int, channel: int = 1, **args: object) -> None:
+        """Send a method; its arguments by name."""
         self.end.write(method_frame(channel, method, **args))
 
     async def expect(self, method: int) -> Method:
@@ -150,6 +158,7 @@ class Client(asyncio.Protocol):
         return reply
 
     async def call(self, method: int, reply: int, channel: int = 1, **args: object) -> Method:
+        """Send a method and wait for its reply. Raises Lost."""
         self.send(method, channel, **args)
         return await self.expect(reply)
 
@@ -191,6 +200,7 @@ class Client(asyncio.Protocol):
             await self._news.wait()
 
     def ack(self, tag: int, multiple: bool) -> None:
+        """Acknowledge a delivery, or all up to it."""
         self.send(spec.BASIC_ACK, delivery_tag=tag, multiple=multiple)
 
     async def say_goodbye(self) -> None:

@@ -15,9 +15,9 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server.event_loop import EventLoop
 from penstock.server.transport import Transport
 from penstock.wire.amqp091 import spec
-from tests.support.sim_client import Client, Lost
-from tests.support.sim_loop import SimLoop
-from tests.support.sim_network import connect
+from penstock_simulation.client import Client, Lost
+from penstock_simulation.loop import SimLoop
+from penstock_simulation.network import connect
 
 
 class World:
@@ -80,7 +80,8 @@ class World:
         for connection in self.driver.connections.values():
             assert connection.pausing.budget.messages == connection.pausing.budget.bytes == 0
             assert connection.blocks == 0
-        live = {id(each.producer) for con in self.driver.connections.values() for each in con.engine.sessions()}
+        sessions = [each for con in self.driver.connections.values() for each in con.engine.sessions()]
+        live = {id(producer) for session in sessions for producer in session.producers()}
         assert set(queue.gate.stats.blocks) <= live
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.support.sim_loop import SimLoop
+from typing_extensions import override
+
+from penstock_simulation.loop import SimLoop
 
 INBOX_OCTETS = 16 * 1024
-"""What waits at a peer that does not read, before the sender's buffer grows."""
+"""Most octets that wait at a peer that does not read, before the sender's buffer grows."""
 
 
 class End(asyncio.Transport):
@@ -28,8 +30,8 @@ class End(asyncio.Transport):
         self.ended = False
         self._closing = False
         self._eof = False
-        self.told_eof = False
-        """Whether its protocol knows that nothing more comes."""
+        self.knows_eof = False
+        """True if its protocol knows that nothing more comes."""
         self._out = bytearray()
         self._inbox = bytearray()
         self._high, self._low = 64 * 1024, 16 * 1024
@@ -38,16 +40,20 @@ class End(asyncio.Transport):
 
     # What a protocol may ask for
 
+    @override
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("127.0.0.1", self.name) if name == "peername" else default
 
+    @override
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high is not None
         self._high, self._low = high, high // 4 if low is None else low
 
+    @override
     def get_write_buffer_size(self) -> int:
         return len(self._out)
 
+    @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self.ended:
             return
@@ -57,16 +63,20 @@ class End(asyncio.Transport):
             self.protocol.pause_writing()
         self._move_soon()
 
+    @override
     def pause_reading(self) -> None:
         self.reading = False
 
+    @override
     def resume_reading(self) -> None:
         self.reading = True
         self.peer._move_soon()
 
+    @override
     def is_reading(self) -> bool:
         return self.reading
 
+    @override
     def is_closing(self) -> bool:
         return self._closing or self.ended
 
@@ -75,6 +85,7 @@ class End(asyncio.Transport):
         self._closing = True
         self._move_soon()
 
+    @override
     def can_write_eof(self) -> bool:
         return True
 
@@ -110,8 +121,8 @@ class End(asyncio.Transport):
         if self._paused and len(self._out) <= self._low and not self.ended:
             self._paused = False
             self.protocol.resume_writing()
-        if self._eof and not self._out and not peer.told_eof:
-            peer.told_eof = True
+        if self._eof and not self._out and not peer.knows_eof:
+            peer.knows_eof = True
             if not peer.protocol.eof_received():  # type: ignore[attr-defined]
                 peer.close()
         if self._closing and not self._out:
@@ -123,7 +134,7 @@ class End(asyncio.Transport):
         """Give the protocol what has come, as long as it reads."""
         while self.reading and self._inbox and not self.ended:
             if isinstance(self.protocol, asyncio.BufferedProtocol):
-                buffer = self.protocol.get_buffer(-1)
+                buffer = memoryview(self.protocol.get_buffer(-1))
                 count = min(len(buffer), len(self._inbox))
                 buffer[:count] = self._inbox[:count]
                 del self._inbox[:count]
