@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,8 +52,26 @@ def writing() -> Iterator[None]:
         raise OutputError(error) from None
 
 
+ELSEWHERE = {
+    "plan": "penstock_simulation.command",
+    "replay": "penstock_simulation.command",
+}
+"""Commands of other packages, with the modules that have them under the same name; they are loaded on first use."""
+
+
 class Commands(click.Group):
     """Main group; a failed write to standard output ends any command with one sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted([*super().list_commands(ctx), *ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; that of another package is imported here."""
+        if cmd_name in ELSEWHERE:
+            found: click.Command = getattr(import_module(ELSEWHERE[cmd_name]), cmd_name)
+            return found
+        return super().get_command(ctx, cmd_name)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """See `click.Group.main`, which writes help as well."""

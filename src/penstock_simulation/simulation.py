@@ -1,0 +1,292 @@
+"""Simulation of one queue: the broker's core between simulated producers and consumers, on a virtual clock.
+
+Theory of operation. A heap has the next event of each client: a message to publish, confirms that arrive, deliveries
+that arrive, the end of a service, an acknowledgement that arrives. Each event sets the broker's time, acts on the core
+as a protocol would, and gives the broker turns until it has nothing more to do at once. Nothing of the flow control is
+modelled: gates, lines, deadlines, credit and dispatching are those of the broker. What is left out are the costs of
+the broker and the sockets: a message takes no time in them, besides half a round trip each way. Arrivals are at the
+time when their publish reaches the broker.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.session import Session
+from penstock.core.effects import Blocked, GateChanged, Unblocked
+from penstock.core.message import OVERHEAD
+from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Defaults
+from penstock.core.vhost import VirtualHost
+from penstock_simulation.arrivals import Arrival
+from penstock_simulation.candidate import Candidate
+from penstock_simulation.meter import Meter
+from penstock_simulation.outcome import Outcome
+from penstock_simulation.services import Service
+from penstock_simulation.workload import Workload
+
+ARRIVAL, CONFIRM, DELIVERY, DONE, ACKNOWLEDGEMENT = range(5)
+"""Kinds of events."""
+TURNS = 1000
+"""Turns of waiting producers that the broker gives at once."""
+HOLD_BYTES = 1 << 40
+"""Bytes that the broker may hold of a simulated connection: its window bounds it, and nothing else."""
+
+
+class _Publisher:
+    """A simulated producer: what it has to publish, and what it has published and not heard of."""
+
+    def __init__(self, producer: Producer, arrivals: Iterator[Arrival], window: int, pauses: bool) -> None:
+        self.producer = producer
+        self.arrivals = arrivals
+        self.window = window
+        self.pauses = pauses
+        self.backlog: deque[Arrival] = deque()
+        self.sent: dict[int, float] = {}
+        """Times of the messages that were published and not confirmed, by the number of the publish."""
+        self.gates = 0
+        """Number of gates that block it."""
+        self.blocked_since = 0.0
+        self.paused_s = 0.0
+        """Time for which its source has stood still."""
+        self.following: Arrival | None = None
+        """Its next arrival; None after the last one."""
+        self.expected = False
+        """True if an event for that is due; not while its source stands still."""
+
+
+class _Subscriber:
+    """A simulated consumer: one message at a time, acknowledged one by one."""
+
+    def __init__(self, session: Session, service: Service) -> None:
+        self.session = session
+        self.service = service
+        self.buffer: deque[int] = deque()
+        """Delivery tags that it has received and not begun."""
+        self.busy = False
+
+
+class Simulation:
+    """One queue with its clients; `run` it once."""
+
+    def __init__(self, workload: Workload, candidate: Candidate) -> None:
+        """Build the broker and its clients. Raises `penstock.errors.BrokerError` for settings that it refuses."""
+        self._workload = workload
+        self._half_trip = workload.round_trip_s / 2
+        self.broker = Broker(Defaults())
+        self.vhost: VirtualHost = self.broker.add_vhost("/")
+        self.queue: Queue = self.vhost.declare_queue(
+            workload.queue, candidate.queue_settings(), False, False, None, None
+        )
+        self._route = self.vhost.route("", workload.queue, False)
+        self.vhost.resolve(self._route, {})
+        self._publishers = [
+            _Publisher(self._producer(index), workload.arrivals_of(index), candidate.window, source.pauses)
+            for index, source in enumerate(workload.sources)
+        ]
+        self._of_producer = {id(publisher.producer): publisher for publisher in self._publishers}
+        self._subscribers = [self._subscriber(index, candidate.prefetch or 0) for index in range(len(workload.workers))]
+        self._of_session = {id(each.session): index for index, each in enumerate(self._subscribers)}
+        self._events: list[tuple[float, int, int, int, int]] = []
+        self._serial = 0
+        self._now = 0.0
+        self.meter = Meter(self.queue, len(self._subscribers))
+
+    def _producer(self, index: int) -> Producer:
+        origin = ConnectionGates(f"producer-{index}", str(index))
+        self.broker.gates.add_connection(origin)
+        producer = Producer(self.broker, f"producer-{index}", HoldBudget(HOLD_BYTES), origin)
+        producer.confirming = True
+        return producer
+
+    def _subscriber(self, index: int, prefetch: int) -> _Subscriber:
+        session = Session()
+        tag = f"consumer-{index}"
+        self.broker.consume(session, Consumer(tag, session, self.queue, False, False, prefetch))
+        return _Subscriber(session, self._workload.service_of(index))
+
+    def run(self) -> Outcome:
+        """Run the simulation to the end of its time, and return what was measured."""
+        for index in range(len(self._publishers)):
+            self._next_arrival(index)
+        self._turns()
+        end = self._workload.seconds
+        while True:
+            deadline = self.broker.next_deadline()
+            if self._events and (deadline is None or self._events[0][0] <= deadline):
+                at, _, kind, who, number = heapq.heappop(self._events)
+                if at > end:
+                    break
+                self._advance(at)
+                self._act(kind, who, number)
+            elif deadline is not None and deadline <= end:
+                self._advance(max(deadline, self._now))
+            else:
+                break
+            self._turns()
+        self._advance(end)
+        for publisher in self._publishers:
+            for at in publisher.sent.values():
+                self.meter.waits.add(end - at)  # At least so long; to leave them out would hide the longest.
+        return self.meter.outcome(end, len(self._publishers))
+
+    # Events
+
+    def _at(self, at: float, kind: int, who: int, number: int = 0) -> None:
+        self._serial += 1
+        heapq.heappush(self._events, (at, self._serial, kind, who, number))
+
+    def _advance(self, now: float) -> None:
+        """Move the clock, and count the time since the last event in the state that it had."""
+        if now > self._now:
+            self.meter.pass_time(now - self._now)
+        self._now = now
+        self.broker.begin(now)
+
+    def _act(self, kind: int, who: int, number: int) -> None:
+        if kind == ARRIVAL:
+            self._arrive(who)
+        elif kind == CONFIRM:
+            self._publish(self._publishers[who])
+        elif kind == DELIVERY:
+            self._receive(who, number)
+        elif kind == DONE:
+            self._finish(who, number)
+        else:
+            session = self._subscribers[who].session
+            session.unsettled.acknowledge(number, False, self._now)
+            self.meter.settled += 1
+            self.broker.schedule_delivery(self.queue)
+
+    def _next_arrival(self, who: int) -> None:
+        publisher = self._publishers[who]
+        publisher.following = next(publisher.arrivals, None)
+        self._expect(publisher, who)
+
+    def _expect(self, publisher: _Publisher, who: int) -> None:
+        if publisher.following is not None:
+            publisher.expected = True
+            self._at(publisher.following.at + publisher.paused_s, ARRIVAL, who)
+
+    def _arrive(self, who: int) -> None:
+        publisher = self._publishers[who]
+        arrival = publisher.following
+        assert arrival is not None
+        if publisher.pauses:
+            publisher.expected = False
+            if publisher.gates:
+                return  # Its source stands still; the end of the pause schedules it again.
+            if arrival.at + publisher.paused_s > self._now:  # It has stood still meanwhile.
+                self._expect(publisher, who)
+                return
+        self.meter.offered += 1
+        publisher.backlog.append(Arrival(self._now, arrival.octets))
+        self._publish(publisher)
+        self._next_arrival(who)
+
+    def _publish(self, publisher: _Publisher) -> None:
+        """Publish what the window admits."""
+        producer = publisher.producer
+        while publisher.backlog and len(publisher.sent) < publisher.window:
+            arrival = publisher.backlog.popleft()
+            producer.publish(self._route, b"", arrival.octets + OVERHEAD)
+            publisher.sent[int(producer.confirms.published)] = arrival.at
+            self.meter.note_depth()
+
+    def _receive(self, who: int, number: int) -> None:
+        subscriber = self._subscribers[who]
+        if not subscriber.busy and not subscriber.buffer:
+            self.meter.idle -= 1
+        subscriber.buffer.append(number)
+        if not subscriber.busy:
+            self._begin(who)
+
+    def _begin(self, who: int) -> None:
+        subscriber = self._subscribers[who]
+        subscriber.busy = True
+        self._at(self._now + subscriber.service(self._now), DONE, who, subscriber.buffer.popleft())
+
+    def _finish(self, who: int, number: int) -> None:
+        subscriber = self._subscribers[who]
+        subscriber.busy = False
+        self._soon(ACKNOWLEDGEMENT, who, number, self._half_trip)
+        if subscriber.buffer:
+            self._begin(who)
+        else:
+            self.meter.idle += 1
+
+    def _soon(self, kind: int, who: int, number: int, after_s: float) -> None:
+        """Let something arrive after its time on the network: at once where that is none."""
+        if after_s:
+            self._at(self._now + after_s, kind, who, number)
+        else:
+            self._act(kind, who, number)
+
+    # Turns of the broker
+
+    def _turns(self) -> None:
+        broker = self.broker
+        while True:
+            more = broker.run(TURNS)
+            batch = broker.next_batch()
+            while batch is not None:
+                self._deliver(batch)
+                batch = broker.next_batch()
+            for effect in broker.effects():
+                if isinstance(effect, GateChanged):
+                    self.meter.on_gate_changed(effect.transition.closed, self._now)
+                elif isinstance(effect, Blocked):
+                    self._on_blocked(self._of_producer[id(effect.producer)])
+                elif isinstance(effect, Unblocked):
+                    self._on_unblocked(self._of_producer[id(effect.producer)])
+            for producer in broker.take_confirming():
+                self._confirm(producer)
+            if not more and not broker.pending() and not broker.has_dirty():
+                break
+        self.meter.note_depth()
+
+    def _deliver(self, batch: Batch) -> None:
+        who = self._of_session[id(batch.consumer.session)]
+        for number in range(int(batch.first), int(batch.first) + len(batch.messages)):
+            self._soon(DELIVERY, who, number, self._half_trip)
+
+    def _confirm(self, producer: Producer) -> None:
+        publisher = self._of_producer[id(producer)]
+        trip = 2 * self._half_trip  # Of the confirm, and of the publish that it makes room for.
+        for outcome in producer.confirms.take():
+            for number in range(int(outcome.first), int(outcome.last) + 1):
+                at = publisher.sent.pop(number)
+                if outcome.confirmed:
+                    self.meter.confirmed += 1
+                    self.meter.waits.add(self._now + trip - at)
+                else:
+                    self.meter.refused += 1
+        if publisher.backlog:
+            self._soon(CONFIRM, self._publishers.index(publisher), 0, trip)
+
+    def _on_blocked(self, publisher: _Publisher) -> None:
+        publisher.gates += 1
+        if publisher.gates == 1:
+            self.meter.blocked += 1
+            publisher.blocked_since = self._now
+
+    def _on_unblocked(self, publisher: _Publisher) -> None:
+        publisher.gates -= 1
+        if publisher.gates == 0:
+            self.meter.blocked -= 1
+            if publisher.pauses:
+                publisher.paused_s += self._now - publisher.blocked_since
+                if not publisher.expected:
+                    self._expect(publisher, self._publishers.index(publisher))
+
+
+def simulate(workload: Workload, candidate: Candidate) -> Outcome:
+    """Run one simulation. Raises `penstock.errors.BrokerError` for settings that a broker refuses."""
+    return Simulation(workload, candidate).run()

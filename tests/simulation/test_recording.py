@@ -1,0 +1,86 @@
+"""Recordings: the workload that records of a flow log give, and its replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock_simulation.candidate import Candidate
+from penstock_simulation.recording import Recording, RecordingError, record
+from penstock_simulation.replay import compare
+
+START = 1_000_000.0
+SIZES = [0] * 10 + [1]
+"""Charges from 512 to 1,023 octets."""
+
+
+def log(seconds: int = 20, came: int = 100, left: int = 80) -> list[dict[str, Any]]:
+    """Return the records of a queue that fills up by 20 messages a second, as a broker writes them."""
+    records: list[dict[str, Any]] = [{"event": "start", "wall": START - 1}]
+    about = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
+    marks = {"capacity_messages": 200, "stop_messages": 160, "resume_messages": 120, "hold_deadline": 30.0}
+    records.append({"event": "queue", "wall": START, **about, **marks})
+    for second in range(1, seconds + 1):
+        depth = min(160, (came - left) * second)
+        sample = {"in_messages": came, "settled_messages": left, "seconds": 1.0, "sizes": SIZES, "consumers": 1}
+        at = START + second
+        records.append({"event": "depth", "wall": at, **about, "messages": depth, "bytes": depth * 760, **sample})
+    records.append({"event": "gate-closed", "wall": START + 8.5, **about, "messages": 161, "bytes": 161 * 760})
+    records.append({"event": "gate-opened", "wall": START + 9.0, **about, "messages": 120, "bytes": 120 * 760})
+    for name, share in (("a", 750), ("b", 250)):
+        records.append({"event": "producer", "wall": START + 10, **about, "producer": name, "in_messages": share})
+    records.append({"event": "consumer", "wall": START + 10, **about, "consumer": "c", "prefetch": 50})
+    other = {"kind": "queue", "gate": "other", "vhost": "/", "queue": "other"}
+    records.append({"event": "depth", "wall": START + 3, **other, "in_messages": 7, "seconds": 1.0, "messages": 7})
+    return records
+
+
+def test_recording_has_arrivals_services_and_settings_of_one_queue() -> None:
+    found = record(log(), "orders")
+    assert found.messages == 2000
+    assert found.candidate() == Candidate(None, 200, 80.0, 60.0, 30.0, 1000, 50)
+    workload = found.workload()
+    assert workload.seconds == 20
+    counts = [sum(1 for _ in workload.arrivals_of(index)) for index in (0, 1)]
+    assert counts == [1500, 500]
+    assert {arrival.octets for arrival in workload.arrivals_of(0)} == {768 - 240}
+    assert [worker.rates[0] for worker in workload.workers] == [80]
+    assert found.measures() == {
+        "depth": 161 * 760,
+        "depth_messages": 161,
+        "closed": 0.5 / 20,
+        "crossings": 1,
+        "refused": 0,
+    }
+
+
+def test_part_of_a_log() -> None:
+    assert record(log(), "orders", START + 5.5, START + 10.5).messages == 500
+
+
+@pytest.mark.parametrize(
+    ("records", "queue", "sentence"),
+    [
+        ([{"event": "depth", "wall": 1.0, "queue": "orders", "messages": 3}], "orders", "no arrivals: Penstock"),
+        (log(), "order", "no arrival at queue 'order' in this time"),
+        (log(left=0), "orders", "nothing was consumed from queue 'orders'"),
+        (log(seconds=2, came=2_000_000), "orders", "choose a part of it with --from and --to"),
+    ],
+)
+def test_log_that_gives_no_workload(records: list[dict[str, Any]], queue: str, sentence: str) -> None:
+    with pytest.raises(RecordingError, match=sentence):
+        record(records, queue).workload()
+
+
+def test_replay_tells_what_other_settings_would_have_done() -> None:
+    recording: Recording = record(log(), "orders")
+    was = recording.candidate().with_changes(window=100)
+    comparison = compare(recording, was, was.with_changes(capacity_messages=1000))
+    assert comparison.same.crossings > 0
+    assert comparison.other is not None
+    assert comparison.other.crossings == 0
+    text = "\n".join(comparison.lines())
+    for part in ("queue orders: 2,000 messages in 20 s", "recorded", "with others", "capacity-messages=1000"):
+        assert part in text
+    assert set(comparison.as_dict()) == {"recorded", "simulated", "changed"}
