@@ -8,7 +8,6 @@ of two seconds, so that Spark can kill it, and logs the reason every ten seconds
 Every confirmed message restarts the time-out: a slow target is no failure.
 """
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +28,7 @@ from penstock.client import (
 )
 from pyspark_penstock.connections import BrokerLink, drop_connection, query_of_task, shared_connection
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries, SinkOptions
 from pyspark_penstock.rows import Rows, rows_of
 
@@ -85,8 +85,8 @@ class _HoldTimer:
         if now - max(self._reported_at, self._since) >= SAY_SECONDS:
             self._reported_at = now
             total = self.confirmed + self._acked
-            text = f"penstock: {self._target} has confirmed nothing for {waited:.0f} s; {total} so far, {standing}"
-            print(text, file=sys.stderr, flush=True)
+            text = "penstock: %s has confirmed nothing for %.0f s; %d so far, %s"
+            LOG.warning(text, self._target, waited, total, standing)
 
 
 class Sender:
