@@ -70,6 +70,13 @@ FIELDS: Final[dict[str, str]] = {
     "resume_bytes": "BIGINT",
     "hold_deadline": "DOUBLE",
     "overflow": "STRING",
+    "batch": "BIGINT",
+    "rows": "BIGINT",
+    "batch_ms": "BIGINT",
+    "lag_messages": "BIGINT",
+    "lag_bytes": "BIGINT",
+    "oldest_s": "DOUBLE",
+    "closed_s": "DOUBLE",
 }
 """Fields of a record with their types in Spark's names; a record has those that apply to its event."""
 
@@ -92,6 +99,7 @@ EVENTS: Final = (
     "queue",
     "producer",
     "consumer",
+    "query",
     "lost",
 )
 

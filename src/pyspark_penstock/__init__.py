@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark_penstock.interpreter import choose_python
 
 if TYPE_CHECKING:
+    from pyspark_penstock.listener import ProgressListener
     from pyspark_penstock.source import PenstockDataSource
     from pyspark_penstock.source import PenstockDataSource as DefaultSource
 
 choose_python()
 
-__all__ = ["DefaultSource", "PenstockDataSource"]
+__all__ = ["DefaultSource", "PenstockDataSource", "ProgressListener"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ProgressListener":
+        from pyspark_penstock.listener import ProgressListener
+
+        return ProgressListener
     if name in __all__:
         from pyspark_penstock.source import PenstockDataSource
 

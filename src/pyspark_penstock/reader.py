@@ -20,11 +20,13 @@ from pyspark_penstock.fetch import Slice, record_batches
 from pyspark_penstock.offsets import Positions
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.planner import Planner
+from pyspark_penstock.sentences import sentence_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@sentence_first
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader of queues through a cursor; unsettled messages count in the queues' depth."""
 

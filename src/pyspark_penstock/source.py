@@ -9,12 +9,14 @@ from pyspark.sql.types import StructType
 from pyspark_penstock.errors import OptionError, SparkSourceError
 from pyspark_penstock.options import check_names, sink_options, source_options
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
+from pyspark_penstock.sentences import sentence_first
 
 if TYPE_CHECKING:
     from pyspark_penstock.reader import PenstockStreamReader
     from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
 
 
+@sentence_first
 class PenstockDataSource(DataSource):
     """Data source of ``readStream``, ``writeStream`` and ``write``; options are checked before anything runs."""
 

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from pyspark_penstock.options import SinkOptions
 from pyspark_penstock.publish import Sender
+from pyspark_penstock.sentences import sentence_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,7 @@ class Sent(WriterCommitMessage):
         self.rows = rows
 
 
+@sentence_first
 class PenstockStreamWriter(DataSourceStreamArrowWriter):
     """Writer of the rows of one micro-batch."""
 
@@ -37,6 +39,7 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
         return Sent(Sender(self._options).send(iterator))
 
 
+@sentence_first
 class PenstockBatchWriter(DataSourceArrowWriter):
     """Writer of the rows of one batch job."""
 

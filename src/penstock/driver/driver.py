@@ -18,6 +18,7 @@ from typing_extensions import override
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
 from penstock.driver.log_queue import LogQueue
 from penstock.driver.notifier import Notifier
@@ -254,6 +255,11 @@ class BrokerDriver(Node):
         self.log(f"settings of {subject} {change}")
         if self.recorder is not None:
             self.recorder.setting(subject, change)
+
+    @override
+    def record_query(self, query: str, cursor: Cursor, fields: dict[str, object]) -> None:
+        if self.recorder is not None:
+            self.recorder.query(query, cursor, fields)
 
     # For control operations: see `Node`
 

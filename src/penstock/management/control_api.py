@@ -31,6 +31,7 @@ from penstock.management import (
     definitions_export,
     listing,
     operator_api,
+    query_progress,
     settings_api,
     vhost_admin,
     why,
@@ -56,6 +57,7 @@ FOR_EVERYBODY: Final = (
     "cursor.delete",
     "cursor.release",
     "cursor.queues",
+    "query.progress",
 )
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
@@ -84,6 +86,7 @@ class ControlApi:
             "cursor.show": lambda request: cursor_admin.show(node, request),
             "cursor.delete": self.cursors.delete,
             "cursor.release": self.cursors.release,
+            "query.progress": lambda request: query_progress.answer(node, request),
             "block": lambda request: operator_api.block(node, request),
             "unblock": lambda request: operator_api.unblock(node, request),
             "show": lambda request: settings_api.show(node, request),

@@ -73,6 +73,7 @@ def cursor_view(cursor: Cursor, node: Node) -> Shape:
 def position_view(position: Position, node: Node) -> Shape:
     """Return a cursor's position on one queue, and its lag there in messages, octets (charges) and seconds."""
     broker = node.broker
+    stats = position.queue.gate.stats
     broker.work.done += len(position.queue.cursors) // POSITIONS_A_UNIT
     lag = lag_of(position, broker.work)
     return {
@@ -87,6 +88,7 @@ def position_view(position: Position, node: Node) -> Shape:
         else {"messages": int(lag.messages), "bytes": int(lag.bytes), "oldest_s": lag.oldest_s(broker.now)},
         "holds_back": holds_back(position),
         "gate_open": position.queue.gate.open,
+        "closed_s": stats.closed_s + (0.0 if stats.since is None else broker.now - stats.since),
         "blocked": len(position.queue.gate.blocked),
     }
 

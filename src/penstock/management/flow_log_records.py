@@ -26,6 +26,7 @@ from penstock.core.effects import (
 )
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.flow.gate import Gate
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
@@ -138,6 +139,10 @@ class Recorder:
     def setting(self, name: str, change: str) -> None:
         """Record a change of settings at run time: its name, and the old value, new value and author as text."""
         self._append({**self._at("setting", self.broker.now), "setting": name, "cause": change})
+
+    def query(self, query: str, cursor: Cursor, fields: Record) -> None:
+        """Record the progress of a query at a cursor of its own: the last one of a second."""
+        self._sums[f"query {query} {id(cursor)}"] = {**self._at("query", self.broker.now), "query": query, **fields}
 
     def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
         """Record connections that became slowed by their own work, or ceased to be."""

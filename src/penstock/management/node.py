@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from penstock.core.broker import Broker
+from penstock.core.queue.cursor import Cursor
 from penstock.flow.work import Steps
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
@@ -53,4 +54,8 @@ class Node:
 
     def record_setting(self, subject: str, change: str) -> None:
         """Log and record a change of settings at run time: its subject, and the change with its author."""
+        raise NotImplementedError
+
+    def record_query(self, query: str, cursor: Cursor, fields: dict[str, object]) -> None:
+        """Record the progress of a query at one cursor; the last of a second counts."""
         raise NotImplementedError
