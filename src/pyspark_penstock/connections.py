@@ -11,6 +11,7 @@ nothing, and a repeated attachment only gives a newer token.
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.client import (
@@ -163,7 +164,7 @@ def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Add
 
 
 _links: dict[tuple[object, ...], BrokerLink] = {}
-_connections: dict[tuple[object, ...], Connection] = {}
+_block_channels: dict[tuple[object, ...], "BlockChannel"] = {}
 
 
 def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink:
@@ -174,21 +175,29 @@ def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink
     return _links[key]
 
 
-def shared_connection(access: Access, server: Address, query: str = "") -> Connection:
+@dataclass(frozen=True, slots=True)
+class BlockChannel:
+    """A connection for publishing, and the requests with blocks on it."""
+
+    connection: Connection
+    control: ControlClient
+
+
+def shared_block_channel(access: Access, server: Address, query: str = "") -> BlockChannel:
     """Return this process's connection for publishing the results of a query, opened if there is none or it is closed.
 
-    Control operations use another one: the broker may pause reading from a producer, and then reads no requests. Raises
-    `penstock.client.ConnectError`.
+    Other control operations use another one, which waits for no target. Raises `penstock.client.ConnectError`.
     """
     key = (server, access, query, os.getpid())
-    connection = _connections.get(key)
-    if connection is None or connection.closed is not None:
-        connection = _connections[key] = connect(access, server, query)
-    return connection
+    channel = _block_channels.get(key)
+    if channel is None or channel.connection.closed is not None:
+        connection = connect(access, server, query)
+        channel = _block_channels[key] = BlockChannel(connection, ControlClient(connection, timeout=ANSWER_SECONDS))
+    return channel
 
 
 def drop_connection(access: Access, server: Address, query: str = "") -> None:
     """Close this process's connection for publishing, if any; the next task opens a new one."""
-    connection = _connections.pop((server, access, query, os.getpid()), None)
-    if connection is not None:
-        connection.close()
+    channel = _block_channels.pop((server, access, query, os.getpid()), None)
+    if channel is not None:
+        channel.connection.close()

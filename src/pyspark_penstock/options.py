@@ -62,7 +62,7 @@ _SINK = (
     _Option("exchange", parsing.name, None),
     _Option("routingKey", parsing.text, None),
     _Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
-    _Option("publishWindow", parsing.integer(1, 100_000), 1_000),
+    _Option("publishWindow", parsing.integer(1, 1_000_000), 20_000),
 )
 
 _ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK}

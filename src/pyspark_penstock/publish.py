@@ -1,36 +1,35 @@
-"""Sink task: publishes its rows with confirms, and waits while the target has no room.
+"""Sink task: publishes its rows as blocks, and waits while the target has no room.
 
-Delivery is at least once. A task sends a batch of rows, waits until every message is confirmed, resends refused ones,
-and takes the next batch. A closed gate withholds confirms, so a full target holds the task and the micro-batch. Through
-the unsettled cursor it also holds the source's own producers, back to the first of the chain. The task waits in slices
-of two seconds, so that Spark can kill it, and logs the reason every ten seconds.
+Delivery is at least once. A task has several blocks without an answer. The answer to a block says how many of its rows
+are in their queues; the others are sent again, in order, and so is what a lost connection left unanswered. A closed
+gate withholds answers, so a full target holds the task and the micro-batch. Through the unsettled cursor it also holds
+the source's own producers, back to the first of the chain. The task waits in slices of two seconds, so that Spark can
+kill it, and logs the reason every ten seconds.
 
-Every confirmed message restarts the time-out: a slow target is no failure.
+Every row that is taken restarts the time-out: a slow target is no failure.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client import (
-    Channel,
     ChannelClosed,
-    ClientError,
     ConnectError,
-    Connection,
     ConnectionClosed,
     ControlError,
     LoginRefused,
-    Progress,
     Publisher,
     Timeout,
 )
-from pyspark_penstock.connections import BrokerLink, drop_connection, query_of_task, shared_connection
+from pyspark_penstock.block_encoder import encode_block, size_of
+from pyspark_penstock.connections import BlockChannel, BrokerLink, drop_connection, query_of_task, shared_block_channel
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries, SinkOptions
-from pyspark_penstock.rows import Rows, rows_of
+from pyspark_penstock.rows import constants, message_columns, properties_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,8 +38,20 @@ SLICE = 2.0
 """Longest uninterruptible wait, in seconds."""
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a waiting task."""
+BLOCK_ROWS = 10_000
+BLOCK_BYTES = 4 << 20
+"""Most rows and octets of a block; a window of less has two blocks."""
+UNANSWERED_BYTES = 16 << 20
+"""Most octets of blocks without an answer; the broker holds twice as many of a connection."""
+PROGRESS_MS = 500
+"""Milliseconds between two notes of the broker about a block that it takes row by row."""
+BLOCK_MOST = 15 << 20
+"""Most octets of a row in a block; a larger one is sent as an ordinary message."""
 _PAUSE_SECONDS = (0.05, 2.0)
-"""Shortest and longest pause before refused or lost messages are resent, in seconds."""
+"""Shortest and longest pause before refused or lost rows are sent again, in seconds."""
+_LOST = (ConnectError, ConnectionClosed, Timeout)
+_RESOURCE_ERROR = 506
+PUBLISH_BLOCK = "publish.block"
 
 
 class _Exhausted(Exception):
@@ -57,24 +68,16 @@ class _HoldTimer:
     def __init__(self, options: SinkOptions) -> None:
         self._target, self._most = options.target, options.timeout_ms / 1000
         self._since = self._reported_at = time.monotonic()
-        self._acked = 0
         self.confirmed = 0
-        """Messages confirmed by earlier publishers of this task."""
+        """Rows that are in their queues."""
 
-    def heard(self, progress: Progress) -> None:
-        """Record the progress of a publisher; raises `_Exhausted`."""
-        if progress.acked > self._acked:
-            self._acked, self._since = progress.acked, time.monotonic()
-        self.check(f"{progress.outstanding} unconfirmed" + (f", {progress.blocked}" if progress.blocked else ""))
+    def moved(self) -> None:
+        """Record that more rows are in their queues."""
+        self._since = time.monotonic()
 
     def slice(self) -> float:
         """Return the seconds to wait before the next check."""
         return min(SLICE, max(0.0, self._since + self._most - time.monotonic()))
-
-    def renewed(self) -> None:
-        """Record that a new publisher counts from zero."""
-        self.confirmed += self._acked
-        self._acked = 0
 
     def check(self, standing: str) -> None:
         """Log the progress when due; raises `_Exhausted`."""
@@ -84,121 +87,230 @@ class _HoldTimer:
             raise _Exhausted(waited)
         if now - max(self._reported_at, self._since) >= SAY_SECONDS:
             self._reported_at = now
-            total = self.confirmed + self._acked
             text = "penstock: %s has confirmed nothing for %.0f s; %d so far, %s"
-            LOG.warning(text, self._target, waited, total, standing)
+            LOG.warning(text, self._target, waited, self.confirmed, standing)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Rows that are sent as one block."""
+
+    batch: "pa.RecordBatch"
+    """Rows as `message_columns` returns them."""
+    first: int
+    """Number of the first one among the rows of the task, from 0."""
+    size: int
+    """Octets, about."""
+    correlation_id: str = ""
+    """That of its block, while it has no answer."""
+    taken: int = 0
+    """Rows in their queues, as far as known."""
+
+    def rest(self) -> "_Piece":
+        """Return the rows that are not taken."""
+        left = self.batch.slice(self.taken)
+        return _Piece(left, self.first + self.taken, size_of(left))
+
+
+def no_fields(first: int) -> dict[str, object]:
+    """Return no further fields for the header of the block that begins with this row of the task."""
+    return {}
 
 
 class Sender:
     """Sender of one task's rows; it connects at the first row."""
 
-    def __init__(self, options: SinkOptions) -> None:
-        """Store the target."""
+    def __init__(self, options: SinkOptions, fields: Callable[[int], dict[str, object]] = no_fields) -> None:
+        """Store the target; `fields` returns further fields of a block by the number of its first row in the task."""
         self._options = options
+        self._fields = fields
         self._server = options.access.servers[0]
         self._query = query_of_task()
         self._patience = _HoldTimer(options)
-        self._publisher: Publisher | None = None
+        self._pause = _PAUSE_SECONDS[0]
+        self._channel: BlockChannel | None = None
+        self._todo: deque[_Piece] = deque()
+        """Rows to be sent, in order."""
+        self._unanswered: deque[_Piece] = deque()
+        self._again: list[_Piece] = []
+        """Rows that were refused or lost; they are sent again when all blocks have their answer."""
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> int:
         """Send every row; return the number of rows, all of them confirmed.
 
         Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing for the
-        time of ``publishTimeout``.
+        time of ``publishTimeout``, and `SchemaError` for what cannot be a message.
         """
         sent = 0
         try:
             for batch in batches:
                 if batch.num_rows:
-                    self._deliver(rows_of(batch, self._options))
+                    self._todo.extend(self._pieces(message_columns(batch, self._options), sent))
                     sent += batch.num_rows
+                    self._work(False)
+            self._work(True)
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
-        except ChannelClosed as error:
+        except (ChannelClosed, LoginRefused) as error:
             raise PublishFailed(f"{self._target} took no message: {error}") from error
         finally:
-            self._close()
+            if self._unanswered:
+                self._drop()  # Nobody waits for the answers any more.
         return sent
 
     @property
     def _target(self) -> str:
         return f"{self._options.target} at {self._server}"
 
-    def _deliver(self, rows: Rows) -> None:
-        """Send rows until each is confirmed; resend those that are refused or lost with a connection."""
-        pause = _PAUSE_SECONDS[0]
-        while True:
+    def _pieces(self, batch: "pa.RecordBatch", first: int) -> Iterator[_Piece]:
+        """Yield the rows of a batch in blocks."""
+        rows, size = batch.num_rows, size_of(batch)
+        if rows == 1 or (rows <= min(BLOCK_ROWS, max(self._options.window // 2, 1)) and size <= BLOCK_BYTES):
+            yield _Piece(batch, first, size)
+            return
+        half = rows // 2
+        yield from self._pieces(batch.slice(0, half), first)
+        yield from self._pieces(batch.slice(half), first + half)
+
+    def _work(self, to_the_end: bool) -> None:
+        """Send all rows; wait for the answers as far as the window needs it, or for all of them."""
+        while self._todo or self._again or (to_the_end and self._unanswered):
             try:
-                rows = self._attempt(rows)
-                standing = f"{len(rows)} refused"
-            except LoginRefused as error:
-                raise PublishFailed(f"{self._target} took no message: {error}") from error
-            except (ConnectError, ConnectionClosed, Timeout) as error:
-                # It is unknown which of them were confirmed: all are resent, and some arrive twice.
-                self._drop()
-                standing = str(error)
-            if not len(rows):
-                return
-            self._patience.check(standing)
-            time.sleep(pause)
-            pause = min(2 * pause, _PAUSE_SECONDS[1])
+                if self._again and not self._unanswered:
+                    self._turn_back()
+                elif self._todo and not self._again and self._has_room(self._todo[0]):
+                    self._send(self._todo[0])
+                else:
+                    self._receive(self._unanswered[0])
+            except LoginRefused:
+                raise
+            except ChannelClosed as error:
+                if error.code is not None:
+                    raise
+                self._lost(error)
+            except _LOST as error:
+                self._lost(error)
 
-    def _attempt(self, rows: Rows) -> Rows:
-        """Send rows once and wait for the answers; return those that the broker refused."""
-        publisher = self._open()
-        numbers = publisher.publish(rows.bodies, rows.keys, rows.properties, on_wait=self._heard)
-        progress = publisher.wait(self._patience.slice())
-        while not progress.done:
-            self._heard(progress)
-            progress = publisher.wait(self._patience.slice())
-        self._heard(progress)
-        return rows.only(sorted(number - numbers.start for number in publisher.take_nacked()))
+    def _has_room(self, piece: _Piece) -> bool:
+        """Return whether a block may be sent: the window has room, and a large row has no block before it."""
+        if not self._unanswered:
+            return True
+        rows = sum(each.batch.num_rows for each in self._unanswered) + piece.batch.num_rows
+        size = sum(each.size for each in self._unanswered) + piece.size
+        return rows <= self._options.window and size <= UNANSWERED_BYTES and piece.size <= BLOCK_MOST
 
-    def _heard(self, progress: Progress) -> None:
-        assert self._publisher is not None
-        if progress.returned:
-            key = self._publisher.returned[-1].routing_key
-            raise PublishFailed(f"{self._target} routes the key '{key}' to no queue")
-        self._patience.heard(progress)
+    def _send(self, piece: _Piece) -> None:
+        channel = self._open()
+        if piece.size > BLOCK_MOST:
+            self._send_alone(channel, piece)
+            return
+        fields = {"progress_ms": PROGRESS_MS, **self._fields(piece.first)}
+        block = encode_block(piece.batch, constants(piece.batch, self._options), fields)
+        self._todo.popleft()
+        piece.correlation_id = ""
+        self._unanswered.append(piece)  # What is sent in part is unknown, too.
+        piece.correlation_id = channel.control.send(PUBLISH_BLOCK, block)
 
-    def _open(self) -> Publisher:
-        if self._publisher is None:
-            options = self._options
-            connection = shared_connection(options.access, self._server, self._query)
-            self._require_target(connection)
-            self._publisher = Publisher(
-                connection,
-                exchange=options.exchange or "",
-                routing_key=options.queue or options.routing_key or "",
-                window=options.window,
-                mandatory=True,
-            )
-        return self._publisher
-
-    def _require_target(self, connection: Connection) -> None:
-        """Check that the target exists, which also shows whether a cached connection is alive."""
-        channel: Channel = connection.channel()
+    def _receive(self, piece: _Piece) -> None:
+        """Wait for the answer to the first block, a slice of time at most."""
+        channel = self._open()
         try:
-            if self._options.queue is not None:
-                channel.queue_declare(self._options.queue, passive=True)
-            else:
-                channel.exchange_declare(self._options.exchange or "", passive=True)
-        finally:
-            with suppress(ClientError):
-                channel.close()
+            answer = channel.control.receive(piece.correlation_id, self._patience.slice())
+        except ControlError as error:
+            if error.code != _RESOURCE_ERROR:
+                raise PublishFailed(f"{self._target} took no message: {error}") from error
+            answer = {"taken": 0, "retriable": True, "text": str(error)}
+        except Timeout:
+            taken = channel.control.taken.get(piece.correlation_id, 0)
+            if taken > piece.taken:
+                piece.taken = taken
+                self._patience.moved()
+            blocked = channel.connection.blocked
+            rows = sum(each.batch.num_rows - each.taken for each in self._unanswered)
+            self._patience.check(f"{rows} unconfirmed" + (f", {blocked}" if blocked else ""))
+            return
+        assert isinstance(answer, dict)
+        self._unanswered.popleft()
+        self._take(piece, answer)
 
-    def _close(self) -> None:
-        """Leave the connection to the next task if nothing is unsent or unanswered; else close it."""
-        if self._publisher is not None and self._publisher.progress().done:
-            with suppress(ClientError):  # The rows are confirmed, or an error is raised already.
-                self._publisher.close()
-        else:
-            self._drop()
+    def _take(self, piece: _Piece, answer: dict[str, object]) -> None:
+        """Take the answer to a block; raises `PublishFailed` for a row that cannot be sent."""
+        piece.taken = int(str(answer["taken"]))
+        self._patience.confirmed += piece.taken
+        if piece.taken:
+            self._patience.moved()
+            self._pause = _PAUSE_SECONDS[0]
+        if piece.taken == piece.batch.num_rows:
+            return
+        if answer.get("retriable") is not True:
+            raise PublishFailed(self._refusal(piece, answer))
+        self._again.append(piece.rest())
+
+    def _refusal(self, piece: _Piece, answer: dict[str, object]) -> str:
+        """Return why a row cannot be sent."""
+        row = piece.first + piece.taken
+        if answer.get("cause") != "unroutable":
+            code = f"{answer['code']} " if "code" in answer else ""
+            return f"{self._target} did not take row {row} of the task: {code}{answer.get('text')}"
+        if self._options.queue is not None:
+            return f"{self._target} took no message: 404 there is no such queue"
+        names = piece.batch.schema.names
+        key = piece.batch.column("routing_key")[piece.taken].as_py() if "routing_key" in names else None
+        return f"{self._target} routes the key '{key or self._options.routing_key or ''}' to no queue"
+
+    def _turn_back(self) -> None:
+        """Send again what was refused, after a pause."""
+        rows = sum(piece.batch.num_rows for piece in self._again)
+        self._patience.check(f"{rows} refused")
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
+        self._todo.extendleft(reversed(self._again))
+        self._again = []
+
+    def _lost(self, error: Exception) -> None:
+        """Send again what has no answer: its rows may be in their queues, and then arrive twice."""
+        self._drop()
+        self._again = sorted([*self._again, *[piece.rest() for piece in self._fresh()]], key=lambda piece: piece.first)
+        self._unanswered.clear()
+        if not self._again:
+            self._patience.check(str(error))
+            time.sleep(self._pause)
+            self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
+
+    def _fresh(self) -> Iterator[_Piece]:
+        """Yield the blocks without an answer, none of whose rows is known to be durable."""
+        for piece in self._unanswered:
+            piece.taken = 0
+            yield piece
+
+    def _send_alone(self, channel: BlockChannel, piece: _Piece) -> None:
+        """Send a row that is larger than a block as an ordinary message, and wait for its confirm."""
+        row = piece.batch.to_pylist()[0]
+        fixed = constants(piece.batch, self._options)
+        properties = properties_of(row)
+        key = str(fixed.get("routing_key") or row.get("routing_key") or "")
+        with Publisher(channel.connection, str(fixed["exchange"]), key, mandatory=True) as publisher:
+            publisher.publish([row["value"]], properties=properties, on_wait=lambda _: self._patience.check("1 unsent"))
+            while not publisher.wait(self._patience.slice()).done:
+                self._patience.check("1 unconfirmed")
+            self._todo.popleft()
+            progress = publisher.progress()
+            if progress.nacked:
+                self._again.append(piece)
+                return
+            if progress.returned:
+                raise PublishFailed(self._refusal(piece, {"cause": "unroutable"}))
+        self._patience.confirmed += 1
+        self._patience.moved()
+
+    def _open(self) -> BlockChannel:
+        if self._channel is None:
+            self._channel = shared_block_channel(self._options.access, self._server, self._query)
+        return self._channel
 
     def _drop(self) -> None:
         drop_connection(self._options.access, self._server, self._query)
-        self._publisher = None
-        self._patience.renewed()
+        self._channel = None
 
     def _why(self, seconds: float) -> str:
         """Return the reason why a target stays full, requested on a connection of its own."""

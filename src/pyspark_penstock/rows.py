@@ -1,61 +1,122 @@
-"""Conversion of sink rows to messages: bodies, routing keys and properties, column by column."""
+"""Conversion of sink rows to messages: which columns are sent, in which types, and what cannot be a message."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import Properties
+from penstock.content.header_values import headers_from_json
+from penstock.content.message_columns import text_or_octets
 from pyspark_penstock.errors import PublishFailed, SchemaError
 from pyspark_penstock.options import SinkOptions
+from pyspark_penstock.schema import SINK_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PERSISTENT = 2
-"""delivery_mode of every message: data that Spark has committed must survive a restart of a durable broker."""
+"""delivery_mode of messages without one: data that Spark has committed must survive a restart of a durable broker."""
 
 SHORT_OCTETS = 255
 """Most octets of a routing key and of a property that is a text."""
-PRIORITY_MAX = 255
+OCTET_MAX = 255
+"""Largest priority and delivery mode."""
 SHOWN = 60
 """Most letters of a wrong value that an error shows."""
 
-_TEXTS = ("message_id", "correlation_id", "reply_to", "content_type")
-_PROPERTIES = (*_TEXTS, "priority")
+SHORT_TEXTS = (
+    "routing_key",
+    "message_id",
+    "correlation_id",
+    "reply_to",
+    "content_type",
+    "content_encoding",
+    "type",
+    "app_id",
+    "user_id",
+    "expiration",
+)
+_OCTETS = ("priority", "delivery_mode")
+_EXPIRATION = "^[0-9]{1,10}$"
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Messages to send: bodies, and one routing key and one set of properties for each, or for all."""
-
-    bodies: list[bytes]
-    keys: list[str] | None
-    properties: Properties | list[Properties]
-
-    def __len__(self) -> int:
-        """Return the number of messages."""
-        return len(self.bodies)
-
-    def only(self, places: Iterable[int]) -> "Rows":
-        """Return the messages at these indexes, in this order."""
-        chosen = list(places)
-        return Rows(
-            [self.bodies[place] for place in chosen],
-            None if self.keys is None else [self.keys[place] for place in chosen],
-            [self.properties[place] for place in chosen] if isinstance(self.properties, list) else self.properties,
-        )
-
-
-def rows_of(batch: "pa.RecordBatch", options: SinkOptions) -> Rows:
-    """Return the messages of a batch.
+def message_columns(batch: "pa.RecordBatch", options: SinkOptions) -> "pa.RecordBatch":
+    """Return the columns of a batch that are sent, in the types of a block; those without a value are left out.
 
     Raises `SchemaError` for what cannot be a message, with column, row (from 0, in this batch of the task) and value.
     Raises `PublishFailed` when the rows come from the target queue itself: such a query would feed itself and wait for
     itself.
     """
+    import pyarrow as pa
+
     _refuse_cycle(batch, options)
     _check(batch)
-    return Rows(_bodies(batch.column("value")), _keys(batch, options), _properties(batch))
+    kinds = _kinds()
+    columns = {}
+    for name in SINK_COLUMNS:
+        if name not in batch.schema.names or (name == "routing_key" and _has_one_key(options)):
+            continue
+        column = batch.column(name)
+        if name == "value" or column.null_count < len(column):
+            columns[name] = column if column.type == kinds[name] else column.cast(kinds[name])
+    if "delivery_mode" in columns and columns["delivery_mode"].null_count:
+        columns["delivery_mode"] = columns["delivery_mode"].fill_null(PERSISTENT)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def constants(batch: "pa.RecordBatch", options: SinkOptions) -> dict[str, object]:
+    """Return the columns that have one value for all rows of a batch of `message_columns`."""
+    found: dict[str, object] = {"exchange": options.exchange or ""}
+    if _has_one_key(options):
+        # As in Spark's Kafka sink the option takes precedence over the column; a queue's routing key is its name.
+        found["routing_key"] = options.queue or options.routing_key
+    if "delivery_mode" not in batch.schema.names:
+        found["delivery_mode"] = PERSISTENT
+    return found
+
+
+def properties_of(row: dict[str, Any]) -> Properties:
+    """Return the properties of one row of `message_columns`, for a message that no block carries.
+
+    Raises `SchemaError` for ``headers_json`` that is not a JSON object of headers.
+    """
+    same = ("message_id", "correlation_id", "reply_to", "content_type", "content_encoding", "type", "app_id", "user_id")
+    found = Properties(**{name: row.get(name) for name in (*same, "expiration", "priority")})
+    found.delivery_mode = row.get("delivery_mode", PERSISTENT)
+    seconds = row.get("message_timestamp")
+    found.timestamp = seconds + (1 << 64) if seconds is not None and seconds < 0 else seconds
+    found.headers = _headers(row)
+    return found
+
+
+def _headers(row: dict[str, Any]) -> dict[str, object] | None:
+    if row.get("headers_json") is not None:
+        try:
+            return headers_from_json(row["headers_json"])
+        except ValueError as error:
+            raise SchemaError(f"the penstock sink's column headers_json {error}") from None
+    if row.get("headers") is None:
+        return None
+    return {item["key"]: text_or_octets(item["value"]) for item in row["headers"]}
+
+
+def _has_one_key(options: SinkOptions) -> bool:
+    return options.queue is not None or options.routing_key is not None
+
+
+def _kinds() -> "dict[str, pa.DataType]":
+    """Return the Arrow type of each column in a block."""
+    import pyarrow as pa
+
+    headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    found = {
+        "value": pa.binary(),
+        "headers": headers,
+        "headers_json": pa.string(),
+        "message_timestamp": pa.int64(),
+        **dict.fromkeys(SHORT_TEXTS, pa.string()),
+        **dict.fromkeys(_OCTETS, pa.int32()),
+    }
+    assert found.keys() == set(SINK_COLUMNS), "a column of the sink has no type"
+    return found
 
 
 def _refuse_cycle(batch: "pa.RecordBatch", options: SinkOptions) -> None:
@@ -75,15 +136,42 @@ def _check(batch: "pa.RecordBatch") -> None:
     value = batch.column("value")
     if value.null_count:
         _refuse("value", value, pc.is_null(value), "must not be null, a message has a body")
-    for name in (*_TEXTS, "routing_key"):
+    for name in SHORT_TEXTS:
         if name in batch.schema.names:
             column = batch.column(name)
             too_long = pc.greater(pc.binary_length(column), SHORT_OCTETS)
             _refuse(name, column, too_long, f"must have at most {SHORT_OCTETS} octets")
-    if "priority" in batch.schema.names:
-        column = batch.column("priority")
-        outside = pc.or_(pc.less(column, 0), pc.greater(column, PRIORITY_MAX))
-        _refuse("priority", column, outside, f"must be 0 to {PRIORITY_MAX}")
+    for name in _OCTETS:
+        if name in batch.schema.names:
+            column = batch.column(name)
+            outside = pc.or_(pc.less(column, 0), pc.greater(column, OCTET_MAX))
+            _refuse(name, column, outside, f"must be 0 to {OCTET_MAX}")
+    if "expiration" in batch.schema.names:
+        column = batch.column("expiration")
+        wrong = pc.invert(pc.match_substring_regex(column, _EXPIRATION))
+        _refuse("expiration", column, wrong, "must be a number of milliseconds, as text")
+    if "headers" in batch.schema.names:
+        _check_headers(batch.column("headers"))
+
+
+def _check_headers(column: "pa.Array") -> None:
+    """Check the names of headers; the row of a wrong one is found only then."""
+    import pyarrow.compute as pc
+
+    keys = pc.struct_field(column.flatten(), "key")
+    lengths = pc.fill_null(pc.binary_length(keys), SHORT_OCTETS + 1)
+    if pc.any(pc.greater(lengths, SHORT_OCTETS)).as_py():
+        wrong = [
+            row is not None and any(item is None or not _is_name(item["key"]) for item in row)
+            for row in column.to_pylist()
+        ]
+        import pyarrow as pa
+
+        _refuse("headers", column, pa.array(wrong), f"must have keys of at most {SHORT_OCTETS} octets, not null")
+
+
+def _is_name(key: str | None) -> bool:
+    return key is not None and len(key.encode()) <= SHORT_OCTETS
 
 
 def _refuse(name: str, column: "pa.Array", wrong: "pa.Array", rule: str) -> None:
@@ -97,28 +185,3 @@ def _refuse(name: str, column: "pa.Array", wrong: "pa.Array", rule: str) -> None
         count = pc.sum(wrong).as_py()
         more = f", and {count - 1} more like it" if count > 1 else ""
         raise SchemaError(f"the penstock sink's column {name} {rule}: row {row} has {shown}{more}")
-
-
-def _bodies(column: "pa.Array") -> list[bytes]:
-    import pyarrow as pa
-
-    bodies: list[bytes] = column.cast(pa.binary()).to_pylist()
-    return bodies
-
-
-def _keys(batch: "pa.RecordBatch", options: SinkOptions) -> list[str] | None:
-    # As in Spark's Kafka sink the option takes precedence over the column; a queue's routing key is its name.
-    if options.queue is not None or options.routing_key is not None or "routing_key" not in batch.schema.names:
-        return None
-    return [key or "" for key in batch.column("routing_key").to_pylist()]
-
-
-def _properties(batch: "pa.RecordBatch") -> Properties | list[Properties]:
-    columns: dict[str, list[Any]] = {}
-    for name in _PROPERTIES:
-        if name in batch.schema.names and batch.column(name).null_count < batch.num_rows:
-            columns[name] = batch.column(name).to_pylist()
-    if not columns:
-        return Properties(delivery_mode=PERSISTENT)
-    rows = zip(*columns.values(), strict=True)
-    return [Properties(delivery_mode=PERSISTENT, **dict(zip(columns, row, strict=True))) for row in rows]

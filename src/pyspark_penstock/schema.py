@@ -48,12 +48,36 @@ publisher's property.
 DEFAULT_COLUMNS = tuple(SOURCE_COLUMNS)[:13]
 """Columns without the option ``columns``: up to ``value``."""
 
-SINK_COLUMNS = ("value", "routing_key", "message_id", "correlation_id", "reply_to", "content_type", "priority")
+SINK_COLUMNS = (
+    "value",
+    "routing_key",
+    "message_id",
+    "correlation_id",
+    "reply_to",
+    "content_type",
+    "priority",
+    "headers",
+    "headers_json",
+    "type",
+    "app_id",
+    "user_id",
+    "content_encoding",
+    "message_timestamp",
+    "delivery_mode",
+    "expiration",
+)
 """Columns that a sink accepts; ``value`` alone is required."""
 
 # A source row can be written to a sink as it is: columns about its origin are ignored there.
-_PASSED_OVER = frozenset({"queue", "sequence", "timestamp", "exchange", "redelivered", "expiration", "deaths"})
-_SINK_TYPES = {"value": ("binary", "string"), "priority": ("tinyint", "smallint", "int", "bigint")}
+_PASSED_OVER = frozenset({"queue", "sequence", "timestamp", "exchange", "redelivered", "deaths"})
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_SINK_TYPES = {
+    "value": ("binary", "string"),
+    "priority": _INTEGERS,
+    "delivery_mode": _INTEGERS,
+    "message_timestamp": _INTEGERS,
+    "headers": (SOURCE_COLUMNS["headers"],),
+}
 
 
 def columns(text: str) -> tuple[str, ...]:

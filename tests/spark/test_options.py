@@ -175,7 +175,7 @@ def test_options_travel_to_executors():
 
 def test_sink_to_a_queue():
     options = sink_options({"queue": "out", "publishTimeout": "90s", "checkpointLocation": "/x", "queryName": "q"})
-    assert (options.queue, options.exchange, options.timeout_ms, options.window) == ("out", None, 90_000, 1000)
+    assert (options.queue, options.exchange, options.timeout_ms, options.window) == ("out", None, 90_000, 20_000)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import json
 import struct
 
 TEXTS = ("exchange", "routing_key", "message_id", "correlation_id", "reply_to", "content_type", "expiration")
-NUMBERS = {"sequence": "q", "timestamp": "q", "priority": "i"}
+NUMBERS = {"sequence": "q", "timestamp": "q", "priority": "i", "delivery_mode": "i", "message_timestamp": "q"}
+OF_A_READER = ("sequence", "timestamp", "priority")
 
 Place = tuple[dict, str, bytes]
 """A buffer: the column that names it, the name, and its octets."""
@@ -59,7 +60,7 @@ def encode(queue: str, rows: list[dict], *, constants: tuple[str, ...] = (), mor
     """
     columns: dict[str, dict] = {"redelivered": {"all": False}}
     parts: list[Place] = []
-    for name in (*NUMBERS, *TEXTS, *more, "value"):
+    for name in (*OF_A_READER, *TEXTS, *more, "value"):
         values = [row.get(name) for row in rows]
         if name in constants:
             columns[name] = {"all": values[0]}
@@ -69,6 +70,24 @@ def encode(queue: str, rows: list[dict], *, constants: tuple[str, ...] = (), mor
             columns[name] = {}
             parts += [(columns[name], part, data) for part, data in _buffers(name, values).items()]
     header = {"rows": len(rows), "queue": queue, "first": rows[0]["sequence"], "last": rows[-1]["sequence"]}
+    return _assembled(header, columns, parts)
+
+
+def encode_published(rows: list[dict], constants: dict[str, object] | None = None, **fields: object) -> bytes:
+    """Return the block of rows to be published (dicts by column name, missing is null); `fields` are of its header."""
+    columns: dict[str, dict] = {name: {"all": value} for name, value in (constants or {}).items()}
+    parts: list[Place] = []
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        if name == "headers":
+            columns[name] = _list_column(values, parts)
+        else:
+            columns[name] = {}
+            parts += [(columns[name], part, data) for part, data in _buffers(name, values).items()]
+    return _assembled({"rows": len(rows), **fields}, columns, parts)
+
+
+def _assembled(header: dict[str, object], columns: dict[str, dict], parts: list[Place]) -> bytes:
     # The places of the buffers depend on the header's length, which depends on the places: settled by repetition.
     size = 0
     while True:

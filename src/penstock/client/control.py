@@ -20,6 +20,7 @@ CONTROL_EXCHANGE: Final = "penstock.control"
 JSON_TYPE: Final = "application/json"
 BLOCK_TYPE: Final = "application/vnd.penstock.block"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
+PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
 
 OUTSTANDING_MAX: Final = 64
 """Most requests without an answer; each answer may be a block of many megabytes."""
@@ -78,6 +79,8 @@ class ControlClient:
         self._numbers = count(1)
         self._waiting: set[str] = set()
         self._answers: dict[str, Delivery] = {}
+        self.taken: dict[str, int] = {}
+        """Rows that published blocks without an answer have in their queues so far, by correlation id."""
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -90,13 +93,19 @@ class ControlClient:
             self.forget(correlation_id)
             raise
 
-    def send(self, operation: str, arguments: Mapping[str, object]) -> str:
-        """Send a request; return its correlation id, for `receive` or `forget`."""
+    def send(self, operation: str, arguments: Mapping[str, object] | bytes) -> str:
+        """Send a request; return its correlation id, for `receive` or `forget`.
+
+        Octets are a block (docs/blocks.md), for `publish.block`. `taken` has its rows so far, if it asks for notes of
+        progress. Raises `Timeout` if the broker does not accept the request in time.
+        """
         if len(self._waiting) >= OUTSTANDING_MAX:
             raise ClientError(f"{OUTSTANDING_MAX} control requests are without an answer; receive or forget some")
         correlation_id = str(next(self._numbers))
-        body = json.dumps(arguments, separators=(",", ":"), ensure_ascii=False).encode()
-        properties = Properties(content_type=JSON_TYPE, reply_to=self._reply_to, correlation_id=correlation_id)
+        kind, body = BLOCK_TYPE, arguments
+        if not isinstance(body, bytes):
+            kind, body = JSON_TYPE, json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        properties = Properties(content_type=kind, reply_to=self._reply_to, correlation_id=correlation_id)
         self._channel.publish(body, exchange=CONTROL_EXCHANGE, routing_key=operation, properties=properties)
         self._waiting.add(correlation_id)
         return correlation_id
@@ -114,18 +123,25 @@ class ControlClient:
             self._channel.check()
             raise ChannelClosed(None, f"the reply queue {self._reply_to} was deleted")
         self._waiting.remove(correlation_id)
+        self.taken.pop(correlation_id, None)
         return _understood(answer)
 
     def forget(self, correlation_id: str) -> None:
         """Drop the answer to a request, now or when it arrives."""
         self._waiting.discard(correlation_id)
+        self.taken.pop(correlation_id, None)
         self._answers.pop(correlation_id, None)
 
     def _arrived(self, correlation_id: str) -> bool:
         """Sort arrived messages; true if the answer has arrived or cannot arrive any more."""
         while self._channel.deliveries:
             delivery = self._channel.deliveries.popleft()
-            if delivery.properties.correlation_id in self._waiting:
+            if delivery.properties.correlation_id not in self._waiting:
+                continue
+            if delivery.properties.content_type == PROGRESS_TYPE:
+                note = json.loads(delivery.body)
+                self.taken[str(delivery.properties.correlation_id)] = int(note["taken"])
+            else:
                 self._answers[str(delivery.properties.correlation_id)] = delivery
         gone = self._channel.closed is not None or self._consumer_tag in self._channel.cancelled
         return correlation_id in self._answers or gone

@@ -12,14 +12,16 @@ from typing import Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
+from typing_extensions import override
 
+from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import SelectableMessage
 from penstock.content.selector.neutral_message import NeutralMessage
 from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.large_content import is_large
-from penstock.core.message import Message
+from penstock.core.message import OVERHEAD, Message
 from penstock.errors import FrameError, PreconditionFailed
 
 HEADS_MAX: Final = 256
@@ -32,6 +34,34 @@ CC: Final = "CC"
 
 class UnreadableContent(FrameError):
     """A content whose format is unknown, or whose inside is malformed."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RowEncoder:
+    """Encoder of the rows of one block, in one format."""
+
+    def __init__(self) -> None:
+        self.charge: i64 = 0
+        """Charge of the row that was encoded last."""
+
+    def encode(self, row: i64) -> bytes:
+        """Return the content of a row. Raises PreconditionFailed (406) for what cannot be a message."""
+        raise NotImplementedError
+
+
+class _NeutralRowEncoder(RowEncoder):
+    """Encoder of rows by way of neutral properties."""
+
+    def __init__(self, target: MessageFormat, columns: MessageColumns) -> None:
+        super().__init__()
+        self._target = target
+        self._columns = columns
+
+    @override
+    def encode(self, row: i64) -> bytes:
+        content = self._target.encode(self._columns.properties(row), self._columns.body(row))
+        self.charge = self._target.charge(content) + OVERHEAD
+        return content
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -61,6 +91,10 @@ class MessageFormat:
     def encode(self, properties: Properties, body: bytes) -> bytes:
         """Return the content of a message. Raises PreconditionFailed (406) for properties that it cannot carry."""
         raise NotImplementedError
+
+    def row_encoder(self, columns: MessageColumns) -> RowEncoder:
+        """Return an encoder of the rows of a block."""
+        return _NeutralRowEncoder(self, columns)
 
     def has_properties(self, content: bytes) -> bool:
         """Return False if a message has no properties, which is cheaper to find out than reading them."""

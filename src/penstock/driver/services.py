@@ -110,6 +110,10 @@ class DriverServices(Services):
         self._driver.control.request(vhost, connection, operation, content)
 
     @override
+    def end_blocks(self, connection: Connection) -> None:
+        self._driver.control.sinks.end(connection)
+
+    @override
     def node_name(self) -> str:
         return self._driver.name
 

@@ -37,9 +37,10 @@ from penstock.management import (
     why,
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
-from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS, ControlRequest
+from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
+from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
 from penstock.management.users import ADMINISTRATOR
 
@@ -58,12 +59,12 @@ FOR_EVERYBODY: Final = (
     "cursor.release",
     "cursor.queues",
     "query.progress",
+    PUBLISH_BLOCK,
 )
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
 All others require the tag administrator.
 """
-IMPORT: Final = "definitions.import"
 REQUEST_VALUES: Final = 10_000
 """Approximate number of values (names, numbers, texts, lists) allowed in a request."""
 REQUEST_WORK: Final = 50
@@ -78,6 +79,7 @@ class ControlApi:
         self.broker = broker
         self.version = version
         self.cursors = CursorApi(self)
+        self.sinks = SinkApi(self)
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
             "cursor.attach": self.cursors.attach,
             "cursor.plan": self.cursors.plan,
@@ -122,6 +124,9 @@ class ControlApi:
             _check_size(operation, size)
             body = message_format.payload(content)
             request = ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}")
+            if operation == PUBLISH_BLOCK:
+                self.sinks.publish_block(request, properties, body)
+                return
             if operation == IMPORT:
                 request.unread = body
             else:
@@ -137,14 +142,15 @@ class ControlApi:
                 return
             answer = self._operations[operation](request)
             if answer is not None:
-                self._answer(request, answer)
+                self.answer(request, answer)
         except BrokerError as error:
             self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
         """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
-        if operation not in self._operations and operation not in self._in_steps and operation not in self._asking:
-            names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking]))
+        named = operation in self._operations or operation in self._in_steps or operation in self._asking
+        if not named and operation != PUBLISH_BLOCK:
+            names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking, PUBLISH_BLOCK]))
             raise NotFound(f"no control operation '{operation}'; known are {names}")
         if operation not in FOR_EVERYBODY and not self.node.users.is_administrator(connection.user):
             raise AccessRefused(
@@ -152,7 +158,7 @@ class ControlApi:
                 "does not have"
             )
 
-    def _answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
+    def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
         """Reply with an object; encoding it is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
@@ -227,7 +233,7 @@ def _correlation(properties: Properties) -> str | None:
 
 def _check_size(operation: str, size: i64) -> None:
     """Check the size of a request. Raises ContentTooLarge (311) if parsing would take long."""
-    most = IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
+    most = octets_max(operation)
     if size > most:
         raise ContentTooLarge(f"a request for '{operation}' has {size:,} octets; the most is {most:,}")
 

@@ -16,6 +16,18 @@ REQUEST_OCTETS: Final = 256 * 1024
 """Most octets of a request."""
 IMPORT_OCTETS: Final = 8 * 1024 * 1024
 """Most octets of a request with definitions, which are a text with escaped quotes."""
+BLOCK_OCTETS: Final = 16 * 1024 * 1024
+"""Most octets of a block that is published."""
+IMPORT: Final = "definitions.import"
+PUBLISH_BLOCK: Final = "publish.block"
+"""Operations with bodies of their own."""
+
+
+def octets_max(operation: str) -> int:
+    """Return the most octets of a request for an operation."""
+    if operation == PUBLISH_BLOCK:
+        return BLOCK_OCTETS
+    return IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
 
 
 class ControlRequest:

@@ -318,15 +318,17 @@ class Producer(WaitingPublisher, DurabilityListener):
         for gate in closed:
             self.mark_withheld(gate)
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
-        refusal = None if refused is None else self._refuse_at(refused, route, content, charge, confirmed)
+        refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
         elif refused is None:
             count_arrival(self, queues, charge)
         if confirmed:
-            self.confirm(pending, closed, refusal, route.queues, charge)
+            self.confirm(pending, closed, refusal, route.queues)
+            for gate in closed:
+                self.count_withheld(gate, charge)
 
-    def _refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
+    def refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
         """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
         policy = queue.overflow
         refusal = Refusal(DELETED if queue.deleted else policy.name, queue.gate)
@@ -357,9 +359,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         closed: list[Gate],
         refusal: Refusal | None,
         queues: list[Queue],
-        charge: i64,
     ) -> None:
-        """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue."""
+        """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue; or of a block."""
         withheld = self.confirms
         if refusal is not None:
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending, refusal)
@@ -371,8 +372,6 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.wake_at(deadline)
         else:
             withheld.published += 1
-        for gate in closed:
-            self.count_withheld(gate, charge)
         self._update_fast_path()
         if not self.fast_path and len(closed) == 1 and len(queues) == 1 and closed[0] is queues[0].gate:
             self._begin_withheld_run(queues[0])

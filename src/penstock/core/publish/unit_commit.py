@@ -210,7 +210,7 @@ class UnitCommit(Held):
         broker = producer.broker
         if self.promotion is not None:
             if self.promotion.is_over():
-                producer.confirm(self.pending, [], None, [], self.charge)
+                producer.confirm(self.pending, [], None, [])
                 return
             gone = self.promotion.error()
             if gone is not None:
@@ -242,7 +242,9 @@ class UnitCommit(Held):
             producer.mark_withheld(gate)
         if broker.durable_changes.durable_ops != promises:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
-        producer.confirm(self.pending, closed, None, self.queues, self.charge)
+        producer.confirm(self.pending, closed, None, self.queues)
+        for gate in closed:
+            producer.count_withheld(gate, self.charge)
 
     def _settle(self, producer: Producer) -> None:
         broker = producer.broker

@@ -113,9 +113,10 @@ class WaitingPublisher(Waiter):
     @override
     def take_turn(self, now: float) -> i64:
         held = self.pop_held()
+        charge = held.charge  # A block goes on with its next row.
         held.admit()
         self.after_release(now)
-        return held.charge
+        return charge
 
     @override
     def release(self, gate: Gate, now: float) -> None:

@@ -13,7 +13,7 @@ from penstock.core.message import OVERHEAD
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
 from penstock.flow.states import StateTable
-from penstock.management.control_request import IMPORT_OCTETS
+from penstock.management.control_request import octets_max
 from penstock.protocols.amqp091.content_frames import without_body
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask
@@ -131,7 +131,7 @@ class ContentAssembly:
             self._publish()
             return
         route = self._route
-        ignored = route is not None and route.control and body > IMPORT_OCTETS
+        ignored = route is not None and route.control and body > octets_max(route.envelope.routing_key)
         self.state = CONTENT_STATES.step(self.state, ContentState.IGNORED_BODY if ignored else ContentState.BODY)
 
     def take_body(self, frame: bytes, size: i64) -> None:

@@ -11,14 +11,16 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import Properties
 from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
-from penstock.core.message_format import CC, MessageFormat, MessageFormats, UnreadableContent
+from penstock.core.message_format import CC, MessageFormat, MessageFormats, RowEncoder, UnreadableContent
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.cc_bcc import copies_of
 from penstock.protocols.amqp091.header_rewriter import HeaderRewriter
+from penstock.protocols.amqp091.row_encoder import Amqp091RowEncoder
 from penstock.wire.amqp091.codec import CodecError, encode_header
 from penstock.wire.amqp091.content_header import EXPIRATION, FIXED_OCTETS, FLAGS_AT, flags_of
 from penstock.wire.amqp091.field_reader import FieldReader
@@ -40,6 +42,10 @@ class Amqp091Format(MessageFormat):
             return content_frames.properties_of(content)
         except CodecError as error:
             raise UnreadableContent(error.reason) from None
+
+    @override
+    def row_encoder(self, columns: MessageColumns) -> RowEncoder:
+        return Amqp091RowEncoder(columns)
 
     @override
     def has_properties(self, content: bytes) -> bool:

@@ -25,6 +25,7 @@ def begin_teardown(connection: Connection, graceful: bool) -> None:
         for session in connection.engine.sessions():
             session.delivering = False
         connection.engine.write_last_outcomes()
+        connection.services.end_blocks(connection)
         connection.teardown = TEARDOWN_STATES.move(connection.teardown, TeardownState.RUNNING)
         connection.broker.endings.begin(ConnectionTeardown(connection, graceful))
 

@@ -115,6 +115,10 @@ class Services:
         """Carry out a control operation that a connection has published (management/control_api.py)."""
         raise NotImplementedError
 
+    def end_blocks(self, connection: Connection) -> None:
+        """Drop what is not taken yet of the blocks that a connection has published: it is being torn down."""
+        raise NotImplementedError
+
     def node_name(self) -> str:
         """Return the name of the node, for answers in RabbitMQ's form."""
         raise NotImplementedError
