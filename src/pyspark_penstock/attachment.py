@@ -15,7 +15,7 @@ from typing import Any
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.offsets import Positions, key_of
 from pyspark_penstock.options import SourceOptions
-from pyspark_penstock.parsing import Address, Start
+from pyspark_penstock.parsing import Address, Start, shown_instant
 from pyspark_penstock.servers import Servers
 
 LOG = logging.getLogger("pyspark_penstock")
@@ -24,6 +24,8 @@ LIST_SECONDS = 2.0
 """Least seconds between two looks for queues of a pattern on one server."""
 RETRY_SECONDS = 60.0
 """Seconds after which queues of a pattern that were refused are tried again."""
+ATTEMPTS = 3
+"""Attempts to attach at a time: what was found may have left the queue before the attach."""
 SHOWN = 3
 """Most names in a sentence."""
 
@@ -145,19 +147,40 @@ class Attachment:
                 return
             if not names and not dry_run:
                 self._warn_no_match(server, found["queues"])
-        fields: dict[str, object] = {"queues": names, "starting": self._starting(server, names, holder)}
-        fields |= {"partial": subscription.pattern is not None, "dry_run": dry_run}
+        fields: dict[str, object] = {"queues": names, "partial": subscription.pattern is not None}
         if holder:
             fields |= {"holder": True, "token": self.tokens[server]}
-        if not dry_run:
-            fields["release"] = self._options.releases
-        reply = self._servers.ask_present(server, "cursor.attach", **fields)
-        if reply is not None and not dry_run:
+        starting = self._options.starting.of(server, names, holder)
+        if dry_run:
+            self._servers.ask_present(server, "cursor.attach", **fields, starting=starting, dry_run=True)
+            return
+        reply = None
+        for left in range(ATTEMPTS - 1, -1, -1):
+            if self._options.starting.time is not None:
+                starting = self._starts_since(server, fields, self._options.starting.time)
+            try:
+                reply = self._servers.ask_present(
+                    server, "cursor.attach", **fields, starting=starting, release=self._options.releases
+                )
+                break
+            except CursorError:
+                if self._options.starting.time is None or not left:
+                    raise  # Otherwise the messages from that time on may have left the queue meanwhile.
+        if reply is not None:
             self._named[server] = names
             self._take(server, reply)
 
-    def _starting(self, server: Address, names: list[str], running: bool) -> str | dict[str, Start]:
-        return self._options.starting.of(server, names, running)
+    def _starts_since(self, server: Address, fields: Mapping[str, object], time_us: int) -> dict[str, Start]:
+        """Return the starts of the queues that are new to the cursor, by the time from which on they are read."""
+        checked = self._servers.ask_present(server, "cursor.attach", **fields, dry_run=True)
+        if checked is None or not checked["new"]:
+            return {}
+        reply = self._servers.ask_present(server, "cursor.find", queues=checked["new"], timestamp=time_us)
+        if reply is None:
+            return {}
+        for queue, found in reply["found"].items():
+            self._warn(_start_sentence(self.key(server, queue), found, time_us))
+        return {queue: found["offset"] for queue, found in reply["found"].items()}
 
     def _take(self, server: Address, reply: dict[str, Any]) -> None:
         """Take over what an attach told of the queues of a server."""
@@ -205,6 +228,19 @@ class Attachment:
         if text not in self._warned:
             self._warned.add(text)
             LOG.warning("penstock: %s", text)
+
+
+def _start_sentence(key: str, found: Mapping[str, Any], time_us: int) -> str:
+    """Return the sequence at which a queue begins by time, as a sentence."""
+    time, arrived = shown_instant(time_us), found["arrived"]
+    if arrived is None:
+        return (
+            f"queue '{key}' begins at sequence {found['offset'] + 1}, its next message: none has arrived since {time}"
+        )
+    start = f"sequence {found['offset'] + 1}, which arrived at {shown_instant(arrived)}"
+    if found["offset"] == found["earliest"] and arrived > time_us:
+        return f"queue '{key}' begins at its oldest message, {start}: {time} is before that"
+    return f"queue '{key}' begins at {start}, the first from {time} on"
 
 
 def place_of(attachment: Attachment, key: str) -> Place:

@@ -35,6 +35,7 @@ _SOURCE = (
     _Option("cursor", parsing.name),
     _Option("columns", columns, DEFAULT_COLUMNS),
     _Option("startingOffsets", parsing.starting, "earliest"),
+    _Option("startingTimestamp", parsing.instant, None),
     _Option("onNewCheckpoint", parsing.choice("fail", "continue"), "fail"),
     _Option("onLeftQueue", parsing.choice("keep", "release"), "keep"),
     _Option("onServerLoss", parsing.choice("fail", "wait"), "fail"),
@@ -143,7 +144,7 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
     value = parse_options("the penstock source", _SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE_SINK)
     access = _access(value)
     subscription = checked_subscription(value["subscribe"], value["subscribePattern"], value["assign"], access.servers)
-    starting = Starting(value["startingOffsets"], None)
+    starting = Starting(value["startingOffsets"], value["startingTimestamp"])
     check_starting(starting, subscription, access.servers)
     _check_least(value["minOffsetsPerTrigger"], value["maxOffsetsPerTrigger"], value["maxTriggerDelay"])
     return SourceOptions(

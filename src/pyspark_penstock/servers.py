@@ -55,7 +55,7 @@ class Servers:
             retries = self._options.retries
             patient = Retries(0, retries.interval_ms) if self._options.waits else retries
             self._links[server] = BrokerLink(self._options.access, server, patient)
-        if operation.startswith("cursor.") and operation != "cursor.queues":
+        if operation.startswith("cursor.") and operation not in ("cursor.queues", "cursor.find"):
             fields["cursor"] = self._options.cursor
         try:
             return self._links[server].ask(operation, fields)

@@ -4,7 +4,7 @@ import pytest
 
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.options import check_names, sink_options, source_options
-from pyspark_penstock.parsing import Address
+from pyspark_penstock.parsing import Address, shown_instant
 from pyspark_penstock.subscription import Starting, Subscription
 
 LEAST = {"subscribe": "orders", "cursor": "app"}
@@ -80,6 +80,9 @@ def test_everything_given():
         ({"startingOffsets": '{"orders": {"0": 7}}'}, "option startingOffsets names 0:5672 for the queue 'orders'"),
         ({"startingOffsets": '{"orders": {"b:1": 7}}'}, "names b:1 for the queue 'orders', which option servers does"),
         ({"startingOffsets": "[1]"}, "must be earliest, latest, or JSON"),
+        ({"startingTimestamp": "yesterday"}, "must be milliseconds since 1970, or a time with its offset"),
+        ({"startingTimestamp": "2026-11-22T10:00:00"}, "a time with its offset"),
+        ({"startingTimestamp": "5", "startingOffsets": "latest"}, "exclude each other"),
         ({"group.id": "5"}, "no option 'group.id'; what it is to Spark's Kafka source, cursor is here"),
         ({"kafka.bootstrap.servers": "a:1"}, "servers is here"),
         ({"assign": '{"127.0.0.1:5672": ["a"]}'}, "options subscribe and assign exclude each other"),
@@ -143,6 +146,15 @@ def test_pattern_matches_whole_names():
     assert subscription.matching(["orders", "orders-2", "my-orders", "orders2"]) == ["orders", "orders-2"]
     with pytest.raises(OptionError, match="names the queue 'audit', which subscribePattern does not"):
         source_options({"cursor": "app", "subscribePattern": "orders", "startingOffsets": '{"audit": 5}'})
+
+
+@pytest.mark.parametrize(
+    "text", ["1795341600000", "2026-11-22T10:00:00Z", "2026-11-22T11:00:00+01:00", "2026-11-22 10:00:00.000000+00:00"]
+)
+def test_time_is_milliseconds_or_iso_8601_with_its_offset(text):
+    options = source_options({**LEAST, "startingTimestamp": text})
+    assert options.starting.time == 1795341600000000
+    assert shown_instant(options.starting.time) == "2026-11-22T10:00:00.000Z"
 
 
 def test_password_is_never_shown():

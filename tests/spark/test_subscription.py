@@ -123,6 +123,54 @@ def test_left_queue_is_released_on_request(broker, reader_of, caplog):
     assert "has left queue" not in caplog.text
 
 
+# Times
+
+
+def arrival(reader, start: dict, end: dict) -> list[int]:
+    """Return the arrivals of a batch in milliseconds since the epoch, rounded up."""
+    found = []
+    for partition in reader.partitions(start, end):
+        for batch in reader.read(partition):
+            found += [-(-time.value // 1000) for time in batch.column("timestamp")]
+    return found
+
+
+@pytest.mark.parametrize("overflow", ["block", "page"])
+def test_new_queue_begins_at_the_first_message_from_a_time_on(restarts, overflow, caplog):
+    broker = restarts()
+    queue = broker.declare(durable=True, overflow=overflow, capacity_messages=40 if overflow == "block" else 4)
+    for number in range(3):
+        broker.publish(queue, [b"%d" % (5 * number + each) for each in range(5)], persistent=True)
+    given = {"servers": broker.address, "subscribe": queue, "fetchWait": "0ms"}
+    look = PenstockStreamReader(source_options({**given, "cursor": "look"}))
+    end = look.latestOffset(look.initialOffset(), ALL)
+    times = arrival(look, look.initialOffset(), end)
+    assert len(times) == 15
+    wanted = times[5]
+    expected = next(index for index, time in enumerate(times) if time >= wanted)
+    reader = PenstockStreamReader(source_options({**given, "cursor": "since", "startingTimestamp": str(wanted)}))
+    start = reader.initialOffset()
+    # The column has microseconds: a message of the same millisecond may be before the time.
+    assert expected <= positions(start)[queue] <= expected + times.count(wanted)
+    assert f"queue '{queue}' begins at sequence {positions(start)[queue] + 1}, which arrived at" in caplog.text
+    again = PenstockStreamReader(source_options({**given, "cursor": "since", "startingTimestamp": "1"}))
+    assert again.initialOffset() == start, "the queue is not new to the cursor any more"
+    for each in (look, reader, again):
+        each.stop()
+
+
+def test_time_before_the_oldest_message_and_time_after_all_are_told(broker, reader_of, caplog):
+    queue = queue_of(broker, 3)
+    broker.drain(queue, 1)
+    reader = reader_of("since-ever", subscribe=queue, startingTimestamp="2020-01-01T00:00:00Z")
+    assert positions(reader.initialOffset()) == {queue: 1}
+    assert f"queue '{queue}' begins at its oldest message, sequence 2, which arrived at" in caplog.text
+    assert "2020-01-01T00:00:00.000Z is before that" in caplog.text
+    reader = reader_of("since-then", subscribe=queue, startingTimestamp="2199-01-01T00:00:00Z")
+    assert positions(reader.initialOffset()) == {queue: 3}
+    assert f"queue '{queue}' begins at sequence 4, its next message: none has arrived since 2199" in caplog.text
+
+
 # Patterns
 
 

@@ -42,6 +42,7 @@ from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
 from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
+from penstock.management.time_lookup import TimeLookup
 from penstock.management.users import ADMINISTRATOR
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ FOR_EVERYBODY: Final = (
     "cursor.queues",
     "query.progress",
     PUBLISH_BLOCK,
+    "cursor.find",
 )
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
@@ -104,8 +106,9 @@ class ControlApi:
             IMPORT: lambda request: answer_import(node, request),
         }
         """Operations that change much, one after the other, over as many turns as needed."""
-        self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
+        self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = {
             "cursor.queues": self.cursors.queues,
+            "cursor.find": lambda request: TimeLookup(self, request).steps(),
             "list": lambda request: listing.answer_steps(node, request),
             "settings.list": lambda request: settings_api.list_settings(node, request),
             "status": lambda request: answer_status(node, request),

@@ -73,7 +73,8 @@ class QueuePager(PageOwner, PageLister):
         self.reading: PageRead | None = None
         self.waiters: list[PageLoadListener] = []
         self.bodies = PageBodies(broker.large)
-        self._unwritten: deque[PageWrite] = deque()
+        self.unwritten: deque[PageWrite] = deque()
+        """Pages that are being written, in order."""
         self._following: Level | None = None
         """Size of the next page, if it was read before and found no room."""
         self._passed: i64 = 0
@@ -168,13 +169,13 @@ class QueuePager(PageOwner, PageLister):
 
     def _page_for(self, charge: i64, sequence: i64) -> PageWrite:
         """Return the page of a message: the last one of the open group, or a new one."""
-        if self._unwritten:
-            page = self._unwritten[len(self._unwritten) - 1]
+        if self.unwritten:
+            page = self.unwritten[len(self.unwritten) - 1]
             group = page.group
             if group.state == GROUP_OPEN and self._is_page(group.live + 1, group.bytes + charge):
                 return page
         page = PageWrite(self, self.storage, self.journal.take_row(), sequence)
-        self._unwritten.append(page)
+        self.unwritten.append(page)
         self.journal.open.pages.append(page)
         return page
 
@@ -188,7 +189,7 @@ class QueuePager(PageOwner, PageLister):
     def written(self, page: PageWrite) -> None:
         if page.purged:
             return
-        self._unwritten.popleft()
+        self.unwritten.popleft()
         group = page.group
         self.unwritten_messages -= group.live
         self.unwritten_bytes -= group.bytes
@@ -228,8 +229,8 @@ class QueuePager(PageOwner, PageLister):
         """Return whether messages will come into memory from the disk, or from being written, without further room."""
         if self.messages == 0 or self.reading is not None:
             return self.messages > 0
-        if self._unwritten and self._unwritten[0].first == self.next:
-            group = self._unwritten[0].group
+        if self.unwritten and self.unwritten[0].first == self.next:
+            group = self.unwritten[0].group
             return self.is_wanted(group.live, group.bytes)
         page = self._next_page(self.room())
         return self.is_wanted(page.messages, page.bytes)
@@ -273,11 +274,11 @@ class QueuePager(PageOwner, PageLister):
         """Return the first sequence that is on no page known to be on disk."""
         if self.messages == 0:
             return 0
-        return self._unwritten[0].first if self._unwritten else self.queue.tail + 1
+        return self.unwritten[0].first if self.unwritten else self.queue.tail + 1
 
     def is_page_durable(self, first: i64) -> bool:
         """Return whether the page that begins with this sequence is known to be on disk."""
-        return not self._unwritten or first < self._unwritten[0].first
+        return not self.unwritten or first < self.unwritten[0].first
 
     def defer_page(self, messages: i64, bytes: i64) -> None:
         """Defer a page of this size that was read and found no room: it is read again later."""
@@ -362,11 +363,11 @@ class QueuePager(PageOwner, PageLister):
         self.storage.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
         self.storage.paged = sum(
-            [page.persistent_messages for page in self._unwritten if page.group.state != GROUP_OPEN]
+            [page.persistent_messages for page in self.unwritten if page.group.state != GROUP_OPEN]
         )
         self.journal.mark_progress(self.storage)
-        if self._unwritten:
-            self._begin_at(self._unwritten[0].first)
+        if self.unwritten:
+            self._begin_at(self.unwritten[0].first)
         self.finish_if_empty()
         return lost
 
@@ -395,13 +396,13 @@ class QueuePager(PageOwner, PageLister):
         if count > 0:
             self.queue.counters.removed_bytes += self.bytes
             group = self.journal.open
-            for page in self._unwritten:
+            for page in self.unwritten:
                 page.purged = True
                 if page.group.state == GROUP_OPEN:
                     group.paged -= page.group.bytes
             group.pages = [page for page in group.pages if not page.purged]
             group.purged_pages.append((int(self.storage.number), int(self.next), int(self.queue.tail)))
-            self._unwritten.clear()
+            self.unwritten.clear()
             self.storage.paged = 0
             self.journal.mark_progress(self.storage)
             self.unwritten_messages = 0
