@@ -57,6 +57,18 @@ def test_samples_are_written_for_traffic_that_leaves_the_depth_as_it_was() -> No
     assert (depth["messages"], depth["in_messages"], depth["settled_messages"]) == (0, 1, 1)
 
 
+def test_samples_are_written_each_second_while_a_gate_blocks_producers() -> None:
+    house = House()
+    house.queue("a", capacity_messages=1)
+    sampler = Sampler(house.broker)
+    producer = house.producer("p")
+    house.publish(producer, "a", 100)
+    house.publish(producer, "a", 100)
+    for _ in range(3):
+        (depth,) = of(later(house, sampler), "depth")
+        assert (depth["messages"], depth["blocked"], depth["seconds"]) == (1, 1, 1.0)
+
+
 def test_samples_count_no_message_that_was_there_before() -> None:
     house = House()
     house.queue("a")

@@ -138,7 +138,7 @@ class Sampler:
         came = queue.tail - last.tail
         moved = came > 0 or counters.delivered != last.delivered or counters.removed_bytes != last.removed_bytes
         same_depth = messages == last.messages and size == last.bytes and queue.gate.open == last.open
-        if moved or not same_depth or counters.unsampled_refused > 0:
+        if moved or not same_depth or counters.unsampled_refused > 0 or queue.gate.blocked:
             if (
                 last.recorded_at < 0.0
                 or now - last.recorded_at >= RECORDED_AGAIN_S

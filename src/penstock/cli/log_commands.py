@@ -1,0 +1,101 @@
+"""Commands for flow logs, which run as Spark jobs in a process of their own: `analyze` and `log compact`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from penstock.cli.common import main, report_errors
+from penstock.cli.java import java_home
+from penstock.errors import PenstockError
+
+JOBS = "pyspark_penstock.analysis"
+"""The program of the jobs. The broker side knows only its name: it imports nothing of Spark."""
+EXTRA = ("pyspark", "pyarrow")
+LOGS = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+MASTER = click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL", help="Run on this Spark, such as local[2]."
+)
+MEMORY = click.option("--memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Spark driver.")
+
+
+class NoSparkError(PenstockError):
+    """PySpark is not installed."""
+
+
+@main.command()
+@LOGS
+@click.option(
+    "--output",
+    metavar="DIR",
+    default="penstock-analysis",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the page and the tables into DIR.",
+)
+@click.option("--from", "begin", metavar="TIME", help="Begin at TIME: ISO 8601 (UTC without a zone), or seconds.")
+@click.option("--to", "end", metavar="TIME", help="End before TIME.")
+@click.option("--queue", metavar="NAME", help="Only this queue and its gate.")
+@MASTER
+@MEMORY
+def analyze(
+    logs: tuple[Path, ...],
+    output: Path,
+    begin: str | None,
+    end: str | None,
+    queue: str | None,
+    master: str,
+    memory: str,
+) -> None:
+    """Analyze flow logs with Spark: who was blocked, by which gate and why.
+
+    LOG is the directory of a flow log, a data directory, a file, or what `penstock log compact` has written. The page
+    is DIR/index.html, and the tables are Parquet in DIR/tables. For example: penstock analyze data/flow-log --queue a
+    """
+    with report_errors():
+        options = [("--from", begin), ("--to", end), ("--queue", queue)]
+        given = [word for name, value in options if value is not None for word in (name, value)]
+        _run(master, memory, "analyze", *map(str, logs), "--output", str(output), *given)
+
+
+@main.group()
+def log() -> None:
+    """Keep flow logs."""
+
+
+@log.command()
+@LOGS
+@click.option(
+    "--to",
+    "target",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Write into DIR, which is new or empty.",
+)
+@MASTER
+@MEMORY
+def compact(logs: tuple[Path, ...], target: Path, master: str, memory: str) -> None:
+    """Copy the records of flow logs into DIR as Parquet, a directory for each day (UTC).
+
+    The logs are not changed. `penstock analyze DIR` reads the copy. For example: penstock log compact a b --to archive
+    """
+    with report_errors():
+        _run(master, memory, "compact", *map(str, logs), "--to", str(target))
+
+
+def _run(master: str, memory: str, *arguments: str) -> None:
+    """Run a job, and exit with its code. Raises NoSparkError, NoJavaError."""
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise NoSparkError(f"{missing[0]} is not installed: `pip install 'penstock[spark]'` installs what this needs")
+    environment = os.environ | {"JAVA_HOME": java_home()}
+    command = [sys.executable, "-m", JOBS, "--master", master, "--memory", memory, *arguments]
+    done = subprocess.run(command, env=environment, check=False)
+    if done.returncode:
+        sys.exit(1 if done.returncode > 0 else 130)

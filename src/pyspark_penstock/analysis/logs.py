@@ -1,0 +1,339 @@
+"""Flow logs as a DataFrame: finding their files, reading them once, and numbering the runs of each broker."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import flowlog
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FIRST_WITH_TRAFFIC = "0.1.0 of 2026-11-22"
+"""First version of Penstock that records what comes and goes."""
+SAMPLES, TRAFFIC, EVENTS = "samples", "traffic", "events"
+"""Parts of the staged records: depths; producers and consumers; everything else."""
+UNUSED = ("id", "setting", "cause", "granted", "used", "drained", "moved", "idle", "waiting", "version")
+"""Fields that no measure needs. They are not parsed."""
+STARTS_MOST = 20_000
+"""Most restarts in one analysis: they are held in the driver."""
+INLINE_STARTS = 64
+"""Restarts up to which the number of a run is a sum of comparisons, which Spark compiles."""
+
+
+class LogError(PenstockError):
+    """Flow logs that cannot be analyzed; one sentence."""
+
+
+@dataclass
+class Found:
+    """The files of the logs that were asked for."""
+
+    lines: list[str] = field(default_factory=list)
+    """Files of JSON lines, compressed or not."""
+    tables: list[str] = field(default_factory=list)
+    """Directories of Parquet that `penstock log compact` has written."""
+    octets: int = 0
+
+
+def find(logs: Sequence[str | Path]) -> Found:
+    """Find the files of logs: directories of a flow log, data directories, archives, or single files.
+
+    Raises LogError for one without files, or of a newer schema.
+    """
+    found = Found()
+    for log in logs:
+        path = Path(log)
+        if not path.exists():
+            raise LogError(f"{path} does not exist: give the directory of a flow log")
+        if path.is_dir() and not _files(path) and (path / "flow-log").is_dir():
+            path = path / "flow-log"
+        files = [path] if path.is_file() else _files(path)
+        if files:
+            for file in files:
+                _check_version(file)
+            found.lines += [str(file) for file in files]
+            found.octets += sum(file.stat().st_size for file in files)
+        elif next(path.rglob("*.parquet"), None) is not None:
+            found.tables.append(str(path))
+            found.octets += sum(file.stat().st_size for file in path.rglob("*.parquet"))
+        else:
+            raise LogError(
+                f"{path} has no flow log: give a directory with flow-*.jsonl or flow-*.jsonl.gz, "
+                "or one that `penstock log compact` has written"
+            )
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        return flowlog.files(path)
+    except OSError as error:
+        raise LogError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _check_version(path: Path) -> None:
+    """Read the first line of a file, so that a newer schema is found before the work."""
+    try:
+        with gzip.open(path) if path.suffix == flowlog.COMPRESSED else path.open("rb") as lines:
+            version = json.loads(lines.readline()).get("v")
+    except OSError as error:
+        raise LogError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, AttributeError):
+        return  # No record: it is counted with the others.
+    check_version(version, str(path))
+
+
+def check_version(version: Any, where: str) -> None:
+    """Raise LogError for a newer schema."""
+    if isinstance(version, int) and version > flowlog.VERSION:
+        raise LogError(
+            f"{where} has records of schema version {version}, and this Penstock reads up to {flowlog.VERSION}: "
+            "analyze it with the Penstock that wrote it, or a newer one"
+        )
+
+
+def read_lines(spark: SparkSession, files: list[str]) -> DataFrame:
+    """Return the records of JSON lines with `log`, their directory; a line that is no record is a row of nulls."""
+    from pyspark.sql import functions as F
+
+    by_folder: dict[str, list[str]] = {}
+    for file in files:
+        by_folder.setdefault(str(Path(file).resolve().parent), []).append(file)
+    frames = [
+        spark.read.schema(flowlog.SCHEMA).json(these).withColumn("log", F.lit(log)) for log, these in by_folder.items()
+    ]
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def read_tables(spark: SparkSession, folders: list[str]) -> DataFrame:
+    """Return the records of directories that `penstock log compact` has written."""
+    schema = f"{flowlog.SCHEMA}, log STRING"
+    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*folders)
+
+
+def stage(spark: SparkSession, found: Found, folder: Path) -> None:
+    """Write all records as Parquet into a folder, in three parts: they are parsed once and read often."""
+    from pyspark.sql import functions as F
+
+    frames = [read_lines(spark, found.lines)] if found.lines else []
+    frames += [read_tables(spark, found.tables)] if found.tables else []
+    rows = reduce(lambda one, other: one.unionByName(other), frames)
+    part = (
+        F.when(F.col("event") == "depth", SAMPLES)
+        .when(F.col("event").isin("producer", "consumer"), TRAFFIC)
+        .otherwise(EVENTS)
+    )
+    rows.drop(*UNUSED).withColumn("part", part).write.mode("overwrite").partitionBy("part").parquet(str(folder))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time that is analyzed: seconds since 1970; None is no bound. `end` is exclusive."""
+
+    begin: float | None = None
+    end: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a broker within the window."""
+
+    log: str
+    run: int
+    lo: float
+    hi: float
+    """Its part of the window: seconds of its monotonic clock."""
+    offset: float
+    """Offset from them to seconds since 1970."""
+
+    @property
+    def seconds(self) -> float:
+        """Length of its part of the window."""
+        return self.hi - self.lo
+
+
+@dataclass
+class Records:
+    """The staged records, by part, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`)."""
+
+    samples: DataFrame
+    traffic: DataFrame
+    events: DataFrame
+    runs: list[Run]
+    notices: list[str]
+    """Sentences about what the log lacks."""
+    count: int
+
+    @property
+    def seconds(self) -> float:
+        """Recorded seconds within the window, of all runs together."""
+        return sum(run.seconds for run in self.runs)
+
+    @property
+    def begin(self) -> float:
+        """Begin of the recorded time in the window: seconds since 1970."""
+        return min(run.lo + run.offset for run in self.runs)
+
+    @property
+    def end(self) -> float:
+        """End of the recorded time in the window."""
+        return max(run.hi + run.offset for run in self.runs)
+
+
+def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
+    """Return the staged records of a window. Raises LogError if there are none."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.schema(f"{flowlog.SCHEMA}, log STRING, part STRING").parquet(str(folder))
+    numbered = _numbered(spark, rows, _starts(rows))
+    found = _found_runs(numbered)
+    whole = [each for each in found if each["begin"] is not None]
+    if not whole:
+        raise LogError("the log has no records: its broker has written none yet, or its files are empty")
+    runs = [run for each in whole if (run := _run_of(each, window)) is not None]
+    if not runs:
+        first = min(each["begin"] + each["offset"] for each in whole)
+        last = max(each["end"] + each["offset"] for each in whole)
+        raise LogError(f"the log has no records in that time: it has {moment(first)} to {moment(last)}")
+    bounds = F.broadcast(
+        spark.createDataFrame(
+            [(run.log, run.run, run.lo, run.hi, run.offset) for run in runs],
+            "log STRING, run INT, lo DOUBLE, hi DOUBLE, offset DOUBLE",
+        )
+    )
+    joined = numbered.join(bounds, ["log", "run"])
+    parts = [joined.where(F.col("part") == name) for name in (SAMPLES, TRAFFIC, EVENTS)]
+    inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
+    count = sum(each["records"] for each in found)
+    return Records(parts[0].where(inside), parts[1].where(inside), parts[2], runs, _notices(found), count)
+
+
+def _starts(rows: DataFrame) -> dict[str, list[float]]:
+    """Return when brokers began, by log: seconds since 1970."""
+    starts = rows.where("part = 'events' and event = 'start'").select("log", "wall").sort("wall")
+    by_log: dict[str, list[float]] = {}
+    for start in starts.limit(STARTS_MOST + 1).collect():
+        by_log.setdefault(start["log"], []).append(start["wall"])
+    if sum(len(walls) for walls in by_log.values()) > STARTS_MOST:
+        raise LogError(f"the log has more than {STARTS_MOST:,} starts of brokers: analyze fewer days at a time")
+    return by_log
+
+
+def _found_runs(numbered: DataFrame) -> list[Any]:
+    """Return the runs with their bounds and defects. Raises LogError for a newer schema."""
+    from pyspark.sql import functions as F
+
+    offset = F.col("wall") - F.col("mono")
+    found = (
+        numbered.groupBy("log", "run")
+        .agg(
+            F.min("mono").alias("begin"),
+            F.max("mono").alias("end"),
+            F.min_by(offset, "mono").alias("offset"),
+            (F.max(offset) - F.min(offset)).alias("shift"),
+            F.count(F.lit(1)).alias("records"),
+            F.sum(F.when(F.col("event") == "lost", F.col("count")).otherwise(0)).alias("lost"),
+            F.count_if(F.col("event") == "stop").alias("stops"),
+            F.count_if((F.col("event") == "depth") & F.col("seconds").isNull()).alias("without_traffic"),
+            F.count_if(F.col("event").isNull()).alias("torn"),
+            F.max("v").alias("version"),
+        )
+        .sort("log", "run")
+        .collect()
+    )
+    for each in found:
+        check_version(each["version"], each["log"] or "the log")
+    return found
+
+
+def _run_of(row: Any, window: Window) -> Run | None:
+    """Return the part of a run that is in the window; None if there is none."""
+    offset = row["offset"]
+    lo = row["begin"] if window.begin is None else max(row["begin"], window.begin - offset)
+    hi = row["end"] if window.end is None else min(row["end"], window.end - offset)
+    return Run(row["log"], row["run"], lo, hi, offset) if hi >= lo else None
+
+
+def _numbered(spark: SparkSession, rows: DataFrame, starts: dict[str, list[float]]) -> DataFrame:
+    """Add the number of its run to each record: how many starts of its log came before it, or are it."""
+    from pyspark.sql import functions as F
+
+    if sum(len(walls) for walls in starts.values()) <= INLINE_STARTS:
+        number: Column = F.lit(0)
+        for log, walls in starts.items():
+            passed: Column = F.lit(0)
+            for wall in walls:
+                passed = passed + (F.col("wall") >= F.lit(wall)).cast("int")
+            number = F.when(F.col("log") == log, passed).otherwise(number)
+        return rows.withColumn("run", number)
+    table = F.broadcast(spark.createDataFrame(list(starts.items()), "log STRING, starts ARRAY<DOUBLE>"))
+    passed = F.coalesce(F.expr("size(filter(starts, start -> start <= wall))"), F.lit(0))
+    return rows.join(table, "log", "left").withColumn("run", passed).drop("starts")
+
+
+def _notices(found: list[Any]) -> list[str]:
+    notices = []
+    lost = sum(each["lost"] or 0 for each in found)
+    if lost:
+        notices.append(
+            f"{lost:,} records were lost when they were written (full disk, or too many at once): "
+            "what they would say is missing here."
+        )
+    torn = sum(each["torn"] or 0 for each in found)
+    if torn:
+        notices.append(
+            f"{torn:,} line{'' if torn == 1 else 's'} could not be read as records, such as the last one of a killed "
+            "broker: left out."
+        )
+    without = sum(each["without_traffic"] or 0 for each in found)
+    if without:
+        notices.append(
+            f"{without:,} depth samples have no arrivals, so rates, sizes and starvation leave that time out: "
+            f"Penstock {FIRST_WITH_TRAFFIC} and later records them."
+        )
+    crashed = [each for each in found if each["begin"] is not None and not each["stops"]]
+    last = {each["log"]: each["run"] for each in found}
+    ends = [each for each in crashed if each["run"] != last[each["log"]]]
+    if ends:
+        notices.append(
+            f"{len(ends):,} run{' of a broker' if len(ends) == 1 else 's of brokers'} ended without a stop: "
+            "what was closed or blocked then counts until the last record."
+        )
+    shifted = [each for each in found if each["shift"] is not None and each["shift"] > 5.0]
+    if shifted:
+        notices.append(
+            f"The clock was set by up to {max(each['shift'] for each in shifted):,.0f} s while a broker ran: "
+            "durations are right, and times of day may be wrong by so much."
+        )
+    return notices
+
+
+def moment(seconds: float) -> str:
+    """Return a time as text: "2026-11-22 17:00:00 UTC"."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def seconds_of(text: str) -> float:
+    """Return the time that a text names, in seconds since 1970: such seconds, or ISO 8601, UTC where it names no zone.
+
+    Raises LogError.
+    """
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise LogError(
+            f"'{text}' is no time: give seconds since 1970, or ISO 8601 such as 2026-11-22T17:00:00Z"
+        ) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,290 @@
+"""Measures over a window of a flow log: blocked time, duty cycles, starvation, resume latency, and links of queues.
+
+Theory of operation. Times between two events are sums: each end counts its time, each begin counts it negatively. So
+nothing is sorted, and what is aggregated needs memory for its groups only. Times are clipped to the window first, so
+an interval that reaches across a bound counts as far as it is inside. What is closed or blocked at the bounds follows
+from the signs: one begin more than ends, one end more than begins, or a negative sum, for both. Times are of the
+monotonic clock, within one run of a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from pyspark_penstock.analysis.logs import Records
+
+GATE = ("log", "kind", "vhost", "gate")
+QUEUE = ("log", "vhost", "queue")
+LATENCY_SLICE_S = 600
+"""Seconds in which openings and the releases that follow are looked for: it bounds what is sorted at once."""
+PERCENTILES = (0.5, 0.9, 0.99, 1.0)
+SIZES = 41
+"""Powers of two that the broker tells apart."""
+FLOWS = ("in", "out", "settled", "refused")
+
+
+def of_queue(rows: DataFrame, queue: str | None) -> DataFrame:
+    """Return the records of one queue; None for all."""
+    return rows if queue is None else rows.where(rows["queue"] == queue)
+
+
+def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str) -> DataFrame:
+    """Return for each run and keys the seconds between events `begin` and `end`, and the number of those that began.
+
+    Columns: log, run, the keys, `seconds`, `began`.
+    """
+    from pyspark.sql import functions as F
+
+    at = F.greatest(F.col("lo"), F.least(F.col("hi"), F.col("mono"))) - F.col("lo")
+    begins = F.col("event") == begin
+    inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
+    sums = (
+        rows.where(F.col("event").isin(begin, end))
+        .groupBy("log", "run", *[key for key in keys if key != "log"])
+        .agg(
+            F.sum(F.when(begins, -at).otherwise(at)).alias("total"),
+            F.sum(F.when(begins, 1).otherwise(-1)).alias("balance"),
+            F.count_if(begins & inside).alias("began"),
+            F.first(F.col("hi") - F.col("lo")).alias("span"),
+        )
+    )
+    seconds = (
+        F.when(F.col("balance") > 0, F.col("total") + F.col("balance") * F.col("span"))
+        .when((F.col("balance") == 0) & (F.col("total") < -1e-9), F.col("total") + F.col("span"))
+        .otherwise(F.col("total"))
+    )
+    bounded = F.greatest(F.lit(0.0), F.least(F.col("span"), seconds))
+    return sums.withColumn("seconds", bounded).drop("total", "balance", "span")
+
+
+def blocks(records: Records, queue: str | None) -> DataFrame:
+    """Return the blocked time of each producer at each gate: columns log, kind, vhost, gate, producer, user, seconds,
+    blocks."""
+    from pyspark.sql import functions as F
+
+    keys = (*GATE, "producer")
+    rows = intervals(of_queue(records.events, queue), keys, "blocked", "unblocked")
+    return (
+        rows.groupBy(*keys)
+        .agg(F.sum("seconds").alias("seconds"), F.sum("began").alias("blocks"))
+        .where("seconds > 0 or blocks > 0")
+        .withColumn("user", user_of(F.col("producer")))
+    )
+
+
+def user_of(producer: Column) -> Column:
+    """Return the user in the name of a producer: "con:2(guest@127.0.0.1:40312/)/ch:1" is guest's."""
+    from pyspark.sql import functions as F
+
+    user = F.regexp_extract(producer, r"^con:\d+\((.*)@[^@]*\)", 1)
+    return F.when(producer.endswith("/dead-letters"), "(dead letters)").when(user == "", "(none)").otherwise(user)
+
+
+def gates(records: Records, queue: str | None) -> DataFrame:
+    """Return the closed time of each gate, and its highest depth at a crossing.
+
+    Columns: log, kind, vhost, gate, seconds, crossings, highest_messages, highest_bytes.
+    """
+    from pyspark.sql import functions as F
+
+    rows = of_queue(records.events, queue).where(F.col("event").isin("gate-closed", "gate-opened"))
+    inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
+    closed = intervals(rows, GATE, "gate-closed", "gate-opened")
+    highest = (
+        rows.where(inside)
+        .groupBy(*GATE)
+        .agg(F.max("messages").alias("highest_messages"), F.max("bytes").alias("highest_bytes"))
+    )
+    sums = closed.groupBy(*GATE).agg(F.sum("seconds").alias("seconds"), F.sum("began").alias("crossings"))
+    same = [sums[key].eqNullSafe(highest[key]) for key in GATE]
+    return sums.join(highest, same, "left").select(*[sums[key] for key in GATE], "seconds", "crossings",
+                                                   "highest_messages", "highest_bytes")  # fmt: skip
+
+
+def queues(records: Records, queue: str | None) -> DataFrame:
+    """Return what came and went in each queue, its highest sampled depth and its starvation.
+
+    A queue is starved while it has consumers and no ready message although its gate blocks producers. Each sample
+    counts for the time since the one before.
+    """
+    from pyspark.sql import functions as F
+
+    ready = F.col("messages") - F.coalesce(F.col("unacknowledged"), F.lit(0))
+    starved = (F.col("consumers") > 0) & (ready <= 0) & (F.col("blocked") > 0)
+    flows = [F.sum(f"{flow}_{unit}").alias(f"{flow}_{unit}") for flow in FLOWS for unit in ("messages", "bytes")]
+    return (
+        of_queue(records.samples, queue)
+        .groupBy(*QUEUE)
+        .agg(
+            *flows,
+            F.max("messages").alias("highest_messages"),
+            F.max("bytes").alias("highest_bytes"),
+            F.max("consumers").alias("consumers"),
+            F.sum("seconds").alias("sampled_seconds"),
+            F.sum(F.when(starved, F.col("seconds")).otherwise(0.0)).alias("starved_seconds"),
+        )
+    )
+
+
+def thresholds(records: Records, queue: str | None) -> DataFrame:
+    """Return the thresholds of each queue that were recorded last."""
+    from pyspark.sql import functions as F
+
+    names = ["capacity", "stop", "resume"]
+    columns = [f"{name}_{unit}" for name in names for unit in ("messages", "bytes")]
+    last = [F.max_by(F.col(name), F.col("wall")).alias(name) for name in (*columns, "hold_deadline", "overflow")]
+    return of_queue(records.events, queue).where("event = 'queue'").groupBy(*QUEUE).agg(*last)
+
+
+def latencies(records: Records, queue: str | None) -> DataFrame:
+    """Return the resume latency of each gate: from its opening until a producer is not blocked any more.
+
+    Columns: log, kind, vhost, gate, resumes, percentiles (seconds, of `PERCENTILES`). A release after a closing is that
+    of a producer that went away, and does not count. Nor does one in another slice of `LATENCY_SLICE_S` than its
+    opening.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    order = F.when(F.col("event") == "gate-opened", 0).when(F.col("event") == "unblocked", 1).otherwise(2)
+    rows = (
+        of_queue(records.events, queue)
+        .where(F.col("event").isin("gate-opened", "gate-closed", "unblocked"))
+        .where((F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi")))
+        .select(*GATE, "run", "mono", order.alias("order"))
+        .withColumn("slice", F.floor(F.col("mono") / LATENCY_SLICE_S))
+    )
+    before = Window.partitionBy(*GATE, "run", "slice").orderBy("mono", "order").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )  # fmt: skip
+    crossing = F.when(F.col("order") != 1, F.struct("mono", "order"))
+    last = F.last(crossing, ignorenulls=True).over(before)
+    released = rows.withColumn("last", last).where("order = 1 and last.order = 0")
+    accuracy = 10_000
+    return (
+        released.withColumn("latency", F.col("mono") - F.col("last.mono"))
+        .groupBy(*GATE)
+        .agg(
+            F.count(F.lit(1)).alias("resumes"),
+            F.percentile_approx("latency", list(PERCENTILES), accuracy).alias("percentiles"),
+        )
+    )
+
+
+def sizes(records: Records, queue: str | None) -> list[int]:
+    """Return the messages by the power of two of their size, over all queues; entry n is 2**(n-1) to 2**n - 1."""
+    from pyspark.sql import functions as F
+
+    columns = [F.sum(F.get("sizes", F.lit(index))).alias(f"s{index}") for index in range(SIZES)]
+    row = of_queue(records.samples, queue).where("sizes is not null").agg(*columns).first()
+    found = [] if row is None else [value or 0 for value in row]
+    while found and found[-1] == 0:
+        found.pop()
+    return found
+
+
+def series(records: Records, queue: str | None, named: Sequence[tuple[str, str, str]], points: int) -> DataFrame:
+    """Return the course over time, in so many points: of all queues together, and of those that are named.
+
+    Columns: point, log, vhost, queue (null for the others), highest depth, messages in and settled, blocked producers
+    and part of the time closed, both as averages over samples.
+    """
+    from pyspark.sql import functions as F
+
+    begin, width = records.begin, max((records.end - records.begin) / points, 1e-6)
+    point = F.least(F.floor((F.col("mono") + F.col("offset") - begin) / width), F.lit(points - 1)).cast("int")
+    wanted: Column = F.lit(False)
+    for log, vhost, name in named:
+        wanted = wanted | ((F.col("log") == log) & (F.col("vhost") == vhost) & (F.col("queue") == name))
+    rows = of_queue(records.samples, queue).withColumn("point", point).withColumn("wanted", wanted)
+    only = [F.when(F.col("wanted"), F.col(name)).alias(name) for name in QUEUE]
+    return (
+        rows.select("point", *only, "messages", "bytes", "in_messages", "settled_messages", "blocked", "open")
+        .groupBy("point", *QUEUE)
+        .agg(
+            F.max("messages").alias("messages"),
+            F.max("bytes").alias("bytes"),
+            F.sum("in_messages").alias("in_messages"),
+            F.sum("settled_messages").alias("settled_messages"),
+            F.avg("blocked").alias("blocked"),
+            F.avg(F.when(F.col("open"), 0.0).otherwise(1.0)).alias("closed"),
+        )
+    )
+
+
+def producers(records: Records) -> DataFrame:
+    """Return what each producer published to each queue, as far as it was among the busiest."""
+    from pyspark.sql import functions as F
+
+    return (
+        records.traffic.where("event = 'producer' and producer is not null")
+        .groupBy("log", "run", "vhost", "queue", "producer", "source", "query")
+        .agg(F.sum("in_messages").alias("messages"), F.sum("in_bytes").alias("bytes"))
+        .withColumn("connection", _connection(F.col("producer")))
+    )
+
+
+def consumers(records: Records) -> DataFrame:
+    """Return what each consumer got of each queue, as far as it was among the busiest."""
+    from pyspark.sql import functions as F
+
+    return (
+        records.traffic.where("event = 'consumer'")
+        .groupBy("log", "run", "vhost", "queue", "consumer", "query")
+        .agg(F.sum("out_messages").alias("messages"), F.max("prefetch").alias("prefetch"))
+        .withColumn("connection", _connection(F.col("consumer")))
+    )
+
+
+def _connection(name: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.regexp_extract(name, r"^(con:\d+)\(", 1)
+
+
+def links(made: DataFrame, taken: DataFrame) -> DataFrame:
+    """Return the links of queues: who takes from one queue and publishes to another.
+
+    These are dead letters, queries by their name, on any broker, and connections that consume and publish. Columns:
+    log, vhost, queue, to_log, to_vhost, to_queue, via, messages.
+    """
+    from pyspark.sql import functions as F
+
+    letters = made.where("source is not null").select(
+        "log", "vhost", F.col("source").alias("queue"), F.col("log").alias("to_log"), F.col("vhost").alias("to_vhost"),
+        F.col("queue").alias("to_queue"), F.lit("dead letters").alias("via"), "messages"
+    )  # fmt: skip
+    ends = [F.col("made.log").alias("to_log"), F.col("made.vhost").alias("to_vhost")]
+    both = [
+        F.col("taken.log"),
+        F.col("taken.vhost"),
+        F.col("taken.queue"),
+        *ends,
+        F.col("made.queue").alias("to_queue"),
+    ]
+    least = F.least(F.col("made.messages"), F.col("taken.messages")).alias("messages")
+    by_query = _sums(made.where("query is not null"), "query").alias("made").join(
+        _sums(taken.where("query is not null"), "query").alias("taken"), F.expr("made.query = taken.query")
+    ).select(*both, F.concat(F.lit("query "), F.col("made.query")).alias("via"), least)  # fmt: skip
+    same = F.expr("made.log = taken.log and made.run = taken.run and made.connection = taken.connection")
+    by_connection = _sums(made.where("query is null and connection != ''"), "run", "connection").alias("made").join(
+        _sums(taken.where("query is null and connection != ''"), "run", "connection").alias("taken"), same
+    ).select(*both, F.col("made.connection").alias("via"), least)  # fmt: skip
+    keys = (*QUEUE, "to_log", "to_vhost", "to_queue")
+    return (
+        letters.unionByName(by_query)
+        .unionByName(by_connection)
+        .where("to_queue is not null")
+        .groupBy(*keys)
+        .agg(F.max_by("via", "messages").alias("via"), F.sum("messages").alias("messages"))
+    )
+
+
+def _sums(rows: DataFrame, *keys: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return rows.groupBy(*QUEUE, *keys).agg(F.sum("messages").alias("messages"))

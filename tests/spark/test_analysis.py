@@ -1,0 +1,294 @@
+"""The analysis of flow logs: its numbers against those of a plain loop, its page, and what it says of bad logs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import flowlog
+from pyspark_penstock.analysis.compact import compact
+from pyspark_penstock.analysis.job import Analysis, analyze, summary
+from pyspark_penstock.analysis.logs import LogError, Window, records_of, stage
+from pyspark_penstock.analysis.logs import find as find_logs
+from pyspark_penstock.analysis.measures import LATENCY_SLICE_S, PERCENTILES, blocks, gates, latencies
+from pyspark_penstock.analysis.page import page
+from tests.spark.conftest import running, until
+
+pytestmark = pytest.mark.spark
+
+DAY = 1_790_000_000.0
+Record = dict[str, Any]
+
+
+def gate(event: str, queue: str, mono: float, offset: float, **fields: object) -> Record:
+    return {"v": 1, "event": event, "wall": mono + offset, "mono": mono, "kind": "queue", "gate": queue,
+            "vhost": "/", "queue": queue, **fields}  # fmt: skip
+
+
+def made_up(seed: int) -> list[list[Record]]:
+    """Runs of a broker whose machine starts again before each; the log of the first one begins in the middle."""
+    chance = random.Random(seed)
+    runs = []
+    for number in range(3):
+        begin = 50.0 + 900.0 * number
+        offset = DAY + 1000.0 * number - begin
+        records: list[Record] = []
+        if number:
+            records.append({"v": 1, "event": "start", "wall": begin + offset, "mono": begin, "version": "0.1.0"})
+        closed: dict[str, bool] = defaultdict(lambda number=number: number == 0 and chance.random() < 0.5)
+        held: dict[tuple[str, str], bool] = defaultdict(lambda number=number: number == 0 and chance.random() < 0.5)
+        for step in range(120):
+            mono = begin + 1.0 + step * 7 + chance.randrange(1, 6_000) / 1024
+            queue, producer = chance.choice("abc"), f"con:{chance.randrange(4)}(u{chance.randrange(2)}@h:1/)/ch:1"
+            if step % 3 == 0:
+                closed[queue] = not closed[queue]
+                event = "gate-closed" if closed[queue] else "gate-opened"
+                records.append(gate(event, queue, mono, offset, id="QUE-1003", messages=step, bytes=step * 100))
+            elif step % 3 == 1:
+                held[queue, producer] = not held[queue, producer]
+                event = "blocked" if held[queue, producer] else "unblocked"
+                records.append(gate(event, queue, mono, offset, id="CHN-1005", producer=producer))
+            else:
+                numbers = {f"{flow}_{unit}": chance.randrange(9)
+                           for flow in ("in", "out", "settled") for unit in ("messages", "bytes")}  # fmt: skip
+                records.append(gate("depth", queue, mono, offset, messages=chance.randrange(3), bytes=step,
+                                    unacknowledged=chance.randrange(2), open=not closed[queue], waiting=0,
+                                    blocked=chance.randrange(2), consumers=chance.randrange(2), seconds=0.5,
+                                    sizes=[0, chance.randrange(4)], **numbers))  # fmt: skip
+        if number == 1:
+            records.append({"v": 1, "event": "lost", "wall": mono + offset, "mono": mono, "count": 7, "cause": "x"})
+        runs.append(records)
+    return runs
+
+
+def write(folder: Path, runs: Iterable[list[Record]], torn: bool = False) -> Path:
+    """Write each run into a file of its own, the first one compressed."""
+    folder.mkdir(parents=True)
+    for number, records in enumerate(runs, 1):
+        data = "".join(json.dumps(record) + "\n" for record in records).encode()
+        if number == 1:
+            (folder / "flow-00000001.jsonl.gz").write_bytes(gzip.compress(data))
+        else:
+            (folder / f"flow-{number:08d}.jsonl").write_bytes(data)
+    if torn:
+        with (folder / f"flow-{number:08d}.jsonl").open("ab") as last:
+            last.write(b'{"v":1,"event":"dep')
+    return folder
+
+
+def bounds(records: list[Record], window: Window) -> tuple[float, float]:
+    offset = records[0]["wall"] - records[0]["mono"]
+    lo, hi = records[0]["mono"], records[-1]["mono"]
+    return (
+        lo if window.begin is None else max(lo, window.begin - offset),
+        hi if window.end is None else min(hi, window.end - offset),
+    )
+
+
+def held(records: list[Record], begin: str, end: str, keys: tuple[str, ...], window: Window) -> dict[Any, float]:
+    """The seconds between two kinds of events in one run, in a plain loop."""
+    lo, hi = bounds(records, window)
+    since: dict[Any, float] = {}
+    found: dict[Any, float] = defaultdict(float)
+    met: set[Any] = set()
+    for record in records:
+        if record["event"] in (begin, end):
+            key = tuple(record[name] for name in keys)
+            at = min(max(record["mono"], lo), hi)
+            if record["event"] == begin:
+                since[key] = at
+            else:
+                found[key] += at - since.pop(key, lo if key not in met else at)
+            met.add(key)
+    for key, at in since.items():
+        found[key] += hi - at
+    return found
+
+
+def added(parts: Iterable[dict[Any, float]]) -> dict[Any, float]:
+    found: dict[Any, float] = defaultdict(float)
+    for part in parts:
+        for key, value in part.items():
+            found[key] += value
+    return {key: pytest.approx(value, abs=1e-6) for key, value in found.items() if value > 0}
+
+
+def released(records: list[Record], window: Window) -> Iterator[tuple[str, float]]:
+    """Yield gate and resume latency of each release in one run, in a plain loop."""
+    lo, hi = bounds(records, window)
+    last: dict[str, Record] = {}
+    for record in records:
+        if record["event"] in ("gate-opened", "gate-closed") and lo <= record["mono"] <= hi:
+            last[record["gate"]] = record
+        elif record["event"] == "unblocked" and lo <= record["mono"] <= hi:
+            before = last.get(record["gate"])
+            if before is not None and before["event"] == "gate-opened":
+                if before["mono"] // LATENCY_SLICE_S == record["mono"] // LATENCY_SLICE_S:
+                    yield record["gate"], record["mono"] - before["mono"]
+
+
+def test_analysis_measures_what_a_plain_loop_does(spark, tmp_path: Path) -> None:
+    runs = made_up(11)
+    folder = write(tmp_path / "log", runs, torn=True)
+    stage(spark, find_logs([folder]), tmp_path / "staged")
+    for window in (Window(), Window(DAY + 300.0, DAY + 1500.0)):
+        records = records_of(spark, tmp_path / "staged", window)
+        inside = [run for run in runs if bounds(run, window)[0] <= bounds(run, window)[1]]
+        assert len(records.runs) == len(inside)
+        found = {(row["gate"], row["producer"]): row["seconds"] for row in blocks(records, None).collect()}
+        wanted = added(held(run, "blocked", "unblocked", ("gate", "producer"), window) for run in inside)
+        assert {key: value for key, value in found.items() if value > 0} == wanted
+        assert len(wanted) > 5
+        found = {row["gate"]: row["seconds"] for row in gates(records, None).collect()}
+        assert found == {
+            key[0]: value
+            for key, value in added(
+                held(run, "gate-closed", "gate-opened", ("gate",), window) for run in inside
+            ).items()
+        }
+        by_gate: dict[str, list[float]] = defaultdict(list)
+        for run in inside:
+            for name, latency in released(run, window):
+                by_gate[name].append(latency)
+        wanted_percentiles = {
+            name: [pytest.approx(sorted(values)[max(math.ceil(part * len(values)) - 1, 0)]) for part in PERCENTILES]
+            for name, values in by_gate.items()
+        }
+        assert {row["gate"]: list(row["percentiles"]) for row in latencies(records, None).collect()} == (
+            wanted_percentiles
+        )
+
+
+class Checker(HTMLParser):
+    """What is in a page: its elements, texts, and addresses that a browser would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = defaultdict(int)
+        self.loaded: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] += 1
+        self.loaded += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def checked(found: Analysis) -> Checker:
+    checker = Checker()
+    checker.feed(page(found))
+    checker.close()
+    assert checker.open == []
+    assert (checker.loaded, checker.count["script"], checker.count["link"], checker.count["img"]) == ([], 0, 0, 0)
+    return checker
+
+
+def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(spark, tmp_path: Path) -> None:
+    with running(data=tmp_path / "data") as broker:
+        queue = broker.declare(capacity_messages=5, stop_messages=2, resume_messages=1)
+
+        def records(event: str) -> list[Record]:
+            every = flowlog.read(tmp_path / "data" / "flow-log")
+            return [each for each in every if each["event"] == event and each.get("queue") == queue]
+
+        with broker.connect() as connection:
+            channel = connection.channel()
+            for _ in range(4):
+                channel.basic_publish("", queue, b"x" * 1000)
+            until(lambda: broker.depth(queue) == 4, "four messages")
+            until(lambda: records("depth"), "a sample")
+            broker.drain(queue, 4)
+            until(lambda: sum(each["settled_messages"] for each in records("depth")) == 4, "a sample of the end")
+    other = write(tmp_path / "other", made_up(12), torn=True)
+    steps: list[str] = []
+    found = analyze(spark, [tmp_path / "data", other], tmp_path / "out", progress=steps.append)
+    (row,) = [row for row in found.queues if row["queue"] == queue]
+    assert (row["in_messages"], row["out_messages"], row["settled_messages"]) == (4, 4, 4)
+    assert row["in_bytes"] == sum(each["in_bytes"] for each in records("depth")) > 4000
+    assert (row["capacity_messages"], row["stop_messages"], row["resume_messages"]) == (5, 2, 1)
+    (closed,) = [each for each in found.gates if each["gate"] == queue]
+    (shut,), (opened,) = records("gate-closed"), records("gate-opened")
+    assert closed["crossings"] == 1
+    assert closed["seconds"] == pytest.approx(opened["mono"] - shut["mono"], abs=1e-5)
+    assert any(each["gate"] == queue and each["user"] == "guest" for each in found.producers)
+    assert sum(each["share"] for each in found.users) == pytest.approx(1.0)
+    checker = checked(found)
+    assert checker.count["svg"] == 10, steps
+    assert "7 records were lost" in checker.text
+    assert "1 line could not be read" in checker.text
+    assert queue in checker.text
+    assert not (tmp_path / "out" / "staged").exists()
+    assert spark.read.parquet(str(tmp_path / "out" / "tables" / "queues")).count() == 4
+    assert any("was closed for" in line for line in summary(found))
+
+
+def test_analysis_follows_the_chain_from_the_producers_to_the_slow_consumer(spark, tmp_path: Path) -> None:
+    offset = DAY
+    records = [{"v": 1, "event": "start", "wall": DAY, "mono": 0.0, "version": "0.1.0"}]
+    for queue in "abc":
+        records.append(gate("gate-closed", queue, 1.0, offset, messages=9, bytes=900))
+        records.append(gate("gate-opened", queue, 9.0, offset, messages=1, bytes=100))
+    names = {"a": "con:1(u@h:1/)/ch:1", "b": "con:2(u@h:2/)/ch:1", "c": "con:3(u@h:3/)/ch:1"}
+    for queue, name in names.items():
+        records.append(gate("blocked", queue, 2.0, offset, producer=name))
+        records.append(gate("unblocked", queue, 9.5, offset, producer=name))
+    records.append(gate("producer", "a", 10.0, offset, producer=names["a"], in_messages=50, in_bytes=1, seconds=9.0))
+    records.append(gate("consumer", "a", 10.0, offset, consumer="cursor(x)", query="q1", out_messages=50, seconds=9.0))
+    records.append(gate("producer", "b", 10.0, offset, producer=names["b"], query="q1", in_messages=40, seconds=9.0))
+    records.append(gate("consumer", "b", 10.0, offset, consumer="con:3(u@h:3/)/ch:9", out_messages=40, seconds=9.0))
+    records.append(gate("producer", "c", 10.0, offset, producer=names["c"], in_messages=30, seconds=9.0))
+    records.append(gate("consumer", "c", 10.0, offset, consumer="con:7(u@h:7/)/ch:1", out_messages=30, seconds=9.0))
+    records.append(gate("producer", "dead", 10.0, offset, producer="vh(/)/qu(c)/dead-letters", source="c",
+                        in_messages=3, seconds=9.0))  # fmt: skip
+    write(tmp_path / "log", [records])
+    found = analyze(spark, [tmp_path / "log"], tmp_path / "out")
+    (chain,) = found.chains
+    assert [row["queue"] for row in chain.queues] == ["a", "b", "c"]
+    assert chain.via == ["query q1", "con:3"]
+    assert [row["consumer"] for row in chain.consumers] == ["con:7(u@h:7/)/ch:1"]
+    links = spark.read.parquet(str(tmp_path / "out" / "tables" / "links")).collect()
+    assert {(row["queue"], row["to_queue"]) for row in links} == {("a", "b"), ("b", "c"), ("c", "dead")}
+    text = checked(found).text
+    assert "The log has no samples of queues in that time." in text
+    with pytest.raises(LogError, match=r"no record of queue 'nobody' in that time: it has no samples of queues"):
+        analyze(spark, [tmp_path / "log"], tmp_path / "out", queue="nobody")
+    with pytest.raises(LogError, match=r"no records in that time: it has 2026-09-21 14:13:20 UTC to"):
+        analyze(spark, [tmp_path / "log"], tmp_path / "out", Window(end=DAY - 5.0))
+
+
+def test_compacted_logs_are_read_as_the_logs_themselves(spark, tmp_path: Path) -> None:
+    runs = made_up(13)
+    for run in runs[2]:
+        run["wall"] += 86_400.0
+    first, second = write(tmp_path / "a", runs[:2]), write(tmp_path / "b", runs[2:], torn=False)
+    count, days = compact(spark, [first, second], tmp_path / "archive")
+    assert (count, days) == (sum(len(run) for run in runs), 2)
+    assert len(list((tmp_path / "archive").glob("day=*"))) == 2
+    stage(spark, find_logs([tmp_path / "archive"]), tmp_path / "staged")
+    records = records_of(spark, tmp_path / "staged", Window())
+    assert records.count == count
+    assert [(run.log[-2:], run.run) for run in records.runs] == [("/a", 0), ("/a", 1), ("/b", 1)]
+    with pytest.raises(LogError, match=r"archive is not empty: give a new directory"):
+        compact(spark, [first], tmp_path / "archive")
+    with pytest.raises(LogError, match=r"archive is compacted already"):
+        compact(spark, [tmp_path / "archive"], tmp_path / "other")

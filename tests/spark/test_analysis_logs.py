@@ -1,0 +1,64 @@
+"""What the analysis says of logs before it reads them, and of times; no JVM."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pyspark_penstock.analysis.__main__ import main, sentence_of
+from pyspark_penstock.analysis.logs import LogError, find, seconds_of
+
+
+def test_logs_are_found_in_directories_data_directories_and_as_files(tmp_path: Path) -> None:
+    log = tmp_path / "data" / "flow-log"
+    log.mkdir(parents=True)
+    (log / "flow-00000001.jsonl.gz").write_bytes(gzip.compress(b'{"v":1}\n'))
+    (log / "flow-00000002.jsonl").write_text('{"v":1}\n')
+    archive = tmp_path / "archive" / "day=2026-11-22"
+    archive.mkdir(parents=True)
+    (archive / "part-0.parquet").write_bytes(b"PAR1")
+    found = find([tmp_path / "data", tmp_path / "archive"])
+    assert [Path(name).name for name in found.lines] == ["flow-00000001.jsonl.gz", "flow-00000002.jsonl"]
+    assert found.tables == [str(tmp_path / "archive")]
+    assert find([log / "flow-00000002.jsonl"]).octets == 8
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (None, "does not exist: give the directory of a flow log"),
+        ("", r"has no flow log: give a directory with flow-\*\.jsonl or"),
+        ('{"v":2,"event":"start"}\n', r"flow-00000001\.jsonl has records of schema version 2, and this Penstock reads"),
+    ],
+)
+def test_logs_that_cannot_be_analyzed_are_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str | None, says: str
+) -> None:
+    log = tmp_path / "log"
+    if lines is not None:
+        log.mkdir()
+    if lines:
+        (log / "flow-00000001.jsonl").write_text(lines)
+    with pytest.raises(LogError, match=says):
+        find([log])
+
+
+def test_times_are_iso_8601_or_seconds() -> None:
+    assert seconds_of("2026-09-21T14:13:20Z") == seconds_of("2026-09-21 14:13:20") == seconds_of("1790000000")
+    assert seconds_of("2026-09-21T16:13:20+02:00") == 1_790_000_000.0
+    with pytest.raises(LogError, match="'yesterday' is no time: give seconds since 1970, or ISO 8601"):
+        seconds_of("yesterday")
+
+
+def test_a_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", str(tmp_path), "--output", str(tmp_path), "--from", "noon"]) == 1
+    assert capsys.readouterr().err.startswith("penstock: 'noon' is no time")
+
+
+def test_errors_of_spark_with_a_plain_cause_are_one_sentence() -> None:
+    cut = Exception("Encountered error while reading file file:/logs/flow-00000007.jsonl.gz. java.io.EOFException: Un")
+    assert str(sentence_of(cut)).startswith("/logs/flow-00000007.jsonl.gz is cut or damaged: keep the readable part")
+    assert str(sentence_of(Exception("java.io.IOException: No space left on device"))).startswith("the disk is full")
+    assert sentence_of(ValueError("other")) is None
