@@ -218,6 +218,14 @@ def test_hold_deadline_ends_the_block_at_the_row_that_waited() -> None:
     assert sink.send(bodies(5, 8)) == [{"rows": 3, "taken": 3}]
 
 
+def test_answer_is_delivered_in_the_turns_of_the_confirm() -> None:
+    sink = Sink(capacity_messages=5, stop_messages=2, resume_messages=1, hold_deadline=10)
+    sink.client.say(method_frame(1, spec.BASIC_CONSUME, queue="answers", no_ack=True))
+    sink.send(bodies(0, 3))
+    frames = sink.client.listen(sink.driver.broker.now + 10.1)
+    assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b'{"rows": 3, "taken": 3}']
+
+
 def test_policy_that_refuses_ends_the_block_and_takes_what_fits() -> None:
     sink = Sink(capacity_messages=5, overflow="reject")
     (answer,) = sink.send(bodies(0, 8))

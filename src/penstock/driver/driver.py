@@ -153,7 +153,7 @@ class BrokerDriver(Node):
             producer.listener.on_confirms()
         for credit in self.broker.credits.take_changed():
             credit.producer.listener.on_credit()
-        return more or self.scheduler.has_jobs() or self.broker.pending()
+        return more or self.scheduler.has_jobs() or self.broker.pending() or self.broker.has_dirty()
 
     def take_pending_output(self) -> list[Connection]:
         """Take the connections with pending output."""
