@@ -62,6 +62,8 @@ FOR_EVERYBODY: Final = (
     "query.progress",
     PUBLISH_BLOCK,
     "cursor.find",
+    "lease.open",
+    "lease.close",
 )
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
@@ -90,6 +92,8 @@ class ControlApi:
             "cursor.show": lambda request: cursor_admin.show(node, request),
             "cursor.delete": self.cursors.delete,
             "cursor.release": self.cursors.release,
+            "lease.open": self.cursors.leases.open,
+            "lease.close": self.cursors.leases.close,
             "query.progress": lambda request: query_progress.answer(node, request),
             "block": lambda request: operator_api.block(node, request),
             "unblock": lambda request: operator_api.unblock(node, request),

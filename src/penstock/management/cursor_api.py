@@ -21,6 +21,7 @@ from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
 from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns
 from penstock.management.block_loads import BlockLoads, BlockRange, large_bodies
 from penstock.management.control_request import ControlRequest
+from penstock.management.leases import Leases
 from penstock.management.plan_batch import PlanBatch
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class CursorApi:
     def __init__(self, control: ControlApi) -> None:
         self.control = control
         self.broker = control.broker
+        self.leases = Leases(self.broker)
         self._block_loads = BlockLoads(self)
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
         self._waiting_for: dict[Queue, dict[WaitingPlan, None]] = {}
@@ -274,7 +276,7 @@ class CursorApi:
 
     def _reach_range(self, request: ControlRequest) -> bool:
         """Prepare a block; False if this turn's share of work is used up."""
-        cursor = self._held_cursor(request)
+        cursor = self.check_holder(request)
         lo, hi, rows = request.number("lo"), request.number("hi"), _block_rows(request)
         return cursor.reach(request.text("queue"), lo, rows, hi, self.broker.work)
 
@@ -285,9 +287,9 @@ class CursorApi:
         return None
 
     def _reply_range(self, request: ControlRequest) -> None:
-        cursor = self._held_cursor(request)
+        cursor = self.check_holder(request)
         queue = request.text("queue")
-        if request.fields.get("query") is not None:
+        if request.fields.get("query") is not None and request.fields.get("lease") is None:
             self.broker.pinned_rooms.assign(cursor, request.text("query"))
         check_columns(_columns(request))
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
@@ -307,7 +309,7 @@ class CursorApi:
 
     def reply_block(self, request: ControlRequest, messages: list[Message]) -> None:
         """Reply with messages as a block."""
-        counters = self._cursor(request).counters
+        counters = self.check_holder(request).counters
         counters.blocks += 1
         counters.messages += len(messages)
         formats, wall_offset = self.broker.formats, self.broker.wall_offset
@@ -350,6 +352,7 @@ class CursorApi:
         """Delete the cursors of a virtual host that is being deleted."""
         for cursor in list(vhost.cursors.values()):
             self._drop(cursor)
+        self.leases.forget(vhost)
 
     def on_moved(self, cursor: Cursor) -> None:
         """Persist a cursor that an operator has moved, and tell its reader."""
@@ -366,7 +369,12 @@ class CursorApi:
         return cursor
 
     def check_holder(self, request: ControlRequest) -> Cursor:
-        """Return the cursor that a request still holds. Raises NotFound (404), Fenced (409)."""
+        """Return the cursor that a request for a plan or a block still holds, or that of its lease.
+
+        Raises NotFound (404), Fenced (409).
+        """
+        if request.fields.get("lease") is not None:
+            return self.leases.cursor(request)
         return self._held_cursor(request)
 
     def _held_cursor(self, request: ControlRequest) -> Cursor:

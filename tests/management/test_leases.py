@@ -1,0 +1,157 @@
+"""Leases: what they keep, what they tell, and how they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.content.properties import Properties
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.message import Envelope
+from penstock.core.queue.queue import Queue
+from penstock.management import leases
+from penstock.protocols.amqp091.content_frames import make_content
+from tests.support.control_requests import answers, request
+from tests.support.driven_connection import Dialogue, make_driver
+
+CONTENT = make_content(Properties(), b"body")
+
+
+class Desk:
+    """A driver with queues of ten messages, and one client."""
+
+    def __init__(self, *queues: str) -> None:
+        self.driver = make_driver()
+        self.vhost = self.driver.broker.vhosts["/"]
+        self.vhost.declare_queue("answers", {}, False, False, None, None)
+        for name in queues:
+            self.declare(name)
+        self.client = Dialogue(self.driver)
+
+    def declare(self, name: str, **arguments: object) -> Queue:
+        table = {key.replace("_", "-"): value for key, value in arguments.items()}
+        queue = self.vhost.declare_queue(name, table, False, False, None, None)
+        for _ in range(10):
+            queue.enqueue(Envelope("", name), CONTENT, 10, 0.0)
+        return queue
+
+    def ask(self, operation: str, **fields: object) -> Any:
+        """Ask; return the answer, or the octets of a block."""
+        before = int(self.vhost.queues["answers"].messages)
+        self.client.say(request(operation, **fields))
+        self.driver.run_turn()
+        queue = self.vhost.queues["answers"]
+        assert queue.messages == before + 1, "one answer"
+        if operation == "cursor.range" and b"PSB1" in queue.ready_queue.messages()[-1].content:
+            return queue.ready_queue.messages().pop().content
+        return answers_of(self)[-1]
+
+    def cursor(self, name: str, *queues: str) -> int:
+        found: int = self.ask("cursor.attach", cursor=name, queues=list(queues))["token"]
+        return found
+
+    def pass_time(self, seconds: float) -> None:
+        self.driver.begin(self.driver.broker.now + seconds)
+        self.driver.run_turn()
+
+
+def answers_of(desk: Desk) -> list[Any]:
+    """Return the answers that are objects."""
+    kept = [m for m in desk.vhost.queues["answers"].ready_queue.messages() if b"PSB1" not in m.content]
+    desk.vhost.queues["answers"].ready_queue.clear()
+    desk.vhost.queues["answers"].ready_queue.extend(kept)  # type: ignore[arg-type]
+    desk.vhost.queues["answers"].messages = len(kept)
+    return answers(desk.driver)
+
+
+def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end() -> None:
+    desk = Desk("q")
+    token = desk.cursor("c", "q")
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 2})
+    lease = desk.ask("lease.open", queues=["q"], cursor="c", timeout_ms=1000)
+    assert lease["queues"] == {"q": {"earliest": 2, "tail": 10, "settled": 2, "unpinned": ""}}
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 9})
+    assert desk.vhost.queues["q"].messages == 8, "the depth tells of it, and so does the name of who keeps it"
+    assert desk.vhost.queues["q"].cursors[1].name == "lease 1 of con:1(guest@127.0.0.1:1/)"
+    block = desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10)
+    assert block.count(b"body") == 8
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10) == block, "it is repeatable"
+    desk.ask("lease.close", lease=1)
+    assert desk.vhost.queues["q"].messages == 1
+    assert [cursor.name for cursor in desk.vhost.queues["q"].cursors] == ["c"]
+
+
+def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again() -> None:
+    desk = Desk("q")
+    desk.ask("lease.open", queues=["q"], timeout_ms=1000)
+    for _ in range(3):
+        desk.pass_time(0.9)
+        desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    assert desk.vhost.queues["q"].cursors
+    desk.pass_time(1.1)
+    assert desk.vhost.queues["q"].cursors == []
+    assert desk.vhost.queues["q"].messages == 10, "it removes nothing"
+    refusal = desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    assert (refusal["name"], "lease 1 has ended" in refusal["text"]) == ("not-found", True)
+
+
+@pytest.mark.parametrize("how", ["consumer", "unacknowledged", "drop-head"])
+def test_queue_that_no_cursor_may_have_is_read_and_not_kept(how: str) -> None:
+    desk = Desk()
+    queue = desk.declare("q", x_max_length=100) if how == "drop-head" else desk.declare("q")
+    session = Session()
+    if how == "consumer":
+        desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
+    elif how == "unacknowledged":
+        session.get(queue, False, 0.0)
+    told = desk.ask("lease.open", queues=["q"])["queues"]["q"]
+    if how != "drop-head" and not told["unpinned"]:
+        pytest.skip("a cursor may read beside consumers")
+    assert told["unpinned"] != ""
+    assert queue.cursors == []
+    before = int(queue.messages)
+    assert b"body" in desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    desk.ask("lease.close", lease=1)
+    assert queue.messages == before
+
+
+def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:
+    desk = Desk("q", "r", "s")
+    desk.cursor("c", "q", "r")
+    desk.ask("cursor.attach", cursor="c", queues=["r"])
+    assert list(desk.ask("lease.open", cursor="c")["queues"]) == ["r"]
+    assert "no cursor 'none'" in desk.ask("lease.open", cursor="none")["text"]
+
+
+def test_wrong_requests_are_refused_and_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk("q")
+    desk.declare("first", x_max_priority=5)
+    assert "no queue 'none'" in desk.ask("lease.open", queues=["q", "none"])["text"]
+    assert "has priorities" in desk.ask("lease.open", queues=["q", "first"])["text"]
+    assert "'timeout_ms' must be from 1 to 3600000, not 0" in desk.ask("lease.open", queues=["q"], timeout_ms=0)["text"]
+    assert desk.vhost.queues["q"].cursors == []
+    partial = desk.ask("lease.open", queues=["first", "none", "q"], partial=True)
+    assert (list(partial["queues"]), sorted(partial["refused"])) == (["q"], ["first", "none"])
+    monkeypatch.setattr(leases, "LEASES_MAX", 1)
+    assert "there are 1 leases" in desk.ask("lease.open", queues=["q"])["text"]
+
+
+def test_lease_settles_nothing_and_is_no_cursor_by_name() -> None:
+    desk = Desk("q")
+    desk.ask("lease.open", queues=["q"])
+    name = desk.vhost.queues["q"].cursors[0].name
+    assert "no cursor" in desk.ask("cursor.settle", cursor=name, token=0, lease=1, end={"q": 5})["text"]
+    assert desk.vhost.queues["q"].messages == 10
+    assert desk.vhost.cursors == {}
+
+
+def test_leases_end_with_their_virtual_host_and_a_deleted_queue_is_told() -> None:
+    desk = Desk("q", "r")
+    desk.ask("lease.open", queues=["q", "r"])
+    desk.driver.broker.delete_queue(desk.vhost.queues["r"])
+    assert "was deleted" in desk.ask("cursor.range", lease=1, queue="r", lo=0, hi=10)["text"]
+    desk.driver.control.cursors.forget_cursors(desk.vhost)
+    assert desk.vhost.queues["q"].cursors == []
+    assert "lease 1 has ended" in desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)["text"]
