@@ -80,6 +80,19 @@ def test_samples_count_no_message_that_was_there_before() -> None:
     assert (depth["messages"], depth["in_messages"], depth["in_bytes"]) == (2, 1, 100)
 
 
+def test_time_before_the_begin_counts_for_no_queue() -> None:
+    """A broker makes its sampler before it has a clock: the first sample speaks of the time since `begin`."""
+    house = House()
+    house.broker.begin(0.0)
+    sampler = Sampler(house.broker)
+    house.broker.begin(5000.0)
+    sampler.begin()
+    house.queue("a")
+    house.publish(house.producer("p"), "a", 100)
+    (depth,) = of(later(house, sampler), "depth")
+    assert depth["seconds"] == 1.0
+
+
 def test_samples_begin_with_the_thresholds_of_a_queue_and_tell_when_they_change() -> None:
     house = House()
     house.queue("a", capacity_messages=10, stop_messages=8, resume_messages=4, hold_deadline=5)

@@ -96,6 +96,10 @@ class Sampler:
 
     def begin(self) -> None:
         """Take what is in the queues as it is: only what comes from now on counts as arrivals."""
+        now = self.broker.now
+        self._ticked_at = now
+        self._round_began = now
+        self._round_at = now + ROUND_S
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
                 queue.counters.last_look = self._state_of(queue)

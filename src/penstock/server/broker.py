@@ -121,8 +121,9 @@ class Broker:
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer)
             if self._store_writer is not None:
                 await self._store_writer.recover(self._event_loop)
-                if self.driver.recorder is not None:
-                    self.driver.recorder.begin()
+            if self.driver.recorder is not None:
+                self.driver.begin(loop.time())
+                self.driver.recorder.begin()
             for host, port in self._listen:
                 await self._bind(loop, host, port, self._event_loop)
             if self._http_at is not None:
