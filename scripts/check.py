@@ -57,6 +57,7 @@ WHOLE_BROKER = (
     "tests/bench",
     "tests/demo",
     "tests/sim",
+    "tests/simulation",
     "tests/fuzz",
     "tests/scenarios",
 )
