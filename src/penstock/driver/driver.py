@@ -149,8 +149,11 @@ class BrokerDriver(Node):
             more = True
         self.broker.review_drains()
         self.notifier.dispatch_effects()
-        for producer in self.broker.take_confirming():
+        confirming = self.broker.take_confirming()
+        for producer in confirming:
             producer.listener.on_confirms()
+        if confirming and self.broker.has_dirty():
+            more = True  # Some answer requests by messages, which came after the deliveries of this turn.
         for credit in self.broker.credits.take_changed():
             credit.producer.listener.on_credit()
         return more or self.scheduler.has_jobs() or self.broker.pending() or self.broker.has_dirty()
