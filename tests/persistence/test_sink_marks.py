@@ -51,7 +51,7 @@ class Sink:
         marks, mark = self.driver.broker.sink_marks, self.mark(partition)
         first = self.sent.setdefault(partition, int(mark.rows))
         rows = min(rows, ROWS - first)
-        skipped = int(mark.first_row(first, rows))
+        skipped = min(max(int(mark.rows) - first, 0), rows)
         end = max(skipped, min(taken, rows))
         for row in range(first + skipped, first + end):
             content = make_content(Properties(), f"{self.batch}/{partition}/{row}".encode())
@@ -66,7 +66,7 @@ class Sink:
         return all(self.sent.get(partition) == ROWS for partition in range(PARTITIONS))
 
     def next_batch(self) -> None:
-        self.driver.broker.sink_marks.finish(self.progress(), PARTITIONS)
+        self.driver.broker.sink_marks.finish(self.progress(), dict.fromkeys(range(PARTITIONS), ROWS))
         self.batch += 1
         self.begin()
 
@@ -154,7 +154,7 @@ def test_marks_of_the_batch_before_leave_the_store_when_the_next_one_ends() -> N
         sink.next_batch()
     sink.progress()
     sink.mark(0)
-    sink.driver.broker.sink_marks.finish(sink.progress(), 1)
+    sink.driver.broker.sink_marks.finish(sink.progress(), {0: 0})
     sink.store.write()
     assert len([kind for kind, _ in sink.store.names() if kind == MARK]) == 2
 

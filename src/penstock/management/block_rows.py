@@ -18,6 +18,7 @@ from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.management.incoming_block import IncomingBlock
+from penstock.management.sink_batches import check_no_cycle
 
 ROUTES_KEPT: Final = 4096
 """Most routes that one block keeps; at the bound they are forgotten."""
@@ -48,6 +49,8 @@ class BlockRows(RowSource):
         """The route of all rows, if they have the same."""
         self._routes: dict[bytes, dict[bytes, Route]] = {}
         self._route_count: int = 0
+        self.query: str = ""
+        """Query whose results the rows are; empty for most."""
         self._checked = "user_id" in columns.texts or "reply_to" in columns.texts
         self._has_headers = columns.has_headers()
         self._has_variants = columns.priority is not None or "expiration" in columns.texts
@@ -101,6 +104,8 @@ class BlockRows(RowSource):
         if route is None:
             route = self._vhost.route(text_of(exchange, "exchange", row), text_of(key, "routing_key", row), False)
             self._vhost.resolve(route, {})
+            if self.query:
+                check_no_cycle(self._broker.pinned_rooms, self._vhost, self.query, route.queues)
             self._route_count += 1
             if self._route_count > ROUTES_KEPT:
                 self._routes = {}

@@ -64,6 +64,10 @@ FOR_EVERYBODY: Final = (
     "cursor.find",
     "lease.open",
     "lease.close",
+    "sink.begin",
+    "sink.commit",
+    "sink.abort",
+    "sink.waiting",
 )
 """Operations on messages of queues, open to every user of the virtual host, as consuming is.
 
@@ -85,6 +89,10 @@ class ControlApi:
         self.cursors = CursorApi(self)
         self.sinks = SinkApi(self)
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
+            "sink.begin": self.sinks.batches.begin,
+            "sink.commit": self.sinks.batches.commit,
+            "sink.abort": self.sinks.batches.abort,
+            "sink.waiting": self.sinks.batches.waiting,
             "cursor.attach": self.cursors.attach,
             "cursor.plan": self.cursors.plan,
             "cursor.range": self.cursors.range,

@@ -57,6 +57,12 @@ class ControlRequest:
         """Take the fields of a body."""
         self.fields = _parse(body)
 
+    def part(self, fields: dict[str, object]) -> ControlRequest:
+        """Return a request with these fields, which are an object in it."""
+        found = ControlRequest(self.vhost, self.connection, self.reply_to, self.correlation_id, b"{}")
+        found.fields = fields
+        return found
+
     def asker(self) -> str:
         """Return the requester's name, for people."""
         return "a request" if self.connection is None else self.connection.name()

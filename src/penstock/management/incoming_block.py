@@ -24,7 +24,7 @@ HEADER_OCTETS_MAX: Final = 64 * 1024
 """Most rows of a block, and octets of its header."""
 ITEMS_MAX: Final = 1_000_000
 """Most headers of all rows of a block."""
-FIELDS: Final = ("rows", "columns", "progress_ms")
+FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
 """Fields of the header that have a meaning here; those about where a block was read have none in this direction."""
 ORIGIN_FIELDS: Final = ("queue", "first", "last")
 TEXTS: Final = (
@@ -60,6 +60,10 @@ class IncomingBlock:
         self.rows: i64 = rows
         self.progress_s: float = _number(self.fields.get("progress_ms") or 0, "'progress_ms'") / 1000
         """Least seconds between two notes of progress; 0 for none."""
+        self.mark = _ids(self.fields, "mark")
+        """Ids of a block of a batch; None for a block without them."""
+        self.stage = _ids(self.fields, "stage")
+        """Ids of a block that is staged; None for one that is published."""
         columns = self.fields.get("columns")
         if not isinstance(columns, dict) or "value" not in columns:
             raise PreconditionFailed("the block's 'columns' must be an object with at least the column 'value'")
@@ -172,6 +176,13 @@ def _header(data: bytes) -> dict[str, object]:
     if not isinstance(fields, dict):
         raise PreconditionFailed("the header of the block must be a JSON object")
     return fields
+
+
+def _ids(fields: dict[str, object], name: str) -> dict[str, object] | None:
+    value = fields.get(name)
+    if value is None or isinstance(value, dict):
+        return value
+    raise PreconditionFailed(f"the block's '{name}' must be an object, not {value!r}")
 
 
 def _table(value: object, name: str) -> dict[str, object]:

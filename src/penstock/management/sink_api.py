@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.properties import Properties
-from penstock.core.publish.held_block import NOT_RETRIABLE, BlockLine, HeldBlock
+from penstock.core.publish.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError
@@ -25,6 +25,7 @@ from penstock.management.arrow_blocks import CONTENT_TYPE
 from penstock.management.block_rows import BlockRows
 from penstock.management.control_request import ControlRequest
 from penstock.management.incoming_block import IncomingBlock
+from penstock.management.sink_batches import SinkBatches
 from penstock.protocols.common.peer import QUERY
 
 if TYPE_CHECKING:
@@ -70,9 +71,11 @@ class BlockPublisher(ProducerListener):
         """Octets of its blocks that are not over."""
         self._unanswered: deque[PublishedBlock] = deque()
 
-    def publish(self, request: ControlRequest, rows: BlockRows, octets: i64, progress_s: float) -> None:
+    def publish(
+        self, request: ControlRequest, rows: BlockRows, mark: BlockMark, octets: i64, progress_s: float
+    ) -> None:
         """Publish a block, after those before it."""
-        block = HeldBlock(self.line, rows)
+        block = HeldBlock(self.line, rows, mark)
         self.octets += octets
         self._sinks.count(octets)
         self._unanswered.append(PublishedBlock(request, block, octets, progress_s, self.producer.broker.now))
@@ -161,6 +164,7 @@ class SinkApi:
         self.broker = control.broker
         self._publishers: dict[int, BlockPublisher] = {}
         """By the number of the connection."""
+        self.batches = SinkBatches(control)
         self._octets: i64 = 0
         """Octets of all blocks that are not over."""
 
@@ -182,9 +186,14 @@ class SinkApi:
             raise PreconditionFailed("a block needs a connection of its own")
         block = IncomingBlock(body)
         octets: i64 = len(body)
-        publisher = self._publisher(connection, octets)
         rows = BlockRows(self.broker, request.vhost, block, connection.user)
-        publisher.publish(request, rows, octets, block.progress_s)
+        rows.query = str(connection.peer.properties.get(QUERY, ""))
+        if block.stage is not None:
+            ids = request.part(block.stage)
+            self.control.answer_later(ids, self.batches.stage_steps(ids, rows))
+            return
+        mark = NO_MARK if block.mark is None else self.batches.marked_block(request.part(block.mark), block.rows)
+        self._publisher(connection, octets).publish(request, rows, mark, octets, block.progress_s)
 
     def _publisher(self, connection: Connection, octets: i64) -> BlockPublisher:
         """Return the publisher of a connection, created at first use. Raises ResourceError (506)."""
@@ -206,7 +215,8 @@ class SinkApi:
         return found
 
     def end(self, connection: Connection) -> None:
-        """End the publisher of a connection that ends."""
+        """End the publisher of a connection that ends, and the commits of its batches."""
+        self.batches.end(connection)
         publisher = self._publishers.pop(connection.number, None)
         if publisher is not None:
             publisher.end()

@@ -45,22 +45,10 @@ def later(bench: Bench, seconds: float) -> None:
 
 def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
-    assert mark.first_row(0, 10) == 0
     marks.advance(mark, 7)
     again = mark_of(marks, 0, attempt=1)
     assert again is mark
     assert again.rows == 7
-    assert again.first_row(5, 10) == 2, "rows 5 and 6 are in"
-    assert again.first_row(0, 3) == 3, "all of the block is in"
-    assert again.first_row(7, 3) == 0
-
-
-def test_block_that_leaves_rows_out_is_refused_with_the_first_one_missing(marks: SinkMarks) -> None:
-    mark = mark_of(marks, 3, partition=4)
-    marks.advance(mark, 7)
-    text = refused(PreconditionFailed, lambda: mark.first_row(9, 1))
-    assert "partition 4 of batch 3" in text
-    assert "send the rows from 7 on" in text
 
 
 def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(marks: SinkMarks) -> None:
@@ -123,15 +111,36 @@ def test_digest_covers_whole_blocks_only_and_never_goes_back(marks: SinkMarks) -
 
 def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks) -> None:
     progress = begin(marks, 0)
-    marks.finish(progress, 4)
-    marks.finish(progress, 4)
-    text = refused(PreconditionFailed, lambda: marks.finish(progress, 5))
+    marks.finish(progress, dict.fromkeys(range(4), 0))
+    marks.finish(progress, dict.fromkeys(range(4), 0))
+    text = refused(PreconditionFailed, lambda: marks.finish(progress, dict.fromkeys(range(5), 0)))
     assert "has 5 partitions, and it had 4" in text
     assert "delivery=transactional" in text
     marks.begin_partition(begin(marks, 1, write="w1"), 7, 0)
-    assert "it had 8" in refused(PreconditionFailed, lambda: marks.finish(progress, 3))
+    assert "it had 8" in refused(PreconditionFailed, lambda: marks.finish(progress, dict.fromkeys(range(3), 0)))
     begin(marks, 2, write="w2")
-    marks.finish(progress, 3)
+    marks.finish(progress, dict.fromkeys(range(3), 0))
+
+
+def test_batch_ends_only_with_all_rows_taken(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0, partition=1)
+    marks.advance(mark, 7)
+    text = refused(PreconditionFailed, lambda: marks.finish(mark.progress, {0: 0, 1: 9}))
+    assert "partition 1 of batch 0 of query 'q' at queue 'bills' has 9 rows, and 7 of them were taken" in text
+    marks.finish(mark.progress, {0: 0, 1: 7})
+
+
+def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 0)
+    marks.check_mode(mark.progress, True)
+    marks.advance(mark, 1)
+    assert "begun with delivery=dedup" in refused(PreconditionFailed, lambda: marks.check_mode(mark.progress, True))
+    marks.check_mode(mark.progress, False)
+    progress = begin(marks, 1, write="w1")
+    marks.stages(progress)
+    assert "delivery=transactional" in refused(PreconditionFailed, lambda: marks.check_mode(progress, False))
+    marks.promote(progress, 1)
+    assert "delivery=transactional" in refused(PreconditionFailed, lambda: marks.check_mode(progress, False))
 
 
 def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:

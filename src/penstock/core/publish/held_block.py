@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
 UNROUTABLE: Final = "unroutable"
 INVALID: Final = "invalid"
-"""Causes besides those of flow/refusal.py: a row reaches no queue, or cannot be a message."""
+ROWS_MISSING: Final = "rows-missing"
+"""Causes besides those of flow/refusal.py: a row reaches no queue, cannot be a message, or comes before its turn."""
+MISSING: Final = -1
+"""Answer of a mark for a block that begins after rows that were not taken."""
 NOT_RETRIABLE: Final = (UNROUTABLE, INVALID, NEVER_FITS, DELETED)
 """Causes that stay when the row is sent again; all others are refusals for lack of room."""
 SLOW_ROW_WORK: Final = 2
@@ -69,7 +72,7 @@ class BlockMark:
     """A record of the rows that were taken, in the journal group of those rows; this one records nothing."""
 
     def first_to_take(self, row: i64) -> i64:
-        """Return the first row, from `row` on, that is not in its queues already.
+        """Return the first row, from `row` on, that is not in its queues already; `MISSING` if rows before are not.
 
         Raises BrokerError if the block may not go on.
         """
@@ -137,7 +140,9 @@ class HeldBlock(Held):
         except BrokerError as error:
             self._end(Refusal(INVALID, None, error=error), error.code)
             return False
-        if first > self.row:
+        if first == MISSING:
+            self._end(Refusal(ROWS_MISSING, None, "rows of the partition before this block are not in their queues"))
+        elif first > self.row:
             self.row = first if first < self.source.rows else self.source.rows
         if self.row == self.source.rows:
             self.over = True

@@ -85,6 +85,10 @@ class SinkMark:
         self.attempt: i64 = 0
         """Number of the newest task that has asked for it, since the start of the broker."""
 
+    def is_current(self) -> bool:
+        """Return whether it belongs to the present batch."""
+        return self.progress.marks.get(int(self.partition)) is self
+
     def check(self, batch: i64, write: str, attempt: i64) -> None:
         """Check that a task still sends for the present batch.
 
@@ -92,25 +96,11 @@ class SinkMark:
         """
         progress = self.progress
         progress.check(batch)
-        if write != progress.write or attempt < self.attempt or progress.marks.get(int(self.partition)) is not self:
+        if write != progress.write or attempt < self.attempt or not self.is_current():
             raise Fenced(
                 f"partition {self.partition} of batch {batch} of query '{progress.query}' was begun again by a newer "
                 "run or task; this one takes no more rows"
             )
-
-    def first_row(self, row: i64, count: i64) -> i64:
-        """Return how many rows of a block, which begins with `row`, are taken already.
-
-        Raises PreconditionFailed (406) if rows before the block are missing.
-        """
-        if row > self.rows:
-            raise PreconditionFailed(
-                f"a block of partition {self.partition} of batch {self.progress.batch} of query "
-                f"'{self.progress.query}' begins with row {row}, and only {self.rows} rows were taken; "
-                f"send the rows from {self.rows} on first"
-            )
-        taken = self.rows - row
-        return taken if taken < count else count
 
 
 class BatchProgress:
@@ -246,11 +236,13 @@ class SinkMarks(TimerHandler):
             mark.attempt = attempt
         return mark
 
-    def finish(self, progress: BatchProgress, partitions: i64) -> None:
-        """Record that the driver has the results of all partitions of the batch.
+    def finish(self, progress: BatchProgress, rows: dict[int, int]) -> None:
+        """Record that the driver has the results of all partitions of the batch: so many `rows` of each.
 
-        Raises PreconditionFailed (406) if their number differs from an earlier run of the batch.
+        Raises PreconditionFailed (406) if the number of partitions differs from an earlier run of the batch, or if not
+        all rows are in their queues.
         """
+        partitions: i64 = len(rows)
         before = progress.partitions
         if before == UNKNOWN and progress.marks:
             highest = max(progress.marks)
@@ -261,6 +253,14 @@ class SinkMarks(TimerHandler):
                 f"when it was run before: rows may be in {progress.target} twice or not at all. Its plan is not "
                 "repeatable (spark.sql.shuffle.partitions or adaptive execution); use delivery=transactional"
             )
+        for partition, count in rows.items():
+            mark = progress.marks.get(partition)
+            taken: i64 = 0 if mark is None else mark.rows
+            if taken != count:
+                raise PreconditionFailed(
+                    f"partition {partition} of {progress.describe()} has {count} rows, and {taken} of them were taken: "
+                    "the broker has lost its marks, or the rows differ from an earlier run; run the batch again"
+                )
         self._forget_stale(progress)
         if progress.partitions != partitions:
             progress.partitions = partitions
@@ -276,14 +276,28 @@ class SinkMarks(TimerHandler):
     def advance(self, mark: SinkMark, rows: i64) -> None:
         """Record that the rows of a partition up to this number are in their queues, in the journal group of those."""
         mark.rows = rows
-        self._record(mark)
+        if mark.is_current():
+            self._record(mark)
 
     def verify(self, mark: SinkMark, rows: i64, digest: str) -> None:
         """Record the digest of the rows of a partition up to this number, all of which are taken."""
-        if rows > mark.checked and rows <= mark.rows:
+        if rows > mark.checked and rows <= mark.rows and mark.is_current():
             mark.checked = rows
             mark.digest = digest
             self._record(mark)
+
+    def check_mode(self, progress: BatchProgress, transactional: bool) -> None:
+        """Check that a batch goes on as it began. Raises PreconditionFailed (406)."""
+        began = ""
+        if transactional and max([mark.rows for mark in progress.marks.values()], default=0) > 0:
+            began = "dedup"
+        if not transactional and (progress.promoted or progress.staged is not None):
+            began = "transactional"
+        if began:
+            raise PreconditionFailed(
+                f"{progress.describe()} was begun with delivery={began}; finish it with that, and change the option "
+                "for the next one"
+            )
 
     def abort(self, progress: BatchProgress, write: str) -> None:
         """Record that a write has failed: the same run of the query may begin the batch again."""

@@ -1,0 +1,376 @@
+"""Batches of queries that publish: repeated, staged, promoted and aborted over the control operations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.content_frames import body_of
+from penstock.wire.amqp091.codec import Properties
+from tests.profiles import examples
+from tests.support.block_encoder import encode_published
+from tests.support.driven_connection import Dialogue, make_driver, publish
+
+
+class Task:
+    """A task, or the driver, of a query: one connection with a reply queue of its own."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        sink.clients += 1
+        self.answers_to = f"answers {sink.clients}"
+        self.client = Dialogue(sink.driver)
+        self.client.declare(self.answers_to)
+        self.sent: list[str] = []
+        self.got: dict[str, Any] = {}
+
+    def _publish(self, key: str, body: bytes, content_type: str = "application/json") -> str:
+        number = str(len(self.sent))
+        self.sent.append(number)
+        properties = Properties(content_type=content_type, reply_to=self.answers_to, correlation_id=number)
+        self.client.say(publish(key, body, properties=properties, exchange="penstock.control"))
+        return number
+
+    def ask(self, operation: str, **fields: object) -> Any:
+        given = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "out"}
+        return self.answer(self._publish(operation, json.dumps({**given, "delivery": "dedup", **fields}).encode()))
+
+    def block(self, kind: str, first: int, rows: list[bytes], **ids: object) -> str:
+        given = {"query": "q", "batch": 0, "run": "r", "write": "w", "exchange": "", "routing_key": "out"}
+        header = {kind: {**given, "partition": 0, "attempt": 0, "row": first, "digest": f"d{first + len(rows)}", **ids}}
+        data = encode_published([{"value": row} for row in rows], {"routing_key": "out"}, **header)
+        return self._publish("publish.block", data, "application/vnd.penstock.block")
+
+    def send(self, kind: str, first: int, rows: list[bytes], **ids: object) -> Any:
+        return self.answer(self.block(kind, first, rows, **ids))
+
+    def answer(self, number: str) -> Any:
+        """Return the answer to a request; None while there is none."""
+        self.client.listen()
+        queue = self.sink.vhost.queues[self.answers_to]
+        for message in queue.ready_queue.messages():
+            properties = self.sink.driver.broker.formats.of(message.content).properties(message.content)
+            if properties.correlation_id == number:
+                body = body_of(message.content)
+                return body if body.startswith(b"PSB1") else json.loads(body)
+        return None
+
+    def die(self) -> None:
+        self.sink.driver.disconnect(self.client.connection)
+
+
+class Sink:
+    """A broker with a target queue."""
+
+    def __init__(self, **arguments: object) -> None:
+        self.driver: BrokerDriver = make_driver()
+        self.vhost = self.driver.broker.vhosts["/"]
+        self.clients = 0
+        self.consumer = Dialogue(self.driver)
+        self.consumer.declare("out", **arguments)
+        self.taken: list[bytes] = []
+
+    def later(self, seconds: float) -> None:
+        self.consumer.listen(self.driver.broker.now + seconds)
+
+    def take(self, count: int) -> None:
+        session = self.consumer.connection.engine.channels[1]
+        queue = self.vhost.queues["out"]
+        for _ in range(min(count, int(queue.messages))):
+            self.taken.append(body_of(queue.ready_queue.messages()[0].content))
+            session.get(queue, True, self.driver.broker.now)
+        self.consumer.listen()
+
+    def depth(self) -> int:
+        return int(self.vhost.queues["out"].messages)
+
+    def rows(self) -> list[bytes]:
+        """Return everything that has come, in order."""
+        return self.taken + [body_of(message.content) for message in self.vhost.queues["out"].ready_queue.messages()]
+
+
+def numbered(first: int, end: int, partition: int = 0) -> list[bytes]:
+    return [b"%d/%d" % (partition, row) for row in range(first, end)]
+
+
+# Dedup
+
+
+def test_task_that_runs_again_is_told_what_was_taken_and_sends_the_rest() -> None:
+    sink = Sink()
+    first = Task(sink)
+    assert first.ask("sink.begin", partition=0, attempt=0) == {"rows": 0, "checked": 0, "digest": ""}
+    assert first.send("mark", 0, numbered(0, 5)) == {"rows": 5, "taken": 5}
+    first.die()
+    again = Task(sink)
+    assert again.ask("sink.begin", partition=0, attempt=1) == {"rows": 5, "checked": 5, "digest": "d5"}
+    assert again.send("mark", 3, numbered(3, 8), attempt=1) == {"rows": 5, "taken": 5}
+    assert sink.rows() == numbered(0, 8)
+    assert again.ask("sink.commit", partitions={"0": 8}) == {"promoted": False}
+    assert "has 9 rows, and 8 of them were taken" in again.ask("sink.commit", partitions={"0": 9})["text"]
+
+
+def test_pipelined_block_behind_a_refused_one_is_to_be_sent_again() -> None:
+    sink = Sink(**{"capacity-messages": 3, "stop-messages": 3, "overflow": "reject"})
+    task = Task(sink)
+    task.ask("sink.begin", partition=0, attempt=0)
+    first = task.block("mark", 0, numbered(0, 5))
+    second = task.block("mark", 5, numbered(5, 8))
+    answer = task.answer(first)
+    assert (answer["taken"], answer["cause"], answer["retriable"]) == (3, "reject", True)
+    answer = task.answer(second)
+    assert (answer["taken"], answer["cause"], answer["retriable"]) == (0, "rows-missing", True)
+    sink.take(3)
+    assert task.send("mark", 3, numbered(3, 5))["taken"] == 2
+    sink.take(2)
+    assert task.send("mark", 5, numbered(5, 8))["taken"] == 3
+    assert sink.rows() == numbered(0, 8)
+
+
+def test_block_that_waits_when_a_newer_attempt_begins_is_ended_and_nothing_doubles() -> None:
+    sink = Sink(**{"capacity-messages": 4, "stop-messages": 4, "resume-messages": 3})
+    old, new = Task(sink), Task(sink)
+    old.ask("sink.begin", partition=0, attempt=0)
+    waits = old.block("mark", 0, numbered(0, 6))
+    assert old.answer(waits) is None
+    assert new.ask("sink.begin", partition=0, attempt=1)["rows"] == 4
+    ours = new.block("mark", 4, numbered(4, 6), attempt=1)
+    sink.take(4)
+    sink.take(4)
+    sink.later(0.1)
+    assert old.answer(waits)["code"] == 409
+    assert new.answer(ours) == {"rows": 2, "taken": 2}
+    assert sink.rows() == numbered(0, 6)
+
+
+def test_older_batch_other_writer_and_unknown_batch_are_refused() -> None:
+    sink = Sink()
+    task = Task(sink)
+    assert task.send("mark", 0, numbered(0, 1))["code"] == 409, "it was not begun"
+    task.ask("sink.begin", partition=0, attempt=0, batch=5)
+    assert "batch 4 is older" in task.ask("sink.begin", partition=0, attempt=0, batch=4)["text"]
+    assert task.send("mark", 0, numbered(0, 1), batch=5, write="other")["code"] == 409
+    text = task.ask("sink.begin", partition=0, attempt=0, batch=5, write="other")["text"]
+    assert 'writes to queue "out" twice' in text
+    assert sink.depth() == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"query": ""}, "'query' must not be empty"),
+        ({"query": "é"}, "printable ASCII"),
+        ({"query": "x" * 129}, "at most 128"),
+        ({"batch": -1}, "'batch' must be a whole number"),
+        ({"partition": 1 << 31}, "'partition' must be below"),
+        ({"delivery": "exactly-once"}, "'delivery' must be dedup or transactional"),
+        ({"write": None}, "'write' must be a string"),
+    ],
+)
+def test_wrong_id_is_refused_with_its_name(wrong: dict[str, object], said: str) -> None:
+    task = Task(Sink())
+    assert said in task.ask("sink.begin", **{"partition": 0, "attempt": 0, **wrong})["text"]
+
+
+# Source and sink
+
+
+def reading(sink: Sink, queue: str) -> Task:
+    """Let query q read a queue."""
+    task = Task(sink)
+    task.ask("cursor.attach", cursor="c", queues=[queue])
+    task.client.say(publish(queue, b"x"))
+    task.ask("cursor.plan", cursor="c", token=1)
+    task.ask("cursor.range", cursor="c", token=1, lo=0, hi=1, queue=queue)
+    return task
+
+
+def test_query_that_reads_its_target_is_refused_before_and_while_it_sends() -> None:
+    sink = Sink()
+    task = reading(sink, "out")
+    for routing_key in ("out", None):
+        answer = task.ask("sink.begin", partition=0, attempt=0, routing_key=routing_key)
+        assert ("reads queue 'out' (cursor 'c')" in answer.get("text", "")) == (routing_key is not None)
+    other = Dialogue(sink.driver)
+    other.connection.peer.properties["penstock_query"] = "q"
+    task.client = other
+    other.declare(task.answers_to)
+    answer = task.send("mark", 0, numbered(0, 1), routing_key=None)
+    assert answer["taken"] == 0
+    assert "would publish to it" in answer["text"]
+
+
+# Stages
+
+
+def stage_all(task: Task, rows: int, **ids: object) -> None:
+    task.ask("sink.begin", delivery="transactional", partition=0, **{"attempt": 0, **ids})
+    assert task.send("stage", 0, numbered(0, rows), **ids)["taken"] == rows
+
+
+def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one() -> None:
+    sink = Sink()
+    task = Task(sink)
+    stage_all(task, 5)
+    assert sink.depth() == 0
+    for _ in range(2):
+        assert task.ask("sink.commit", delivery="transactional", partitions={"0": 0}) == {"promoted": True}
+    assert sink.rows() == numbered(0, 5)
+    again = Task(sink)
+    ids: dict[str, object] = {"run": "r2", "write": "w2"}
+    begun = again.ask("sink.begin", delivery="transactional", partition=0, attempt=0, **ids)
+    assert begun == {"promoted": True, "rows": 0}
+    assert again.send("stage", 0, numbered(0, 5), **ids) == {"rows": 5, "taken": 5}
+    assert again.ask("sink.commit", delivery="transactional", partitions={"0": 0}, **ids) == {"promoted": True}
+    assert sink.rows() == numbered(0, 5)
+
+
+def test_commit_names_the_attempts_that_count() -> None:
+    sink = Sink()
+    task = Task(sink)
+    stage_all(task, 5)
+    stage_all(task, 3, attempt=7)
+    text = task.ask("sink.commit", delivery="transactional", partitions={"0": 3})["text"]
+    assert "nothing is staged for partition 0 (attempt 3)" in text
+    assert task.ask("sink.commit", delivery="transactional", partitions={"0": 7}) == {"promoted": True}
+    assert sink.rows() == numbered(0, 3)
+
+
+def test_aborted_batch_leaves_nothing_and_may_be_run_again_by_the_same_run() -> None:
+    sink = Sink()
+    task = Task(sink)
+    stage_all(task, 5)
+    assert task.ask("sink.abort") == {}
+    assert task.send("stage", 5, numbered(5, 6))["code"] == 409
+    stage_all(task, 4, write="w2")
+    assert task.ask("sink.commit", delivery="transactional", partitions={"0": 0}, write="w2") == {"promoted": True}
+    assert sink.rows() == numbered(0, 4)
+
+
+def test_commit_waits_for_room_and_ends_with_its_connection() -> None:
+    sink = Sink(**{"capacity-messages": 6})
+    other = Task(sink)
+    other.client.say(b"".join([publish("out", b"before") for _ in range(4)]))
+    task, driver = Task(sink), Task(sink)
+    stage_all(task, 5)
+    assert driver.ask("sink.commit", delivery="transactional", partitions={"0": 0}) is None
+    driver.die()
+    sink.take(4)
+    assert sink.depth() == 0, "nobody waits for the commit any more"
+    again = Task(sink)
+    assert again.ask("sink.commit", delivery="transactional", partitions={"0": 0}) in ({"promoted": True}, None)
+    assert sink.depth() == 5
+
+
+def test_batch_that_is_larger_than_its_target_is_told_and_one_that_finds_no_room_is_sent_again() -> None:
+    sink = Sink(**{"capacity-messages": 6})
+    task = Task(sink)
+    task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
+    assert task.send("stage", 0, numbered(0, 5))["taken"] == 5
+    answer = task.send("stage", 5, numbered(5, 8))
+    assert "whose capacity is 6 messages" in answer["text"]
+    assert answer["code"] == 311
+
+
+def test_rows_that_reach_no_queue_are_told_with_their_number() -> None:
+    sink = Sink()
+    task = Task(sink)
+    task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
+    data = {"partition": 0, "attempt": 0, "row": 0, "query": "q", "batch": 0, "run": "r", "write": "w"}
+    header = {"stage": {**data, "exchange": "", "routing_key": "out", "digest": ""}}
+    rows: list[dict[str, object]] = [{"value": b"a", "routing_key": "out"}, {"value": b"b", "routing_key": "nowhere"}]
+    number = task._publish("publish.block", encode_published(rows, {}, **header), "application/vnd.penstock.block")
+    answer = task.answer(number)
+    assert (answer["taken"], answer["cause"], answer["retriable"]) == (1, "unroutable", False)
+    assert "row 1" in answer["text"]
+
+
+# Waiting tasks
+
+
+def test_reader_without_cores_is_told_to_the_tasks_that_hold_them() -> None:
+    sink = Sink()
+    reader = reading(sink, "out")
+    waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}
+    assert reader.ask("sink.waiting", task="1", **waits) == {}
+    sink.later(10)
+    assert reader.ask("sink.waiting", task="1", **waits) == {}, "one of two cores is free"
+    text = reader.ask("sink.waiting", task="2", **waits)["warning"]
+    assert "cursor 'c' reads it but has asked for nothing for 10 s" in text
+    assert "2 of 2 cores" in text
+    assert "more cores" in text
+    sink.later(20)
+    assert reader.ask("sink.waiting", task="1", **waits) == {}, "the other one has not said so for long"
+    reader.ask("cursor.range", cursor="c", token=1, lo=0, hi=1, queue="out")
+    assert reader.ask("sink.waiting", task="2", **waits) == {}
+
+
+# A model: tasks that die, repeat and overtake each other
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.sampled_from(["block", "reject"]),
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("send"), st.integers(0, 1), st.integers(1, 6)),
+            st.tuples(st.just("take"), st.integers(1, 5), st.just(0)),
+            st.tuples(st.just("again"), st.integers(0, 1), st.just(0)),
+            st.tuples(st.just("die"), st.integers(0, 1), st.just(0)),
+            st.tuples(st.just("wait"), st.integers(1, 8), st.just(0)),
+        ),
+        max_size=40,
+    ),
+)
+def test_rows_are_in_the_target_once_and_in_order_whatever_the_tasks_do(
+    overflow: str, history: list[tuple[str, int, int]]
+) -> None:
+    total = 20
+    sink = Sink(**{"capacity-messages": 5, "stop-messages": 4, "overflow": overflow, "hold-deadline": 5})
+    tasks: list[Task] = []
+    where: list[int] = []
+    attempts: list[int] = []
+
+    def begin(slot: int) -> None:
+        task = Task(sink)
+        attempt = max(attempts, default=-1) + 1
+        rows = task.ask("sink.begin", partition=0, attempt=attempt)["rows"]
+        while len(tasks) <= slot:
+            tasks.append(task)
+            where.append(rows)
+            attempts.append(attempt)
+        tasks[slot], where[slot], attempts[slot] = task, rows, attempt
+
+    begin(0)
+    begin(1)
+    for step, first, second in history:
+        if step == "send":
+            end = min(where[first] + second, total)
+            if end > where[first]:
+                tasks[first].block("mark", where[first], numbered(where[first], end), attempt=attempts[first])
+                where[first] = end
+        elif step == "take":
+            sink.take(first)
+        elif step == "again":
+            begin(first)
+        elif step == "die":
+            tasks[first].die()
+            begin(first)
+        else:
+            sink.later(first)
+        found = sink.rows()
+        assert found == numbered(0, len(found))
+    for _ in range(3 * total):
+        begin(0)
+        rows = where[0]
+        if rows == total:
+            break
+        tasks[0].block("mark", rows, numbered(rows, min(rows + 3, total)), attempt=attempts[0])
+        sink.take(5)
+        sink.later(0.1)
+    assert sink.rows() == numbered(0, total)
