@@ -20,6 +20,11 @@ from pyspark_penstock.subscription import Starting, Subscription, check_starting
 DELAY_MS = 900_000
 """Longest wait for minOffsetsPerTrigger without maxTriggerDelay, as in Spark's Kafka source: 15 minutes."""
 
+AT_LEAST_ONCE = "at-least-once"
+DEDUP = "dedup"
+TRANSACTIONAL = "transactional"
+"""Modes of delivery of a sink; see delivery.py."""
+
 _ACCESS = (
     _Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)),
     _Option("vhost", parsing.text, "/"),
@@ -64,6 +69,9 @@ _SINK = (
     _Option("routingKey", parsing.text, None),
     _Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
     _Option("publishWindow", parsing.integer(1, 1_000_000), 20_000),
+    _Option("delivery", parsing.one_of(AT_LEAST_ONCE, DEDUP, TRANSACTIONAL), None),
+    _Option("txnAppId", parsing.identifier(128), None),
+    _Option("txnVersion", parsing.integer(0, 2**62 - 1), None),
 )
 
 _ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK}
@@ -129,6 +137,10 @@ class SinkOptions:
     routing_key: str | None
     timeout_ms: int
     window: int
+    delivery: str | None = None
+    """Mode of delivery; None for ``dedup`` where there are ids, and else ``at-least-once``."""
+    txn_app: str | None = None
+    txn_version: int | None = None
 
     @property
     def target(self) -> str:
@@ -189,6 +201,10 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         raise OptionError("option routingKey goes with exchange; a queue is reached by its own name")
     if len(value["servers"]) > 1:
         raise OptionError("option servers of a sink must name one server")
+    if (value["txnAppId"] is None) != (value["txnVersion"] is None):
+        raise OptionError(
+            "options txnAppId and txnVersion go together: the name of a writer, and the number of a write"
+        )
     return SinkOptions(
         access=_access(value),
         queue=value["queue"],
@@ -196,6 +212,9 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         routing_key=value["routingKey"],
         timeout_ms=value["publishTimeout"],
         window=value["publishWindow"],
+        delivery=value["delivery"],
+        txn_app=value["txnAppId"],
+        txn_version=value["txnVersion"],
     )
 
 

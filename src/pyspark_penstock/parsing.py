@@ -44,6 +44,28 @@ def integer(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return parse
 
 
+def one_of(*values: str) -> Callable[[str], str]:
+    """Return a parser of one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"must be {', '.join(values[:-1])} or {values[-1]}")
+        return text
+
+    return parse
+
+
+def identifier(most: int) -> Callable[[str], str]:
+    """Return a parser of printable ASCII texts of 1 to `most` characters."""
+
+    def parse(text: str) -> str:
+        if not 1 <= len(text) <= most or not text.isascii() or not text.isprintable():
+            raise ValueError(f"must have 1 to {most} printable ASCII characters")
+        return text
+
+    return parse
+
+
 def size(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     """Return a parser of octets, from `least` to `most`: ``1048576``, ``64m``, ``1 GiB`` (units are powers of 1024)."""
 

@@ -1,17 +1,20 @@
 """Sink task: publishes its rows as blocks, and waits while the target has no room.
 
-Delivery is at least once. A task has several blocks without an answer. The answer to a block says how many of its rows
-are in their queues; the others are sent again, in order, and so is what a lost connection left unanswered. A closed
-gate withholds answers, so a full target holds the task and the micro-batch. Through the unsettled cursor it also holds
-the source's own producers, back to the first of the chain. The task waits in slices of two seconds, so that Spark can
-kill it, and logs the reason every ten seconds.
+A task has several blocks without an answer. The answer to a block says how many of its rows are in their queues; the
+others are sent again, in order, and so is what a lost connection left unanswered. `Delivery` (delivery.py) adds to each
+block to which rows of which batch it belongs, so that the broker leaves out what it has already.
+
+A closed gate withholds answers, so a full target holds the task and the micro-batch. Through the unsettled cursor it
+also holds the source's own producers, back to the first of the chain. The task waits in slices of two seconds, so that
+Spark can kill it, and logs the reason every ten seconds.
 
 Every row that is taken restarts the time-out: a slow target is no failure.
 """
 
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +28,15 @@ from penstock.client import (
     Timeout,
 )
 from pyspark_penstock.block_encoder import encode_block, size_of
-from pyspark_penstock.connections import BlockChannel, BrokerLink, drop_connection, query_of_task, shared_block_channel
+from pyspark_penstock.connections import (
+    BlockChannel,
+    BrokerLink,
+    drop_connection,
+    query_of_task,
+    shared_block_channel,
+    shared_link,
+)
+from pyspark_penstock.delivery import Delivery, application_of_task
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries, SinkOptions
@@ -43,6 +54,8 @@ BLOCK_BYTES = 4 << 20
 """Most rows and octets of a block; a window of less has two blocks."""
 UNANSWERED_BYTES = 16 << 20
 """Most octets of blocks without an answer; the broker holds twice as many of a connection."""
+ASK_SECONDS = 3.0
+"""Seconds of waiting before a task asks whether the target's reader has cores, and between two such questions."""
 PROGRESS_MS = 500
 """Milliseconds between two notes of the broker about a block that it takes row by row."""
 BLOCK_MOST = 15 << 20
@@ -75,6 +88,10 @@ class _HoldTimer:
         """Record that more rows are in their queues."""
         self._since = time.monotonic()
 
+    def waited(self) -> float:
+        """Return the seconds since more rows came into their queues."""
+        return time.monotonic() - self._since
+
     def slice(self) -> float:
         """Return the seconds to wait before the next check."""
         return min(SLICE, max(0.0, self._since + self._most - time.monotonic()))
@@ -82,7 +99,7 @@ class _HoldTimer:
     def check(self, standing: str) -> None:
         """Log the progress when due; raises `_Exhausted`."""
         now = time.monotonic()
-        waited = now - self._since
+        waited = self.waited()
         if waited >= self._most:
             raise _Exhausted(waited)
         if now - max(self._reported_at, self._since) >= SAY_SECONDS:
@@ -105,25 +122,22 @@ class _Piece:
     """That of its block, while it has no answer."""
     taken: int = 0
     """Rows in their queues, as far as known."""
+    digest: str = ""
+    """Digest of all rows of the task up to its last one."""
 
     def rest(self) -> "_Piece":
         """Return the rows that are not taken."""
         left = self.batch.slice(self.taken)
-        return _Piece(left, self.first + self.taken, size_of(left))
-
-
-def no_fields(first: int) -> dict[str, object]:
-    """Return no further fields for the header of the block that begins with this row of the task."""
-    return {}
+        return _Piece(left, self.first + self.taken, size_of(left), digest=self.digest)
 
 
 class Sender:
     """Sender of one task's rows; it connects at the first row."""
 
-    def __init__(self, options: SinkOptions, fields: Callable[[int], dict[str, object]] = no_fields) -> None:
-        """Store the target; `fields` returns further fields of a block by the number of its first row in the task."""
+    def __init__(self, options: SinkOptions, delivery: Delivery | None = None) -> None:
+        """Store the target and the delivery; None for at least once."""
         self._options = options
-        self._fields = fields
+        self._delivery = delivery or Delivery()
         self._server = options.access.servers[0]
         self._query = query_of_task()
         self._patience = _HoldTimer(options)
@@ -132,6 +146,10 @@ class Sender:
         self._todo: deque[_Piece] = deque()
         """Rows to be sent, in order."""
         self._unanswered: deque[_Piece] = deque()
+        self._application, self._cores = application_of_task()
+        self._asked_at = 0.0
+        self._warning = ""
+        """The last answer of the broker about a reader without cores."""
         self._again: list[_Piece] = []
         """Rows that were refused or lost; they are sent again when all blocks have their answer."""
 
@@ -145,10 +163,15 @@ class Sender:
         try:
             for batch in batches:
                 if batch.num_rows:
-                    self._todo.extend(self._pieces(message_columns(batch, self._options), sent))
+                    self._begin()
+                    fresh = self._delivery.fresh(message_columns(batch, self._options), sent)
                     sent += batch.num_rows
+                    for piece in self._pieces(fresh, sent - fresh.num_rows) if fresh.num_rows else ():
+                        piece.digest = self._delivery.digest(piece.batch)
+                        self._todo.append(piece)
                     self._work(False)
             self._work(True)
+            self._delivery.finish(sent)
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
         except (ChannelClosed, LoginRefused) as error:
@@ -171,6 +194,18 @@ class Sender:
         half = rows // 2
         yield from self._pieces(batch.slice(0, half), first)
         yield from self._pieces(batch.slice(half), first + half)
+
+    def _begin(self) -> None:
+        """Open the channel, and have the partition begun, before the first row."""
+        while self._channel is None:
+            try:
+                self._open()
+            except LoginRefused:
+                raise
+            except (ChannelClosed, *_LOST) as error:
+                if isinstance(error, ChannelClosed) and error.code is not None:
+                    raise
+                self._lost(error)
 
     def _work(self, to_the_end: bool) -> None:
         """Send all rows; wait for the answers as far as the window needs it, or for all of them."""
@@ -202,9 +237,14 @@ class Sender:
     def _send(self, piece: _Piece) -> None:
         channel = self._open()
         if piece.size > BLOCK_MOST:
+            if self._delivery.exact:
+                raise PublishFailed(
+                    f"row {piece.first} of the task has {piece.size:,} octets; a row of more than {BLOCK_MOST:,} is "
+                    f"sent to {self._target} with delivery=at-least-once only"
+                )
             self._send_alone(channel, piece)
             return
-        fields = {"progress_ms": PROGRESS_MS, **self._fields(piece.first)}
+        fields = {"progress_ms": PROGRESS_MS, **self._delivery.fields(piece.first, piece.digest)}
         block = encode_block(piece.batch, constants(piece.batch, self._options), fields)
         self._todo.popleft()
         piece.correlation_id = ""
@@ -227,6 +267,7 @@ class Sender:
                 self._patience.moved()
             blocked = channel.connection.blocked
             rows = sum(each.batch.num_rows - each.taken for each in self._unanswered)
+            self._look_for_reader()
             self._patience.check(f"{rows} unconfirmed" + (f", {blocked}" if blocked else ""))
             return
         assert isinstance(answer, dict)
@@ -238,6 +279,7 @@ class Sender:
         piece.taken = int(str(answer["taken"]))
         self._patience.confirmed += piece.taken
         if piece.taken:
+            self._delivery.confirm(piece.first + piece.taken)
             self._patience.moved()
             self._pause = _PAUSE_SECONDS[0]
         if piece.taken == piece.batch.num_rows:
@@ -261,11 +303,30 @@ class Sender:
     def _turn_back(self) -> None:
         """Send again what was refused, after a pause."""
         rows = sum(piece.batch.num_rows for piece in self._again)
+        self._look_for_reader()
         self._patience.check(f"{rows} refused")
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
         self._todo.extendleft(reversed(self._again))
         self._again = []
+
+    def _look_for_reader(self) -> None:
+        """Ask, while the target is full, whether its reader may wait for the cores that waiting tasks hold."""
+        now = time.monotonic()
+        if self._options.queue is None or self._patience.waited() < ASK_SECONDS or now < self._asked_at + ASK_SECONDS:
+            return
+        self._asked_at = now
+        fields = {"application": self._application, "cores": self._cores, "queue": self._options.queue}
+        try:
+            # Its own connection: the broker may read nothing from one whose publishes wait.
+            link = shared_link(self._options.access, self._server, Retries(0, 1))
+            found = link.ask("sink.waiting", {**fields, "task": f"{os.getpid()} {id(self)}"})
+        except (ControlError, SparkSourceError):
+            return
+        warning = str(found.get("warning", ""))
+        if warning and not self._warning:
+            LOG.warning("%s", warning)
+        self._warning = warning
 
     def _lost(self, error: Exception) -> None:
         """Send again what has no answer: its rows may be in their queues, and then arrive twice."""
@@ -305,7 +366,9 @@ class Sender:
 
     def _open(self) -> BlockChannel:
         if self._channel is None:
-            self._channel = shared_block_channel(self._options.access, self._server, self._query)
+            channel = shared_block_channel(self._options.access, self._server, self._query)
+            self._delivery.begin(channel.control)
+            self._channel = channel
         return self._channel
 
     def _drop(self) -> None:
@@ -317,6 +380,8 @@ class Sender:
         text = (
             f"{self._target} has confirmed nothing for {seconds:.0f} s ({self._options.timeout_ms / 1000:g} s allowed)"
         )
+        if self._warning:
+            text = f"{text}; {self._warning}"
         if self._options.queue is None:
             return text
         link = BrokerLink(self._options.access, self._server, Retries(0, 1))

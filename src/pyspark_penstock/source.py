@@ -60,7 +60,10 @@ class PenstockDataSource(DataSource):
         if overwrite:
             raise OptionError("a queue cannot be overwritten: use outputMode append")
         check_sink_schema(schema)
-        return PenstockStreamWriter(sink_options(self.options))
+        options = sink_options(self.options)
+        if options.txn_app is not None:
+            raise OptionError("options txnAppId and txnVersion are for jobs; a stream has ids of its own")
+        return PenstockStreamWriter(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> "PenstockBatchWriter":
         """Return the writer of a batch job.

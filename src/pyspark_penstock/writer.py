@@ -1,16 +1,17 @@
-"""Writers for Spark: one for micro-batches, one for batch jobs; both send rows and commit nothing.
+"""Writers for Spark: one for micro-batches, one for batch jobs.
 
-Spark makes a writer for each micro-batch in the driver and pickles it to the tasks. A task's messages are in their
-queue when it returns, whatever becomes of the batch: at least once. A batch that is run again, after a task failed or a
-driver died before its commit log, sends its rows again; consumers recognise duplicates by ``message_id``.
+Spark makes a writer for each micro-batch in the driver and pickles it to the tasks; the driver's `commit` runs in
+another copy of it. So all that a commit needs comes from the tasks (`Sent`).
 """
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_penstock.options import SinkOptions
+from pyspark_penstock.delivery import Delivery, ExactDelivery, Part, abort_batch, commit_batch, ids_of_task, mode_of
+from pyspark_penstock.options import AT_LEAST_ONCE, SinkOptions
 from pyspark_penstock.publish import Sender
 from pyspark_penstock.sentences import sentence_first
 
@@ -21,9 +22,25 @@ if TYPE_CHECKING:
 class Sent(WriterCommitMessage):
     """Result that one task reports to the driver."""
 
-    def __init__(self, rows: int) -> None:
-        """Store the number of confirmed messages."""
+    def __init__(self, rows: int, part: Part | None) -> None:
+        """Store the number of confirmed messages, and the part of the batch; None if it is delivered at least once."""
         self.rows = rows
+        self.part = part
+
+
+def _send(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:
+    """Send one task's rows and wait for their confirms."""
+    ids = ids_of_task(options, write)
+    mode = mode_of(options, ids is not None)
+    if mode == AT_LEAST_ONCE or ids is None:
+        return Sent(Sender(options, Delivery()).send(iterator), None)
+    delivery = ExactDelivery(options, mode, ids)
+    rows = Sender(options, delivery).send(iterator)
+    return Sent(rows, Part(ids.batch, mode, ids.partition, delivery.attempt, rows))
+
+
+def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
+    return [each.part for each in messages if isinstance(each, Sent) and each.part is not None]
 
 
 @sentence_first
@@ -33,10 +50,19 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         """Store the target."""
         self._options = options
+        self._write = secrets.token_hex(8)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         """Send one task's rows and wait for their confirms; runs in an executor."""
-        return Sent(Sender(self._options).send(iterator))
+        return _send(self._options, self._write, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """End the batch in the driver, when all its tasks have ended."""
+        commit_batch(self._options, _parts(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Drop what is staged for a batch that failed."""
+        abort_batch(self._options, _parts(messages))
 
 
 @sentence_first
@@ -46,7 +72,16 @@ class PenstockBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         """Store the target."""
         self._options = options
+        self._write = secrets.token_hex(8)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         """Send one task's rows and wait for their confirms; runs in an executor."""
-        return Sent(Sender(self._options).send(iterator))
+        return _send(self._options, self._write, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """End the batch in the driver, when all its tasks have ended."""
+        commit_batch(self._options, _parts(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Drop what is staged for a batch that failed."""
+        abort_batch(self._options, _parts(messages))

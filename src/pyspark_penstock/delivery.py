@@ -1,0 +1,345 @@
+"""Delivery of a sink: the ids of its batches, what the broker has of them already, and how a batch ends.
+
+``dedup`` and ``transactional`` need ids that are the same when Spark runs a task or a batch again. In a stream, and in
+``foreachBatch``, the task has them: the query's id, which comes from the checkpoint, and the number of the batch. A job
+gives them with ``txnAppId`` and ``txnVersion``, as to Delta.
+
+In the mode ``dedup`` the broker has a mark for each partition: the number of its rows that are in their queues. A task
+that runs again leaves those out. It compares them with a digest that the broker has stored, for a plan that yields
+other rows, or the same in another order, would lose some and double others. In the mode ``transactional`` tasks fill
+stages, and the driver has those published that count.
+"""
+
+import os
+import re
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.client import ControlClient, ControlError
+from pyspark_penstock.connections import shared_link
+from pyspark_penstock.errors import OptionError, PublishFailed, SparkSourceError
+from pyspark_penstock.logs import LOG
+from pyspark_penstock.options import AT_LEAST_ONCE, DEDUP, TRANSACTIONAL, Retries, SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"
+"""Local properties of the tasks of a stream. The job group is the id of this run of the query."""
+OPENED_BITS = 16
+"""Bits of an attempt that count the connections of its task."""
+RETRIES = Retries(5, 500)
+"""Reconnections, and the first pause in milliseconds, of the requests of the driver."""
+_RESOURCE_ERROR = 506
+_COMPARED = ("value", "routing_key", "message_id")
+"""Columns that the digest covers."""
+_PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIds:
+    """Ids of a batch, the same in all its tasks and in the driver."""
+
+    query: str
+    batch: int
+    run: str
+    """Id of the run of a stream; empty for a job."""
+    write: str
+    """Id of the writer that Spark has made for the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIds:
+    """Ids of a task."""
+
+    batch: BatchIds
+    partition: int
+    attempt: int
+    """Number of the attempt, unique among those of the application."""
+
+
+def mode_of(options: SinkOptions, has_ids: bool) -> str:
+    """Return the mode of a write; without ids at least once, with a warning.
+
+    Raises `OptionError` if a mode was asked for that needs ids.
+    """
+    if options.delivery == AT_LEAST_ONCE or has_ids:
+        return options.delivery or DEDUP
+    if options.delivery is not None:
+        raise OptionError(
+            f"option delivery = '{options.delivery}' needs ids that stay the same when the job is run again: "
+            "give txnAppId and txnVersion, or use writeStream or foreachBatch, which have them"
+        )
+    LOG.warning(
+        "the write to %s is delivered at least once, for a job has no ids of its own; "
+        "give txnAppId and txnVersion, and it is delivered once",
+        options.target,
+    )
+    return AT_LEAST_ONCE
+
+
+def ids_of_task(options: SinkOptions, write: str) -> TaskIds | None:
+    """Return the ids of the task that this process runs; None for a job without ids."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None
+    if options.txn_app is not None:
+        assert options.txn_version is not None
+        batch = BatchIds(options.txn_app, options.txn_version, "", write)
+    else:
+        query, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        if query is None or number is None:
+            return None
+        batch = BatchIds(query, int(number), context.getLocalProperty(RUN_ID) or "", write)
+    return TaskIds(batch, context.partitionId(), context.taskAttemptId() << OPENED_BITS)
+
+
+def application_of_task() -> tuple[str, int]:
+    """Return the application of the task that this process runs, and its cores, 0 if they are not known."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return "", 0
+    return context.getLocalProperty("spark.app.id") or "", _cores(context.getLocalProperty)
+
+
+def _cores(of: Any) -> int:
+    """Return the cores of an application, from its settings; 0 if they do not say."""
+    local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", of("spark.master") or "")
+    if local is not None:
+        return (os.cpu_count() or 0) if local[1] == "*" else int(local[1] or 1)
+    executors, cores = of("spark.executor.instances"), of("spark.executor.cores")
+    return int(executors) * int(cores) if executors and cores else int(of("spark.cores.max") or 0)
+
+
+class RowDigest:
+    """Digest of rows in their order, however they are cut into batches."""
+
+    def __init__(self) -> None:
+        """Begin without rows."""
+        self._sums = dict.fromkeys(_COMPARED, (0, 0))
+
+    def add(self, batch: "pa.RecordBatch") -> None:
+        """Add rows."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for name in _COMPARED:
+            data, lengths = self._sums[name]
+            if name in batch.schema.names:
+                column = batch.column(name)
+                data = zlib.crc32(_octets(column), data)
+                length = pc.fill_null(pc.binary_length(column), -1)
+            else:
+                length = pa.repeat(pa.scalar(-1, pa.int32()), batch.num_rows)
+            lengths = zlib.crc32(length.buffers()[1].slice(4 * length.offset, 4 * len(length)), lengths)
+            self._sums[name] = (data, lengths)
+
+    def text(self) -> str:
+        """Return the digest of all rows so far."""
+        return "".join([f"{data:08x}{lengths:08x}" for data, lengths in self._sums.values()])
+
+
+def _octets(column: "pa.Array") -> "pa.Buffer | bytes":
+    """Return the values of a column of texts or octets, one after the other."""
+    import pyarrow as pa
+
+    data = column.buffers()[2]
+    if data is None or not len(column):
+        return b""
+    part = column.buffers()[1].slice(4 * column.offset, 4 * (len(column) + 1))
+    offsets = pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, part])
+    first, end = offsets[0].as_py(), offsets[len(column)].as_py()
+    return data.slice(first, end - first)
+
+
+class Delivery:
+    """Delivery of one task's rows; this one is at least once and knows of no rows that are taken already."""
+
+    exact = False
+    """True if the broker must be told of a block to which rows it belongs."""
+
+    def begin(self, control: ControlClient) -> None:
+        """Begin the partition on a new connection."""
+
+    def fresh(self, batch: "pa.RecordBatch", first: int) -> "pa.RecordBatch":
+        """Return the rows of a batch that are not taken yet; `first` is the number of its first row in the task."""
+        return batch
+
+    def digest(self, batch: "pa.RecordBatch") -> str:
+        """Return the digest of all rows up to the last one of this batch; batches come in order."""
+        return ""
+
+    def fields(self, first: int, digest: str) -> dict[str, object]:
+        """Return the fields of a block by the number of its first row, and the digest at its end."""
+        return {}
+
+    def confirm(self, end: int) -> None:
+        """Record that the rows before this one are confirmed."""
+
+    def finish(self, rows: int) -> None:
+        """Check the number of rows of the task, after the last one."""
+
+
+class ExactDelivery(Delivery):
+    """Delivery of one task's rows in the modes ``dedup`` and ``transactional``."""
+
+    exact = True
+
+    def __init__(self, options: SinkOptions, mode: str, ids: TaskIds) -> None:
+        """Store the ids; nothing is asked yet."""
+        self._options, self._mode, self._ids = options, mode, ids
+        self.attempt = ids.attempt
+        self._opened = 0
+        self._rows = 0
+        """Rows that the broker had when the task began."""
+        self._checked = 0
+        self._expected = ""
+        self._promoted = False
+        self._confirmed = 0
+        self._digest = RowDigest()
+
+    def begin(self, control: ControlClient) -> None:
+        """Ask what the broker has of the partition.
+
+        Raises `PublishFailed` if it refuses, or has lost rows that it had confirmed.
+        """
+        if self._mode == DEDUP:
+            # What an earlier connection of the task has under way must not be taken after this.
+            self.attempt = self._ids.attempt + self._opened
+        self._opened += 1
+        fields = {**batch_fields(self._options, self._mode, self._ids.batch), **self._of_task()}
+        try:
+            found = control.request("sink.begin", fields)
+        except ControlError as error:
+            raise PublishFailed(f"{self._options.target} took no row of {self.describe()}: {error}") from error
+        assert isinstance(found, dict)
+        self._promoted = found.get("promoted") is True
+        rows = int(found["rows"])
+        if not self._promoted and rows < self._confirmed:
+            raise PublishFailed(
+                f"the broker has {rows} rows of {self.describe()}, and had confirmed {self._confirmed}: it was "
+                "restarted without them; the task must run again"
+            )
+        if self._opened == 1:
+            self._rows = rows
+            self._checked, self._expected = int(found.get("checked", 0)), str(found.get("digest", ""))
+
+    def describe(self) -> str:
+        """Return partition, batch and query."""
+        ids = self._ids
+        return f"partition {ids.partition} of batch {ids.batch.batch} of query '{ids.batch.query}'"
+
+    def fresh(self, batch: "pa.RecordBatch", first: int) -> "pa.RecordBatch":
+        """See `Delivery.fresh`. Raises `PublishFailed` if the rows differ from those that were taken."""
+        if self._promoted:
+            return batch.slice(0, 0)
+        taken = min(max(self._rows - first, 0), batch.num_rows)
+        if taken:
+            self._compare(batch.slice(0, taken), first)
+        return batch.slice(taken)
+
+    def _compare(self, batch: "pa.RecordBatch", first: int) -> None:
+        """Add rows that were taken before to the digest, and compare it where the broker has one."""
+        at = self._checked - first
+        if 0 < at <= batch.num_rows:
+            self._digest.add(batch.slice(0, at))
+            if self._digest.text() != self._expected:
+                raise PublishFailed(self._changed(f"its first {self._checked} rows differ from those"))
+            batch = batch.slice(at)
+        self._digest.add(batch)
+
+    def _changed(self, how: str) -> str:
+        return (
+            f"{self.describe()} was run again, and {how} that were written to {self._options.target} before: the plan "
+            "yields rows in another order, or others, when it is run again (repartition, groupBy or join without a "
+            "sort within the partitions). Use delivery=transactional, or sort the rows (sortWithinPartitions)"
+        )
+
+    def digest(self, batch: "pa.RecordBatch") -> str:
+        """See `Delivery.digest`."""
+        self._digest.add(batch)
+        return self._digest.text()
+
+    def fields(self, first: int, digest: str) -> dict[str, object]:
+        """See `Delivery.fields`."""
+        ids = {**batch_fields(self._options, self._mode, self._ids.batch), **self._of_task()}
+        return {"stage" if self._mode == TRANSACTIONAL else "mark": {**ids, "row": first, "digest": digest}}
+
+    def _of_task(self) -> dict[str, object]:
+        return {"partition": self._ids.partition, "attempt": self.attempt}
+
+    def confirm(self, end: int) -> None:
+        """See `Delivery.confirm`."""
+        self._confirmed = max(self._confirmed, end)
+
+    def finish(self, rows: int) -> None:
+        """See `Delivery.finish`. Raises `PublishFailed` if more rows were taken before than the task has now."""
+        if not self._promoted and rows < self._rows:
+            raise PublishFailed(self._changed(f"has {rows} rows, fewer than the {self._rows}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of a batch that one task has written."""
+
+    ids: BatchIds
+    mode: str
+    partition: int
+    attempt: int
+    rows: int
+
+
+def batch_fields(options: SinkOptions, mode: str, ids: BatchIds) -> dict[str, object]:
+    """Return the fields of a request about a batch."""
+    return {
+        "query": ids.query,
+        "batch": ids.batch,
+        "run": ids.run,
+        "write": ids.write,
+        "exchange": options.exchange or "",
+        "routing_key": options.queue or options.routing_key,
+        "delivery": mode,
+    }
+
+
+def commit_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
+    """End a batch in the driver: have its stages published, or its rows counted.
+
+    A full target makes this wait as tasks do. Raises `PublishFailed` with the reason.
+    """
+    if not parts:
+        return
+    ids, mode = parts[0].ids, parts[0].mode
+    staged = mode == TRANSACTIONAL
+    partitions = {str(part.partition): part.attempt if staged else part.rows for part in parts}
+    fields = {**batch_fields(options, mode, ids), "partitions": partitions, "wait_ms": options.timeout_ms}
+    until = time.monotonic() + options.timeout_ms / 1000
+    while True:
+        try:
+            shared_link(options.access, options.access.servers[0], RETRIES).ask("sink.commit", fields)
+            return
+        except ControlError as error:
+            if error.code != _RESOURCE_ERROR or time.monotonic() >= until:
+                raise PublishFailed(
+                    f"batch {ids.batch} of query '{ids.query}' was not published to {options.target}: {error}"
+                ) from error
+            LOG.warning("%s has no room for batch %d yet: %s", options.target, ids.batch, error)
+        time.sleep(_PAUSE_SECONDS)
+
+
+def abort_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
+    """Have the stages of a failed batch dropped; without an answer they are dropped by the next attempt, or by age."""
+    if parts:
+        fields: Mapping[str, object] = batch_fields(options, parts[0].mode, parts[0].ids)
+        with suppress(ControlError, SparkSourceError):
+            shared_link(options.access, options.access.servers[0], Retries(0, 1)).ask("sink.abort", fields)
