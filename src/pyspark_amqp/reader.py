@@ -1,0 +1,142 @@
+"""Stream reader of the source ``amqp``: plans batches in the driver and reads them in tasks.
+
+The order of Spark's calls, and in which process each runs, is that of `pyspark_penstock.reader`. The spool's process is
+started by the first call that plans, and settles what a start proves to be durable, as there.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from pyspark_amqp.errors import MessagesGone, SpoolUnusable
+from pyspark_amqp.fetch import Slice, record_batches
+from pyspark_amqp.offsets import from_spark, to_spark
+from pyspark_amqp.options import AmqpOptions
+from pyspark_amqp.process import SpoolProcess
+from pyspark_penstock.offsets import split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+MOST_ROWS: Final = 100_000
+"""Most messages in a batch without a lower option."""
+_SPOOL: Final = "spool"
+
+
+class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reader of queues through a spool; what is not settled is not acknowledged either."""
+
+    def __init__(self, options: AmqpOptions) -> None:
+        """Store the options; Spark makes two readers of one query, and only one of them plans."""
+        self._options = options
+        self._process = SpoolProcess(options.settings)
+        self._tail: int | None = None
+        self._warned: set[int] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle only the options: the spool's process belongs to the one that started it."""
+        return AmqpStreamReader, (self._options,)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the spool's settled position, or its first message: the same until something is settled."""
+        opened = self._open()
+        return to_spark(opened["id"], max(opened["settled"], opened["first"] - 1))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note that the query reads the messages that are there now, and ends."""
+        self._process.drains = True
+        self._open()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit in messages; the limit in octets is applied separately."""
+        return ReadMaxRows(self._options.max_rows or MOST_ROWS)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Settle everything up to `start`, which is durable by now, and return the end of the next batch.
+
+        Equal to `start` when nothing arrives within ``fetchWait``.
+        """
+        number = self._checked(start)
+        rows, octets = self._limits(limit)
+        wait_ms = self._options.wait_ms
+        planned = self._process.ask("plan", start=number, rows=rows, octets=octets, wait_ms=wait_ms)
+        self._tail = planned["tail"]
+        return dict(start) if planned["end"] == number else to_spark(self._open()["id"], planned["end"])
+
+    def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
+        if isinstance(limit, ReadAllAvailable):
+            return None, None  # Spark's rule: it overrides every option.
+        options = self._options
+        rows = min(options.max_rows or MOST_ROWS, getattr(limit, "max_rows", MOST_ROWS))
+        # Half of the spool, so that the other half fills while Spark works.
+        return rows, options.max_bytes or options.settings.spool_octets // 2
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return the last known end of the spool; Spark shows the distance to it as lag."""
+        return None if self._tail is None else to_spark(self._open()["id"], self._tail)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the slices of a batch: the same for the same borders, also after a restart."""
+        first, last = self._checked(start), self._number(end)
+        self._check_end(last)
+        options, folder = self._options, self._options.settings.spool
+        ranges = split({_SPOOL: first}, {_SPOOL: last}, options.min_partitions, options.max_records_per_partition)
+        places = self._process.ask("places", numbers=[range_.lo + 1 for range_ in ranges])["places"]
+        return [
+            InputPartition(Slice(folder, self._open()["id"], range_.lo, range_.hi, segment, offset))
+            for range_, (segment, offset) in zip(ranges, places, strict=True)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
+        return record_batches(partition.value, self._options.columns)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Settle up to `end`; usually the request for the next batch has done so."""
+        self._process.ask("settle", end=self._number(end))
+
+    def stop(self) -> None:
+        """End the spool's process; nothing is settled."""
+        self._process.close()
+
+    def _open(self) -> dict[str, Any]:
+        opened = self._process.open()
+        if self._tail is None:
+            self._tail = opened["tail"]
+        return opened
+
+    def _number(self, offset: dict[str, Any]) -> int:
+        return from_spark(offset, self._open()["id"], self._options.settings.spool)
+
+    def _checked(self, start: dict[str, Any]) -> int:
+        """Return the number of a start, or the first that the spool can still serve.
+
+        Raises `MessagesGone` when it has deleted messages after it, unless failOnDataLoss is false.
+        """
+        number, least = self._number(start), self._open()["first"] - 1
+        self._check_end(number)
+        if number >= least:
+            return number
+        text = f"messages {number + 1} to {least} of the spool {self._options.settings.spool} are settled and deleted"
+        if self._options.fail_on_data_loss:
+            raise MessagesGone(
+                f"{text}, but the checkpoint asks for them: it is older; failOnDataLoss=false continues after them"
+            )
+        if number not in self._warned:
+            self._warned.add(number)
+            logger.warning("%s; going on after them", text)
+        return int(least)
+
+    def _check_end(self, number: int) -> None:
+        tail = self._tail
+        assert tail is not None
+        if number > tail:
+            raise SpoolUnusable(
+                f"the checkpoint has read up to {number}, but the spool {self._options.settings.spool} ends at {tail}: "
+                "it was emptied; begin with a new checkpoint"
+            )

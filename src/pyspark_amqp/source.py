@@ -1,0 +1,51 @@
+"""Data source that Spark finds under the format ``amqp``."""
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, NoReturn
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pyspark_amqp.options import amqp_options
+from pyspark_penstock.errors import SparkSourceError
+from pyspark_penstock.schema import check_source_schema, source_ddl
+
+if TYPE_CHECKING:
+    from pyspark_amqp.reader import AmqpStreamReader
+
+
+class AmqpDataSource(DataSource):
+    """Data source of ``readStream``; it has no sink."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Store the options; Spark has not said yet which side is meant."""
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "amqp"
+
+    def schema(self) -> str:
+        """Return the columns that the options choose."""
+        return source_ddl(amqp_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> NoReturn:
+        """Refuse a batch read: without a checkpoint nothing would say what may be acknowledged."""
+        raise SparkSourceError("a queue is drained by readStream with trigger(availableNow=True), not by read")
+
+    def streamReader(self, schema: StructType) -> "AmqpStreamReader":
+        """Return the reader of a streaming query."""
+        from pyspark_amqp.reader import AmqpStreamReader
+
+        options = amqp_options(self.options)
+        check_source_schema(schema, options.columns)
+        return AmqpStreamReader(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse to be a sink."""
+        raise SparkSourceError("the format amqp only reads; write to Penstock by the format penstock")
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse to be a sink."""
+        raise SparkSourceError("the format amqp only reads; write to Penstock by the format penstock")

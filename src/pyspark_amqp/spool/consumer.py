@@ -1,0 +1,335 @@
+"""Consumer of a spool: connects, writes what comes, acknowledges what is settled; in a thread of its own.
+
+Theory of operation. A message stays unacknowledged until Spark has made it durable (or until it is in the spool, by the
+option ``acknowledge``), so that the broker's own limits brake its producers. The brakes here are the prefetch and the
+spool's bound: where a message does not fit, the consumers are cancelled; what is still on its way is held up to
+`HELD_OCTETS`, and the rest goes back to the queue. They go on when half of the spool is free.
+
+A connection that ends is made again, with pauses that double. Nothing of it is kept but what is in the spool; what was
+not acknowledged comes again, and `Duplicates` recognises it.
+"""
+
+import logging
+import select
+import threading
+import time
+from collections import deque
+from typing import Final
+
+from penstock.client import Channel, ChannelClosed, ClientError, Connection, Delivery, LoginRefused
+from pyspark_amqp.spool.duplicates import Duplicates
+from pyspark_amqp.spool.errors import DiskFull, SpoolError
+from pyspark_amqp.spool.folder import ALL, SpoolFolder
+from pyspark_amqp.spool.rows import NO_DIGEST, digest_of, estimated_octets
+from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, SPOOLED, Settings
+from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState
+from pyspark_amqp.spool.tags import Tags
+from pyspark_amqp.spool.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+HELD_OCTETS: Final = 8 << 20
+"""Most octets of messages that are held in memory while the spool is full."""
+PAUSE_SECONDS_MAX: Final = 30.0
+"""Longest pause between two attempts to connect."""
+EXPECTED_HEARTBEATS: Final = 3
+"""Heartbeats after a new connection in which messages of the old one are expected again."""
+EXPECTED_SECONDS: Final = 180.0
+"""The same in seconds where there are no heartbeats."""
+WARNED_SHARE: Final = 0.5
+"""Share of the broker's time-out after which an unacknowledged message is told."""
+QUIET_SECONDS: Final = 0.1
+"""Seconds without a delivery after which a query that ends asks whether its queues are empty."""
+TURN: Final = 1_000
+"""Most deliveries between two looks at everything else."""
+TAGS_MAX: Final = 16
+"""Consumers of each queue on a channel, one after the other, whose tags are known: deliveries may be on their way."""
+_NEVER: Final = (402, 403, 404, 405)
+"""Reply codes of a channel that another attempt does not help."""
+
+
+class Consumer(threading.Thread):
+    """Thread that fills a spool, from `start` to `SpoolState.stop`."""
+
+    def __init__(self, settings: Settings, folder: SpoolFolder, state: SpoolState, duplicates: Duplicates) -> None:
+        super().__init__(name="consumer", daemon=True)
+        self._settings, self._folder, self._state = settings, folder, state
+        self._duplicates = duplicates
+        self._tags = Tags()
+        self._writer = Writer(state)
+        self._held: deque[tuple[str, Delivery]] = deque()
+        """Messages that came and do not fit, with their queues."""
+        self._queues: dict[str, str] = {}
+        """Queues by consumer tag, those of cancelled consumers too."""
+        self._consuming = False
+        self._connection: Connection | None = None
+        self._channel: Channel | None = None
+        self._connected_at = 0.0
+        self._came_at = 0.0
+        self._settled = 0
+        """Number up to which everything here knows that it is settled."""
+        self._goal: int | None = None
+        """Last number that a query reads which ends, if so much comes."""
+        self._warned = False
+
+    def run(self) -> None:
+        """Consume until the spool stops, over many connections."""
+        attempt = 0
+        try:
+            while not self._state.stopping:
+                server = self._settings.servers[attempt % len(self._settings.servers)]
+                attempt += 1
+                if self._serve(server):
+                    attempt = 0
+                if not self._state.stopping:
+                    self._pause(attempt)
+        except SpoolError as error:
+            self._state.fail(error)
+        except Exception as error:
+            logger.exception("the spool's consumer failed")
+            self._state.fail(SpoolError("defect", f"the spool's consumer failed: {error!r}"))
+        finally:
+            self._leave()
+
+    def _pause(self, attempt: int) -> None:
+        seconds = min(self._settings.retry_seconds * 2 ** min(max(attempt - 1, 0), 10), PAUSE_SECONDS_MAX)
+        deadline = time.monotonic() + seconds
+        while not self._state.stopping and (remaining := deadline - time.monotonic()) > 0:
+            select.select([self._state.wake_reader], [], [], remaining)
+            self._state.drain_wakes()
+
+    def _serve(self, server: tuple[str, int]) -> bool:
+        """Connect to a server and consume until the connection ends; return whether there was one."""
+        was_open = False
+        where = f"{server[0]}:{server[1]}"
+        try:
+            self._open(server)
+            was_open = True
+            self._state.note_connection(None)
+            while not self._state.stopping:
+                self._turn()
+            self._acknowledge()  # What the last request settled.
+        except LoginRefused as error:
+            raise SpoolError("refused", str(error)) from error
+        except ChannelClosed as error:
+            if error.code in _NEVER and "inaccessible" not in error.text:
+                text = f"the broker at {where} refuses {', '.join(self._settings.queues)}: {error.text} ({error.code})"
+                raise SpoolError("refused", text) from error
+            self._lost(f"the broker at {where} closed the channel: {error.text}")
+        except ClientError as error:
+            self._lost(f"the broker at {where} is away: {error}")
+        except DiskFull as error:
+            self._state.note_disk(str(error))
+        finally:
+            self._leave()
+        return was_open
+
+    def _lost(self, text: str) -> None:
+        logger.warning("%s; what was not acknowledged comes again", text)
+        self._state.note_connection(text)
+
+    def _leave(self) -> None:
+        """Close the connection, and forget all that came and is not in the spool."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._channel = None
+        for row in self._writer.drop():
+            self._duplicates.withdraw(row.number, row.delivery.properties.message_id)
+        self._held.clear()
+        self._queues.clear()
+        self._tags.clear()
+        self._consuming = False
+
+    def _open(self, server: tuple[str, int]) -> None:
+        self._connection = Connection(self._settings.parameters(server))
+        broker = self._connection.server_properties.get("cluster_name")
+        self._folder.claim(
+            self._settings.owner(broker if isinstance(broker, str) else None), not self._state.log.frames
+        )
+        self._note_position(self._state.settled)
+        self._state.note_disk(None)
+        self._channel = self._connection.channel()
+        ready = self._ready()
+        if self._state.drains and self._goal is None:
+            self._goal = self._state.log.tail + ready
+            if not ready:
+                self._state.note_target(self._state.log.tail)
+        self._channel.qos(self._settings.prefetch)
+        self._connected_at = self._came_at = time.monotonic()
+        self._duplicates.expect_all()
+        self._consume()
+
+    def _note_position(self, settled: int) -> None:
+        """Store how far Spark is, and what may have been acknowledged, before an acknowledgement is sent."""
+        at_once = self._settings.acknowledge == SPOOLED
+        self._folder.write_position(settled, ALL if at_once else max(settled, self._folder.acknowledged))
+
+    def _ready(self) -> int:
+        """Return the number of messages that wait in the queues."""
+        assert self._channel is not None
+        return sum(self._channel.queue_declare(queue, passive=True)[1] for queue in self._settings.queues)
+
+    def _consume(self) -> None:
+        assert self._channel is not None
+        count = len(self._settings.queues)
+        while len(self._queues) >= TAGS_MAX * count:
+            del self._queues[next(iter(self._queues))]
+        self._queues |= {self._channel.consume(queue): queue for queue in self._settings.queues}
+        self._consuming = True
+
+    def _cancel(self) -> None:
+        if self._consuming:
+            assert self._channel is not None
+            for tag in list(self._queues)[-len(self._settings.queues) :]:
+                self._channel.cancel(tag, nowait=True)
+            self._consuming = False
+
+    # -- one turn ----------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        """Read, write, acknowledge, and wait for more."""
+        connection, channel = self._connection, self._channel
+        assert connection is not None
+        assert channel is not None
+        busy = bool(channel.deliveries) or connection.read(0)
+        channel.check()
+        for _ in range(min(TURN, len(channel.deliveries))):
+            delivery = channel.deliveries.popleft()
+            self._take(self._queues[delivery.consumer_tag], delivery)
+        if channel.cancelled:
+            raise ChannelClosed(None, "a queue was deleted or has moved, and its consumer is cancelled")
+        self._write()
+        self._acknowledge()
+        self._go_on()
+        self._expire()
+        if self._state.drains:
+            self._look_for_the_end(busy)
+        due = min(connection.beat(), self._writer.due(), self._warn())
+        if not busy:
+            self._wait(due)
+
+    def _wait(self, seconds: float) -> None:
+        assert self._connection is not None
+        select.select([self._connection.fileno(), self._state.wake_reader], [], [], max(0.0, seconds))
+        self._state.drain_wakes()
+
+    def _take(self, queue: str, delivery: Delivery) -> None:
+        """Take a message into the next frame, or tell that it is there already, or that it does not fit."""
+        self._came_at = now = time.monotonic()
+        if self._held or not self._writer.fits(estimated_octets(delivery)):
+            self._hold(queue, delivery)
+            return
+        digest = digest_of(queue, delivery) if self._settings.duplicates != NONE else NO_DIGEST
+        known = self._duplicates.recognise(digest) if delivery.redelivered else None
+        if known is not None:
+            self._tags.add(delivery.delivery_tag, known, now)
+            return
+        message_id = delivery.properties.message_id
+        if self._settings.duplicates == MESSAGE_ID and self._duplicates.has_id(message_id):
+            assert self._channel is not None
+            self._channel.ack(delivery.delivery_tag)
+            return
+        number = self._writer.add(queue, delivery, digest)
+        self._tags.add(delivery.delivery_tag, number, now)
+        self._duplicates.add(number, digest, message_id)
+
+    def _hold(self, queue: str, delivery: Delivery) -> None:
+        """Keep a message until there is room, or return it to its queue."""
+        assert self._channel is not None
+        self._cancel()
+        held = sum(len(each.body) for _, each in self._held)
+        if self._held and held + len(delivery.body) > HELD_OCTETS:
+            self._channel.nack(delivery.delivery_tag, requeue=True)
+        else:
+            self._held.append((queue, delivery))
+
+    def _write(self) -> None:
+        try:
+            if self._writer.write_due():
+                self._state.note_disk(None)
+        except DiskFull as error:
+            self._cancel()
+            self._state.note_disk(str(error))
+
+    def _acknowledge(self) -> None:
+        """Acknowledge what may be, and delete what is settled."""
+        assert self._channel is not None
+        settled = self._state.settled
+        if settled > self._settled:
+            self._duplicates.settled(settled)
+        upto = self._state.log.tail if self._settings.acknowledge == SPOOLED else settled
+        try:
+            self._note_position(settled)
+            tag, numbers = self._tags.take(upto)
+            if tag:
+                self._channel.ack(tag, multiple=True)
+                self._duplicates.acknowledged(numbers)
+            if settled > self._settled:
+                self._settled = settled
+                self._writer.delete(settled)
+            if self._state.full is not None and not self._writer.failing:
+                self._state.note_disk(None)
+        except DiskFull as error:
+            self._state.note_disk(str(error))
+
+    def _warn(self) -> float:
+        """Tell of an acknowledgement that is late; return the seconds until there may be one."""
+        limit, age = self._settings.consumer_timeout, self._tags.age(time.monotonic())
+        late = bool(limit) and age > WARNED_SHARE * limit
+        if late and not self._warned:
+            logger.warning(
+                "a message of %s has waited %.1f s for its acknowledgement, and the broker closes the channel after"
+                " %g s (consumer_timeout): make batches shorter, trigger more often, raise it, or take"
+                " acknowledge=spooled",
+                ", ".join(self._settings.queues), age, limit,
+            )  # fmt: skip
+        self._warned = late
+        return LOOK_SECONDS if late or not limit else WARNED_SHARE * limit - age
+
+    def _go_on(self) -> None:
+        """Take held messages and consume again when there is room; raise `SpoolError` if there can be none."""
+        if self._consuming:
+            return
+        free = self._writer.half_free(self._settled)
+        if free and self._held:
+            held, self._held = self._held, deque()
+            while held:
+                queue, delivery = held[0]
+                if not self._writer.fits(estimated_octets(delivery)):
+                    break
+                held.popleft()
+                self._take(queue, delivery)
+            self._held.extendleft(reversed(held))
+        if self._held and self._writer.empty(self._settled):
+            self._writer.delete(self._settled)
+            queue, delivery = self._held[0]
+            if not self._writer.fits(estimated_octets(delivery)):
+                raise SpoolError(
+                    "large",
+                    f"a message of {len(delivery.body)} octets in {queue} does not fit into the spool: raise option "
+                    f"spoolBytes = {self._settings.spool_octets}",
+                )
+        if free and not self._held and self._state.full is None:
+            self._consume()
+
+    def _expire(self) -> None:
+        if self._duplicates.expecting:
+            patience = EXPECTED_HEARTBEATS * self._settings.heartbeat or EXPECTED_SECONDS
+            if time.monotonic() - self._connected_at > patience:
+                self._duplicates.expire(self._settled)
+
+    def _look_for_the_end(self, busy: bool) -> None:
+        """Find out whether everything has come that was there, for a query that ends."""
+        if self._state.target is not None:
+            return
+        tail = self._state.log.tail
+        if self._goal is not None and tail >= self._goal:
+            self._state.note_target(self._goal)
+        elif not busy and self._consuming and not self._writer.pending and self._quiet():
+            self._came_at = time.monotonic()
+            assert self._channel is not None
+            if not self._ready() and not self._channel.deliveries:
+                self._state.note_target(self._state.log.tail)
+
+    def _quiet(self) -> bool:
+        return time.monotonic() - self._came_at >= QUIET_SECONDS

@@ -1,0 +1,97 @@
+"""Messages that come twice: again after a lost connection, or with an id that the spool has.
+
+Theory of operation. When a connection ends, its broker delivers again what was not acknowledged, flagged as
+redelivered. The spool has those messages already: they are its numbers without an acknowledgement. So a redelivered
+message with the content of such a number *is* that message, or one that nobody can tell from it; as many are dropped as
+the spool has, and the rest pass. A message whose acknowledgement was sent is never taken for one that comes again: if
+the acknowledgement was lost, it is read twice, and none is lost.
+
+Some numbers never come again, because another consumer has got them. They count for some heartbeats after the new
+connection: until then the broker has seen the end of the old one.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Final
+
+from pyspark_amqp.spool.rows import NO_DIGEST
+
+IDS_MAX: Final = 1_000_000
+"""Most message ids that are remembered; beyond that the oldest are forgotten."""
+
+
+class Duplicates:
+    """Messages that the broker may deliver again, by digest, and the ids of unsettled messages.
+
+    `redelivered` and `ids` say which of both are recognised.
+    """
+
+    def __init__(self, redelivered: bool, ids: bool) -> None:
+        self._by_digest, self._by_id = redelivered, ids
+        self._unacknowledged: dict[int, bytes] = {}
+        """Digests by number, in the order of numbers."""
+        self._expected: dict[bytes, deque[int]] = {}
+        """Numbers that the broker will deliver again, by digest."""
+        self._numbers: dict[str, int] = {}
+        """Numbers of unsettled messages by id, in the order of numbers."""
+
+    def add(self, number: int, digest: bytes, message_id: str | None) -> None:
+        """Note a message that is in the spool, and not acknowledged."""
+        if self._by_digest and digest != NO_DIGEST:
+            self._unacknowledged[number] = digest
+        if self._by_id and message_id is not None:
+            self._numbers[message_id] = number
+            if len(self._numbers) > IDS_MAX:
+                del self._numbers[next(iter(self._numbers))]
+
+    def acknowledged(self, numbers: Iterable[int]) -> None:
+        """Note that an acknowledgement of these numbers was sent."""
+        for number in numbers:
+            self._unacknowledged.pop(number, None)
+
+    def settled(self, upto: int) -> None:
+        """Forget messages up to a number, but for those that may come again."""
+        ids = list(takewhile(lambda message_id: self._numbers[message_id] <= upto, self._numbers))
+        for message_id in ids:
+            del self._numbers[message_id]
+        expected = {number for numbers in self._expected.values() for number in numbers}
+        leading = takewhile(lambda number: number <= upto, self._unacknowledged)
+        self.acknowledged([number for number in leading if number not in expected])
+
+    def expect_all(self) -> None:
+        """Expect every message without an acknowledgement again: their connection has ended."""
+        self._expected.clear()
+        for number, digest in self._unacknowledged.items():
+            self._expected.setdefault(digest, deque()).append(number)
+
+    def expire(self, settled: int) -> None:
+        """Expect nothing any more; what was settled and has not come again never will."""
+        gone = {number for numbers in self._expected.values() for number in numbers if number <= settled}
+        self._expected.clear()
+        self.acknowledged(gone)
+
+    @property
+    def expecting(self) -> bool:
+        """True while messages may come again."""
+        return bool(self._expected)
+
+    def recognise(self, digest: bytes) -> int | None:
+        """Return the number of a redelivered message that the spool has; None if it is news."""
+        numbers = self._expected.get(digest)
+        if not numbers:
+            return None
+        number = numbers.popleft()
+        if not numbers:
+            del self._expected[digest]
+        return number
+
+    def has_id(self, message_id: str | None) -> bool:
+        """Tell whether an unsettled message has this id, if ids count."""
+        return message_id is not None and message_id in self._numbers
+
+    def withdraw(self, number: int, message_id: str | None) -> None:
+        """Forget a message that came and was not written."""
+        self.acknowledged((number,))
+        if message_id is not None and self._numbers.get(message_id) == number:
+            del self._numbers[message_id]

@@ -1,0 +1,31 @@
+"""Errors of a spool, each one sentence; the reader raises them in Spark's driver under the same names."""
+
+import errno
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import PenstockError
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class SpoolError(PenstockError):
+    """Spool that cannot be used or read, or a broker that refuses it; `kind` is stable and for programs."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind, text)
+        self.kind = kind
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class DiskFull(PenstockError):
+    """Write for which the disk has no room; the spool is as it was before, and another attempt may succeed."""
+
+
+def raise_if_full(error: OSError, path: Path) -> None:
+    """Raise `DiskFull` if the system says that there is no room."""
+    if error.errno in _FULL:
+        raise DiskFull(f"the disk of the spool {path} has no room: {error.strerror}") from error

@@ -1,0 +1,207 @@
+"""Log of a spool: segments of frames, appended and synchronised, recovered after a crash, deleted once settled.
+
+One thread appends and deletes. `frames` may be read under the lock of its owner (`state.SpoolState`).
+"""
+
+import mmap
+import os
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark_amqp.spool.errors import SpoolError, raise_if_full
+from pyspark_amqp.spool.folder import sync_folder
+from pyspark_amqp.spool.frames import (
+    Frame,
+    encode_frame,
+    frames_in,
+    holds_frame,
+    padded,
+    read_segment_head,
+    segment_head,
+    segment_name,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SEGMENT_OCTETS: Final = 64 << 20
+"""Most octets of a segment, unless the spool's bound asks for smaller ones or one frame is larger."""
+_SEGMENTS: Final = 8
+"""Segments at least in a full spool: what is settled goes a segment at a time."""
+FRAMES_MAX: Final = 200_000
+"""Most frames in a spool; each takes some 150 octets of memory."""
+
+
+class SpoolLog:
+    """Segments in a folder; `octets` is the sum of their sizes, which never exceeds `bound`."""
+
+    def __init__(self, path: Path, spool_id: str, bound: int) -> None:
+        self.path = path
+        self.bound = bound
+        self.frames: deque[Frame] = deque()
+        self.tail = 0
+        """Last number that is durable."""
+        self.octets = 0
+        self.cut = 0
+        """Octets of a torn write that recovery has cut off."""
+        self._id = spool_id
+        self._segment_octets = min(SEGMENT_OCTETS, max(bound // _SEGMENTS, 1))
+        self._sizes: dict[int, int] = {}
+        """Sizes of the segments by their first numbers, in order."""
+        self._file: int | None = None
+
+    def recover(self, schema: "pa.Schema") -> None:
+        """Read all segments, cut off a torn write at the end of the last, and go on behind it.
+
+        Raises `SpoolError` for damage that no torn write explains.
+        """
+        names = sorted(self.path.glob("*.segment"))
+        firsts = [int(name.stem) for name in names]
+        if firsts and names[-1].stat().st_size == 0:  # Created, and nothing of it written.
+            names.pop().unlink()
+            self.tail = firsts.pop() - 1
+        for first in firsts:
+            self._recover_segment(first, last=first == firsts[-1])
+        for before, after in pairwise(self.frames):
+            if after.first != before.last + 1:
+                text = f"messages {before.last + 1} to {after.first - 1} are missing"
+                raise SpoolError("damaged", f"the spool {self.path} is damaged: {text} ({_ADVICE})")
+        if not self._sizes:
+            self._create(self.tail + 1, schema)
+        elif self._file is None:
+            self._open(next(reversed(self._sizes)))
+
+    def _recover_segment(self, first: int, last: bool) -> None:
+        path = self.path / segment_name(first)
+        data = read_file(path)
+        try:
+            spool_id, _, offset = read_segment_head(data, path.name)
+        except SpoolError:
+            if not last or holds_frame(data, 0):
+                raise
+            # A head that was torn: the segment had no frame yet.
+            path.unlink()
+            self.cut += len(data)
+            self.tail = max(self.tail, first - 1)
+            return
+        if spool_id != self._id:
+            raise SpoolError("foreign", f"segment {path.name} in {self.path} belongs to another spool")
+        self.tail = max(self.tail, first - 1)
+        for frame in frames_in(data, first, offset):
+            self.frames.append(frame)
+            self.tail, offset = frame.last, frame.end
+        if offset < len(data):
+            if not last or holds_frame(data, offset):
+                raise SpoolError(
+                    "damaged", f"segment {path.name} of the spool {self.path} is damaged at {offset} ({_ADVICE})"
+                )
+            self.cut += len(data) - offset
+            os.truncate(path, offset)
+        self._sizes[first] = offset
+        self.octets += offset
+
+    def room(self) -> int:
+        """Return the octets up to the bound; none when there are too many frames."""
+        return 0 if len(self.frames) >= FRAMES_MAX else self.bound - self.octets
+
+    def append(self, first: int, rows: int, batch: bytes | memoryview, schema: "pa.Schema") -> Frame:
+        """Write a frame and synchronise it; the caller adds it to `frames` and moves `tail`.
+
+        Raises `DiskFull` if there is no room, and nothing is changed; `SpoolError` if the disk fails, and the spool
+        must be recovered.
+        """
+        head, zeros = encode_frame(first, rows, batch)
+        segment = next(reversed(self._sizes))
+        if self._sizes[segment] + len(head) + padded(len(batch)) > self._segment_octets and self._holds(segment):
+            segment = first
+            self._create(first, schema)
+        offset = self._sizes[segment]
+        self._write(segment, offset, (head, batch, zeros))
+        frame = Frame(first, rows, segment, offset, len(batch))
+        self._sizes[segment] = frame.end
+        self.octets += frame.end - offset
+        return frame
+
+    def _holds(self, segment: int) -> bool:
+        return bool(self.frames) and self.frames[-1].segment == segment
+
+    def _write(self, segment: int, offset: int, parts: tuple[bytes | memoryview, ...]) -> None:
+        assert self._file is not None
+        try:
+            for part in parts:
+                view = memoryview(part)
+                while view:
+                    view = view[os.write(self._file, view) :]
+        except OSError as error:
+            os.ftruncate(self._file, offset)
+            os.lseek(self._file, offset, os.SEEK_SET)
+            raise_if_full(error, self.path)
+            raise self._failed(error) from error
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            # Nobody knows what is on the disk now: only another look at it tells.
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> SpoolError:
+        return SpoolError(
+            "folder", f"the disk of the spool {self.path} fails: {error.strerror}; start the query again when it works"
+        )
+
+    def _create(self, first: int, schema: "pa.Schema") -> None:
+        """Create a segment and continue in it."""
+        path = self.path / segment_name(first)
+        head = segment_head(self._id, schema)
+        try:
+            with path.open("wb") as file:
+                file.write(head)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(self.path)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise_if_full(error, self.path)
+            raise self._failed(error) from error
+        self._sizes[first] = len(head)
+        self.octets += len(head)
+        self._open(first)
+
+    def _open(self, segment: int) -> None:
+        if self._file is not None:
+            os.close(self._file)
+        self._file = os.open(self.path / segment_name(segment), os.O_WRONLY | os.O_CLOEXEC)
+        os.lseek(self._file, self._sizes[segment], os.SEEK_SET)
+
+    def renew(self, settled: int, schema: "pa.Schema") -> None:
+        """Continue in a new segment if the last one is settled as a whole, so that it can go. Raises `DiskFull`."""
+        segment = next(reversed(self._sizes))
+        if self._holds(segment) and self.tail <= settled:
+            self._create(self.tail + 1, schema)
+
+    def settled_segments(self, settled: int) -> list[int]:
+        """Return the segments, but the last, of which everything is settled."""
+        return [first for first, after in pairwise(self._sizes) if after <= settled + 1]
+
+    def delete(self, segments: list[int]) -> None:
+        """Delete segments; the caller has taken their frames out of `frames`."""
+        for first in segments:
+            (self.path / segment_name(first)).unlink(missing_ok=True)
+            self.octets -= self._sizes.pop(first)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+_ADVICE: Final = "delete the spool and begin with a new checkpoint; what its broker holds unacknowledged comes again"
+
+
+def read_file(path: Path) -> bytes | mmap.mmap:
+    """Return a file's octets, mapped into memory; of an empty file, none."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""

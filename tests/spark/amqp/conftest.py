@@ -1,0 +1,100 @@
+"""Brokers and readers of the source `amqp`, without a JVM."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from pyspark_amqp.options import amqp_options
+from pyspark_amqp.reader import AmqpStreamReader
+from tests.support.amqp_peers import OURS, PEERS, Peer, peer
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture(scope="session")
+def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Peer]]:
+    """Each broker by its name, started when a test asks for it, and again after one that has killed it."""
+    from contextlib import ExitStack
+    from functools import cache
+
+    with ExitStack() as stack:
+
+        @cache
+        def find(name: str) -> Peer:
+            return stack.enter_context(peer(name, tmp_path_factory.mktemp(name)))
+
+        yield find
+
+
+@pytest.fixture(params=PEERS)
+def broker(request: pytest.FixtureRequest, peers: Callable[[str], Peer]) -> Peer:
+    """A broker that all tests share, each of them in turn."""
+    return peers(request.param)
+
+
+@pytest.fixture
+def ours(peers: Callable[[str], Peer]) -> Peer:
+    """Penstock as an ordinary broker, for what is the same with every one."""
+    return peers(OURS)
+
+
+@pytest.fixture
+def reader_of(tmp_path: Path) -> Iterator[Callable[..., AmqpStreamReader]]:
+    readers = []
+
+    def make(broker: Peer, queue: str, **others: str) -> AmqpStreamReader:
+        given = {
+            "servers": broker.address, "subscribe": queue, "spool": str(tmp_path / "spool"), "fetchWait": "100ms",
+            "fetchOffset.retryIntervalMs": "50", "fetchOffset.numRetries": "400",
+        }  # fmt: skip
+        given |= {name.replace("_", "."): text for name, text in others.items()}
+        readers.append(AmqpStreamReader(amqp_options(given)))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def rows(reader: AmqpStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
+    """Read a batch as tasks do: on a copy of the reader that knows nothing but options and partitions."""
+    found: list[dict[str, Any]] = []
+    for partition in pickle.loads(pickle.dumps(reader.partitions(start, end))):
+        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
+            found += batch.to_pylist()
+    return found
+
+
+def bodies(reader: AmqpStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
+    return [row["value"] for row in rows(reader, start, end)]
+
+
+def next_batch(reader: AmqpStreamReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
+    """Ask until there is something after `start`, as Spark does."""
+    for _ in range(600):
+        end = reader.latestOffset(start, limit)
+        if end != start:
+            return end
+    raise AssertionError(f"nothing came after {start}")
+
+
+def read_until(
+    reader: AmqpStreamReader, start: dict[str, Any], count: int, limit: ReadLimit = ALL
+) -> tuple[list[bytes], dict[str, Any]]:
+    """Read batches until there were `count` messages; return their bodies and the end of the last batch."""
+    found: list[bytes] = []
+    while len(found) < count:
+        end = next_batch(reader, start, limit)
+        found += bodies(reader, start, end)
+        start = end
+    return found, start
+
+
+def numbered(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]

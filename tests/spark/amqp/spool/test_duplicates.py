@@ -1,0 +1,68 @@
+"""A message that comes again is dropped as often as the spool has it, and never more often."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_amqp.spool import duplicates
+from pyspark_amqp.spool.duplicates import Duplicates
+
+CONTENTS = st.sampled_from([b"a", b"b", b"c"])
+
+
+@given(st.lists(CONTENTS), st.lists(CONTENTS), st.data())
+def test_after_a_lost_connection_every_content_passes_as_often_as_it_was_sent(spooled, unseen, data):
+    """`spooled` are in the spool; `unseen` were delivered and not written, or never delivered."""
+    known = Duplicates(redelivered=True, ids=False)
+    for number, content in enumerate(spooled, 1):
+        known.add(number, content, None)
+    acknowledged = data.draw(st.integers(0, len(spooled)))
+    known.acknowledged(range(1, acknowledged + 1))
+    known.expect_all()
+    again = data.draw(st.permutations([*spooled[acknowledged:], *unseen]))
+    passed = [content for content in again if known.recognise(content) is None]
+    assert Counter(spooled) + Counter(passed) == Counter(spooled) + Counter(unseen)
+
+
+def test_number_that_was_recognised_is_expected_again_after_the_next_loss():
+    known = Duplicates(redelivered=True, ids=False)
+    known.add(1, b"a", None)
+    known.expect_all()
+    assert known.recognise(b"a") == 1
+    assert known.recognise(b"a") is None
+    known.expect_all()
+    assert known.recognise(b"a") == 1
+    known.acknowledged([1])
+    known.expect_all()
+    assert not known.expecting
+
+
+def test_what_was_settled_and_has_not_come_again_is_forgotten_in_the_end():
+    known = Duplicates(redelivered=True, ids=False)
+    known.add(1, b"a", None)
+    known.add(2, b"b", None)
+    known.expect_all()
+    known.settled(1)
+    assert known.recognise(b"a") == 1, "settled is not acknowledged"
+    known.expect_all()
+    known.expire(1)
+    assert known.recognise(b"a") is None
+    known.expect_all()
+    assert (known.recognise(b"a"), known.recognise(b"b")) == (None, 2)
+
+
+def test_ids_count_while_their_message_is_not_settled(monkeypatch):
+    known = Duplicates(redelivered=False, ids=True)
+    known.add(1, b"", "x")
+    known.add(2, b"", "y")
+    assert known.has_id("x")
+    assert not known.has_id(None)
+    known.settled(1)
+    assert (known.has_id("x"), known.has_id("y")) == (False, True)
+    known.withdraw(2, "y")
+    assert not known.has_id("y")
+    monkeypatch.setattr(duplicates, "IDS_MAX", 2)
+    for number in range(3, 7):
+        known.add(number, b"", str(number))
+    assert [name for name in "3456" if known.has_id(name)] == ["5", "6"]

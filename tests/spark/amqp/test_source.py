@@ -1,0 +1,47 @@
+"""The source in a JVM, against a real broker; and what it refuses without one."""
+
+import pytest
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from pyspark_amqp import DefaultSource
+from pyspark_penstock.errors import SchemaError, SparkSourceError
+from tests.spark.amqp.conftest import numbered
+
+LEAST = {"subscribe": "orders", "spool": "/data/spool"}
+
+
+@pytest.mark.spark
+def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, ours, tmp_path):
+    queue = ours.declare()
+    frame = (
+        spark.readStream.format("amqp")
+        .option("servers", ours.address)
+        .option("subscribe", queue)
+        .option("spool", str(tmp_path / "spool"))
+        .option("columns", "sequence,value,headers")
+        .option("maxOffsetsPerTrigger", 300)
+        .load()
+    )
+    for first, last in ((0, 500), (500, 600)):
+        ours.publish(queue, numbered(first, last), headers={"first": first})
+        query = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        assert query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(300)
+        ours.await_ready(queue, 0)
+        found = spark.read.parquet(str(tmp_path / "out")).orderBy("sequence").collect()
+        assert [bytes(row.value) for row in found] == numbered(0, last)
+        assert [row.sequence for row in found] == list(range(1, last + 1))
+        assert found[-1].headers[0].asDict() == {"key": "first", "value": str(first).encode()}
+
+
+def test_only_streams_are_read_and_nothing_is_written():
+    source = DefaultSource({**LEAST, "columns": "value"})
+    assert (source.name(), source.schema()) == ("amqp", "value binary")
+    schema = StructType([StructField("value", BinaryType())])
+    with pytest.raises(SparkSourceError, match="drained by readStream"):
+        source.reader(schema)
+    for refused in (source.writer, source.streamWriter):
+        with pytest.raises(SparkSourceError, match="the format amqp only reads"):
+            refused(schema, False)
+    with pytest.raises(SchemaError, match="leave out"):
+        source.streamReader(StructType([StructField("value", StringType())]))
+    assert source.streamReader(schema) is not None
