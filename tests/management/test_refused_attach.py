@@ -44,7 +44,7 @@ class Desk:
         self.vhost.declare_queue("exclusive", {}, False, True, other, None)
         session = Session()
         consumed = self.declare("consumed")
-        self.driver.broker.consume(session, Consumer("t", session, consumed, False, False, 0))
+        self.driver.broker.consume(session, Consumer("t", session, consumed, False, True, 0))
         session.get(self.declare("unacked"), False, 0.0)
 
     def declare(self, name: str, arguments: dict[str, object] | None = None) -> Queue:
@@ -72,6 +72,7 @@ class Desk:
                 there = [(int(each.sequence), each.redelivered) for each in queue.ready_queue.messages()]
                 depth = (int(queue.messages), int(queue.bytes), int(queue.unacked_messages))
                 found[name] = (sorted(there), depth, [cursor.name for cursor in queue.cursors], queue.gate.open)
+                found[f"{name}'s line"] = type(queue.ready_queue).__name__
         for name, cursor in self.vhost.cursors.items():
             found[f"cursor {name}"] = (
                 cursor.token,
@@ -164,7 +165,7 @@ def test_refused_attach_changes_nothing(
     ("queues", "starting", "reason"),
     [
         (["a", "b"], {"a": 0, "b": 99}, "cannot be read from 99"),
-        (["a", "consumed"], "earliest", "1 consumers"),
+        (["a", "consumed"], "earliest", "exclusive consumer"),
         (["a", "drops"], "earliest", "drop-head"),
         (["a", "none"], "earliest", "no queue 'none'"),
         (["a"], {"a": 0, "x": 1}, "'x'"),

@@ -230,9 +230,9 @@ def test_refused_attach_writes_nothing_and_takes_no_token(desk: Desk) -> None:
     desk.driver.broker.delete_queue(desk.kept)
     desk.kept = queue_of(desk.vhost, "kept")
     session = Session()
-    desk.driver.broker.consume(session, Consumer("t", session, desk.kept, False, False, 0))
+    desk.driver.broker.consume(session, Consumer("t", session, desk.kept, False, True, 0))
     desk.store.write()
-    desk.ask("cursor.attach", queues=["kept"])  # Refused: somebody consumes.
+    desk.ask("cursor.attach", queues=["kept"])  # Refused: somebody consumes it alone.
     assert (desk.cursor().token, list(desk.cursor().positions)) == (1, ["kept"])
     assert desk.written() == ([], [])
     again, _ = desk.store.restored()

@@ -224,11 +224,15 @@ class Broker(Dispatcher):
     # Queues and consumers
 
     def consume(self, session: Session, consumer: Consumer, terms: ConsumerSettings | None = None) -> None:
-        """Add a consumer. Raises ResourceLocked (405) in cursor mode, AccessRefused (403) against exclusive use."""
+        """Add a consumer.
+
+        Raises ResourceLocked (405) if it cannot be beside a cursor, AccessRefused (403) against exclusive use.
+        """
         queue = consumer.queue
-        if queue.cursors:
+        if queue.cursors and (queue.pager is not None or consumer.scan is not None or consumer.exclusive):
             raise ResourceLocked(
-                f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor before consuming"
+                f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; browsers, exclusive consumers, "
+                "consumers with selectors and those of a queue that pages must wait until the cursor is deleted"
             )
         if queue.consumers and not consumer.browses() and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")

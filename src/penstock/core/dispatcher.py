@@ -85,7 +85,7 @@ class Dispatcher(PublishContext):
 
     def next_batch_of(self, queue: Queue) -> Batch | None:
         """Take the next batch of deliveries of one queue, before other queues; None if no consumer may get one now."""
-        if queue.cursors or not queue.scheduled:
+        if (queue.cursors and queue.rotation is None) or not queue.scheduled:
             return None
         self.work.done += 1
         batch = self._batch_of(queue)
@@ -172,7 +172,8 @@ class Dispatcher(PublishContext):
             return None  # Younger messages would overtake those being requeued.
         if queue.cursors:
             self._effects.append(QueueChanged(queue))
-            return None
+            if rotation is None or queue.pager is not None:
+                return None
         if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
             return None  # The other expired messages are removed in the next turn, before any delivery.
         available = queue.available()

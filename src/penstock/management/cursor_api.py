@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from penstock.core.large_bodies import LargeBody
 from penstock.core.message import Message
-from penstock.core.queue.cursor import Cursor, Position
+from penstock.core.queue.cursor import Cursor, Position, watch_drops
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
@@ -191,7 +191,10 @@ class CursorApi:
     def release(self, request: ControlRequest) -> dict[str, object]:
         """Give up positions of a cursor on queues that it has left."""
         cursor = self._cursor(request)
-        cursor.release(request.names("queues"), self.broker.now)
+        names = request.names("queues")
+        queues = [position.queue for name, position in cursor.positions.items() if name in names]
+        cursor.release(names, self.broker.now)
+        self._offer(queues)
         self._persist(cursor)
         return {}
 
@@ -403,14 +406,23 @@ class CursorApi:
             if storage is not None and not position.queue.deleted:
                 journal.mark_progress(storage)
                 position.persisted = position.queue.tail
+                watch_drops(position, journal)
 
     def _drop(self, cursor: Cursor) -> None:
+        queues = [position.queue for position in cursor.positions.values()]
         cursor.delete(self.broker.now)
+        self._offer(queues)
         self.broker.pinned_rooms.assign(cursor, "")
         self._answer_waiting(cursor)
         del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
         if self.broker.journal is not None:
             self.broker.journal.forget(cursor)
+
+    def _offer(self, queues: list[Queue]) -> None:
+        """Offer to consumers what no cursor reads any more."""
+        for queue in queues:
+            if not queue.deleted:
+                self.broker.schedule_delivery(queue)
 
     def _answer_waiting(self, cursor: Cursor) -> None:
         """Answer a waiting plan at once, because another request for its cursor has arrived."""

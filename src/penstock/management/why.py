@@ -18,7 +18,7 @@ from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.cursor import Cursor, shared_of
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.counted_depth import CountedDepth
@@ -185,7 +185,7 @@ def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, o
 
 
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
-    """Return what a queue waits for, as plain data: its cursors, or the first of its consumers."""
+    """Return what a queue waits for, as plain data: its cursors, and the first of its consumers."""
     found: list[dict[str, object]] = []
     for cursor in queue.cursors[: views.CONSUMERS_SHOWN]:
         position = cursor.positions[queue.name]
@@ -198,8 +198,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
                 "asked_s_ago": asked_s_ago(cursor, now),
             }
         )
-    if not found:
-        found = [views.consumer_view(consumer, now) for consumer in consumers_of(queue, views.CONSUMERS_SHOWN)]
+    found += [views.consumer_view(consumer, now) for consumer in consumers_of(queue, views.CONSUMERS_SHOWN)]
     return found
 
 
@@ -420,12 +419,21 @@ RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
 def _readers(queue: Queue, now: float) -> str:
     """Describe the consumers of a queue, and their obstacles."""
     if queue.cursors:
-        return _cursor(queue, slowest_cursor(queue), now)
+        behind = _cursor(queue, slowest_cursor(queue), now)
+        left = queue.unacked_messages + shared_of(queue).aside.available()
+        if not left and not queue.consumers:
+            return behind
+        return f"{behind}; {int(left):,} messages are left to consumers, and it {_consumers(queue, now)}"
+    return f"queue {queue.name} {_consumers(queue, now)}"
+
+
+def _consumers(queue: Queue, now: float) -> str:
+    """Describe the consumers of a queue: a phrase without a subject."""
     if not queue.consumers:
-        return f"queue {queue.name} has no consumer"
+        return "has no consumer"
     phrases = [f"consumer {consumer.tag} ({_state(consumer, now)})" for consumer in consumers_of(queue, SAID_MOST)]
     more = len(queue.consumers) - len(phrases)
-    return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
+    return f"waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _cursor(queue: Queue, cursor: Cursor, now: float) -> str:

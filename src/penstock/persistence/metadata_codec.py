@@ -76,6 +76,18 @@ class Fields:
             raise StoreError(f"its '{name}' is not a table of numbers")
         return {key: _number(name, number) for key, number in value.items()}
 
+    def lists(self, name: str) -> dict[str, list[int]]:
+        """Return lists of numbers by name; empty if there are none."""
+        value = self._fields.get(name, {})
+        if not isinstance(value, dict):
+            raise StoreError(f"its '{name}' is not a table of lists")
+        found: dict[str, list[int]] = {}
+        for key, numbers in value.items():
+            if not isinstance(numbers, list):
+                raise StoreError(f"its '{name}' is not a table of lists")
+            found[key] = [_number(name, number) for number in numbers]
+        return found
+
     def positions(self, name: str) -> list[tuple[str, list[int]]]:
         """Return queue names, each with four numbers."""
         value = self._fields.get(name)

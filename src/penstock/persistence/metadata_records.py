@@ -141,6 +141,9 @@ def _cursor(cursor: Cursor) -> dict[str, object]:
     generations: dict[str, object] = {
         name: position.generation for name, position in cursor.positions.items() if position.generation
     }
+    gaps: dict[str, object] = {name: position.shared.gap_numbers() for name, position in cursor.positions.items()}
+    if any(gaps.values()):
+        fields["gaps"] = {name: numbers for name, numbers in gaps.items() if numbers}
     if left:
         fields["left"] = left
     if cursor.lost:

@@ -92,6 +92,7 @@ class VhostRestorer:
         cursor = Cursor(vhost.name, fields.text("name"))
         cursor.lost = fields.number("lost") if fields.has("lost") else 0
         left, generations = fields.names("left"), fields.counts("generations")
+        gaps = fields.lists("gaps")
         positions: list[Position] = []
         for name, (number, initial, settled, planned) in fields.positions("positions"):
             queue = vhost.queues.get(name)
@@ -102,6 +103,7 @@ class VhostRestorer:
             position.planned = planned
             position.left = name in left
             position.generation = generations.get(name, 0)
+            position.shared.restore_gaps(planned, gaps.get(name, []))
             positions.append(position)
         cursor.resume(fields.number("token"), positions)
         vhost.cursors[cursor.name] = cursor

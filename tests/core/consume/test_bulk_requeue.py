@@ -308,7 +308,7 @@ def test_a_session_that_ends_holding_a_cursor_holds_up_nothing_and_its_range_is_
     assert [int(message.content) for message in again] == [*range(100)]
     while ward.broker.pending():
         ward.turn()
-    assert (ward.of("read").available(), ward.of("q").available()) == (MANY, MANY)
+    assert (ward.of("read").waiting(), ward.of("q").waiting()) == (MANY, MANY)
 
 
 class AtOnce(RuleBasedStateMachine):

@@ -172,7 +172,7 @@ def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_mess
     assert desk.positions() == {"q": (3, True), "r": (0, False), "s": (5, False)}
     assert desk.queues["q"].messages == 2
     with pytest.raises(ResourceLocked, match="read by cursor 'c'"):
-        desk.broker.consume(Session(), Consumer("t", Session(), desk.queues["q"], False, False, 0))
+        desk.broker.consume(Session(), Consumer("t", Session(), desk.queues["q"], False, True, 0))
     desk.subscribe("q", "r", "s", starting="latest")
     assert desk.positions() == {"q": (3, False), "r": (0, False), "s": (5, False)}, "it is taken up where it stood"
     assert sequences(desk.cursor, 3, 5) == [4, 5]
@@ -238,20 +238,6 @@ def test_cursor_has_a_limit_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResourceError, match="1 more would be beyond 2"):
         desk.subscribe("s")
     assert desk.positions() == {"q": (0, True), "r": (0, False)}
-
-
-def test_ordinary_use_and_cursors_exclude_each_other() -> None:
-    desk = Desk()
-    desk.put(2)
-    session = Session()
-    consumer = Consumer("t", session, desk.queue, False, False, 0)
-    desk.broker.consume(session, consumer)
-    with pytest.raises(ResourceLocked, match="1 consumers"):
-        desk.attach()
-    desk.broker.end_session(session)
-    desk.attach()
-    with pytest.raises(ResourceLocked, match="read by cursor 'c'"):
-        desk.broker.consume(Session(), consumer)
 
 
 def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:

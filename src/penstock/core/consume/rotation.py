@@ -86,6 +86,12 @@ class Rotation(Subscriptions):
         """True if browsers had the last turn: consumers and browsers take turns."""
 
     @override
+    def bar_to_cursors(self) -> str:
+        if self.exclusive:
+            return "an exclusive consumer"
+        return "browsers, or consumers with selectors" if self.scans > 0 else ""
+
+    @override
     def want(self, messages: i64, now: float) -> bool:
         room: i64 = 0
         left = CONSUMERS_ASKED

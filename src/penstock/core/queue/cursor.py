@@ -23,11 +23,13 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.journal.journal import Journal
 from penstock.core.message import Message
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
@@ -42,11 +44,12 @@ POSITIONS_MAX: Final = 10_000
 class Position:
     """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
 
-    __slots__ = ("queue", "line", "initial", "settled", "planned", "persisted", "left", "generation")
+    __slots__ = ("queue", "shared", "line", "initial", "settled", "planned", "persisted", "left", "generation")
 
     def __init__(self, queue: Queue, initial: i64) -> None:
         self.queue = queue
-        self.line = _line_of(queue)
+        self.shared = shared_of(queue)
+        self.line = self.shared.line
         self.initial: i64 = initial
         self.settled: i64 = initial
         self.planned: i64 = initial
@@ -69,9 +72,10 @@ class Position:
         return end <= start or self.line.reach(end)
 
     def plan_to(self, end: i64) -> None:
-        """Record the end of a plan."""
+        """Record the end of a plan, which acquires the messages up to there."""
         if end > self.planned:
             self.planned = end
+        self.shared.acquire(end, may_come_back(self.queue), self.queue.storage is not None)
 
     def newest(self) -> i64:
         """Return the sequence of the newest message that can be read, in memory or on the disk; 0 if there is none."""
@@ -210,6 +214,8 @@ class Cursor:
             drop_settled(queue, UNLIMITED, now)
             queue.cursors.remove(self)
             trim_settled(queue, now)
+            if not queue.cursors:
+                queue.ready_queue = position.shared.dissolve()
         del self.positions[queue.name]
 
     def resume(self, token: int, positions: list[Position]) -> None:
@@ -315,12 +321,18 @@ class Cursor:
 
 
 def _check_readable(queue: Queue, cursor: str) -> None:
-    if queue.rotation is not None and not queue.consumers:
-        raise ResourceLocked(f"queue '{queue.name}' has browsers; cursor '{cursor}' cannot read it meanwhile")
-    if queue.consumers or queue.unacked_messages:
+    bar = "" if queue.rotation is None else queue.rotation.bar_to_cursors()
+    if bar:
+        raise ResourceLocked(f"queue '{queue.name}' has {bar}; cursor '{cursor}' cannot read it meanwhile")
+    if queue.returning:
         raise ResourceLocked(
-            f"queue '{queue.name}' has {len(queue.consumers)} consumers and {queue.unacked_messages} unacknowledged "
-            f"messages; cursor '{cursor}' can only read a queue that nobody consumes from"
+            f"queue '{queue.name}' has unacknowledged messages that are being requeued; cursor '{cursor}' can attach "
+            "when they are back"
+        )
+    if queue.pager is not None and (queue.consumers or queue.unacked_messages):
+        raise ResourceLocked(
+            f"queue '{queue.name}' pages, and has {len(queue.consumers)} consumers and {queue.unacked_messages} "
+            f"unacknowledged messages; cursor '{cursor}' can only read a paging queue that nobody consumes from"
         )
     if queue.features.max_priority:
         raise PreconditionFailed(
@@ -350,8 +362,11 @@ def _initial(queue: Queue, starting: int | str) -> i64:
 
 
 def earliest_offset(queue: Queue) -> i64:
-    """Return the offset before the oldest message that no cursor has settled."""
-    oldest = queue.ready_queue.next()
+    """Return the offset before the oldest message that no cursor has settled; 0 if consumers may return older ones."""
+    if not queue.cursors and queue.unacked_messages > 0:
+        return 0
+    ready = queue.ready_queue
+    oldest = ready.line.next() if isinstance(ready, SharedReadyQueue) else ready.next()
     earliest = queue.tail if oldest is None else oldest.sequence - 1
     if oldest is None and queue.pager is not None and queue.pager.messages > 0:
         earliest = queue.pager.next - 1
@@ -368,7 +383,9 @@ class Settling(Chore):
 
     @override
     def has_more(self) -> bool:
-        message = self.queue.ready_queue.next()
+        if not self.queue.cursors:
+            return False
+        message = shared_of(self.queue).line.next()
         return message is not None and message.sequence <= settled_by_all(self.queue)
 
     def work(self, most: i64, now: float) -> i64:
@@ -402,10 +419,15 @@ def settled_by(cursors: list[Cursor], queue: str) -> i64:
 
 
 def drop_settled(queue: Queue, most: i64, now: float) -> i64:
-    """Drop up to `most` messages that every cursor of the queue has settled; returns their number."""
+    """Drop up to `most` messages that every cursor of the queue has settled; returns their number.
+
+    Messages that were settled and never planned are left to the consumers, if there are any.
+    """
     if not queue.cursors:
         return 0
-    taken = _line_of(queue).take_through(settled_by_all(queue), most)
+    shared, settled = shared_of(queue), settled_by_all(queue)
+    shared.pass_over(settled, bool(queue.consumers) or may_come_back(queue), queue.storage is not None)
+    taken = shared.line.take_through(settled, most)
     if taken:
         size: i64 = 0
         for message in taken:
@@ -419,9 +441,27 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
     return len(taken)
 
 
-def _line_of(queue: Queue) -> IndexedReadyQueue:
-    """Return the ready messages of a queue with their index; a queue without one gets it."""
-    line = indexed(queue.ready_queue)
+def watch_drops(position: Position, journal: Journal) -> None:
+    """Forget gaps of a queue once the group that is open has been written: what was dropped is in no store then."""
+    shared = position.shared
+    if shared.gaps:
+        dropped = shared.settled_end(settled_by_all(position.queue))
+        if dropped > shared.dropped:
+            journal.open.listeners.append(DropsWritten(shared, dropped))
+
+
+def may_come_back(queue: Queue) -> bool:
+    """Return whether consumers have, or had, older messages that may come back."""
+    return queue.unacked_messages > 0 or shared_of(queue).aside.available() > 0
+
+
+def shared_of(queue: Queue) -> SharedReadyQueue:
+    """Return the ready messages of a queue as cursors and consumers share them; a queue without cursor begins to."""
+    ready = queue.ready_queue
+    if isinstance(ready, SharedReadyQueue):
+        return ready
+    line = indexed(ready)
     assert isinstance(line, IndexedReadyQueue), "a queue with priorities has no cursor"
-    queue.ready_queue = line
-    return line
+    shared = SharedReadyQueue(line)
+    queue.ready_queue = shared
+    return shared

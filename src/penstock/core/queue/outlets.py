@@ -32,6 +32,10 @@ class Subscriptions:
         """Return whether the consumers have credit for so many messages now."""
         raise NotImplementedError
 
+    def bar_to_cursors(self) -> str:
+        """Return which of them no cursor can read beside; empty if there are none."""
+        raise NotImplementedError
+
 
 class Requeueing(Chore):
     """A requeue operation in progress, a slice a turn."""

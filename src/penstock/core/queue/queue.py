@@ -342,7 +342,7 @@ class Queue(GateOwner):
 
     def waiting(self) -> i64:
         """Return the number of ready messages, in memory or on disk."""
-        there = self.ready_queue.available() + self.coming_back
+        there = self.ready_queue.available() + self.ready_queue.held_back() + self.coming_back
         return there if self.pager is None else there + self.pager.messages
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
@@ -461,7 +461,7 @@ class Queue(GateOwner):
             leftovers.batches.extend(returning.take(self))
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
-        if self.ready_queue.available() > at_once:
+        if messages > at_once:
             self.ready_queue.hand_over(leftovers, reroute)
         else:
             if self.tracks_removals:

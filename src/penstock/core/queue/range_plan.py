@@ -17,7 +17,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.message import StoredMessage
-from penstock.core.queue.cursor import Position
+from penstock.core.queue.cursor import Position, may_come_back
 from penstock.core.queue.page_io import PageHead, PageLister, PageReader
 from penstock.core.queue.pager import QueuePager
 
@@ -81,7 +81,12 @@ class RangePlan(PageReader, PageLister):
         newest = line.newest()
         if self._at >= newest or self._is_full():
             return
-        end, count, size = line.extent(self._at, self._rows - self.messages, self._most - self.bytes, self._upto)
+        rows, size_left = self._rows - self.messages, self._most - self.bytes
+        end, count, size = line.extent(self._at, rows, size_left, self._upto)
+        if may_come_back(self.position.queue):
+            upto = self.position.shared.end_of_gaps(end)
+            if upto < end:
+                end, count, size = line.extent(self._at, rows, size_left, upto)
         if self.messages > 0 and self.bytes + size > self._most:
             self._full = True  # The range has its one message, and this one does not fit.
             return

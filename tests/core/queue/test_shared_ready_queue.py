@@ -1,0 +1,288 @@
+"""Cursors beside consumers on one queue: who gets which message, and that a planned range never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import Session
+from penstock.core.message import Envelope
+from penstock.core.queue.cursor import Cursor
+from penstock.core.queue.indexed_ready_queue import CHUNK
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import Defaults
+from penstock.core.queue.shared_ready_queue import SharedReadyQueue
+from penstock.errors import ResourceLocked
+from tests.profiles import examples
+from tests.support.paging_broker import house_with, publish
+
+ALL = 1 << 62
+
+
+class Desk:
+    """A queue, cursors on it, and a session that gets and consumes."""
+
+    def __init__(self, **arguments: object) -> None:
+        self.broker = Broker(Defaults())
+        self.vhost = self.broker.add_vhost("/")
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.queue: Queue = self.vhost.declare_queue("q", table, False, False, None, None)
+        self.session = Session()
+
+    def put(self, count: int) -> None:
+        for _ in range(count):
+            self.queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
+
+    def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
+        cursor = Cursor("/", name)
+        cursor.attach([self.queue], {"q": starting}, 0.0)
+        return cursor
+
+    def get(self) -> int | None:
+        """Take a message; its delivery tag is the number of messages taken so far."""
+        batch = self.session.get(self.queue, False, 0.0)
+        return None if batch is None else int(first_of(batch))
+
+    def give_back(self, tag: int) -> None:
+        self.session.unsettled.settle_tag(tag, False, Outcome.FAILED, 0.0)
+
+    def consume(self, prefetch: int) -> Consumer:
+        consumer = Consumer("t", self.session, self.queue, False, False, prefetch)
+        self.broker.consume(self.session, consumer)
+        return consumer
+
+    def delivered(self) -> list[int]:
+        """Take all deliveries that are possible now."""
+        found: list[int] = []
+        while True:
+            batch = self.broker.next_batch()
+            if batch is None:
+                return found
+            found += [int(message.sequence) for message in batch.messages if message is not None]
+
+
+def first_of(batch: Batch) -> int:
+    message = batch.messages[0]
+    assert message is not None
+    return int(message.sequence)
+
+
+def read(cursor: Cursor, lo: int, hi: int) -> list[int]:
+    return [int(message.sequence) for message in cursor.read("q", lo, hi, ALL, ALL)]
+
+
+def plan(cursor: Cursor, rows: int = ALL) -> list[int]:
+    """Plan from the settled position on; returns what was planned."""
+    start = int(cursor.positions["q"].settled)
+    end, _, _ = cursor.plan("q", start, rows, ALL, ALL)
+    return read(cursor, start, int(end))
+
+
+def test_planning_acquires_and_consumers_get_the_others() -> None:
+    desk = Desk()
+    desk.put(10)
+    assert [desk.get(), desk.get()] == [1, 2]
+    cursor = desk.attach()
+    assert plan(cursor, 3) == [3, 4, 5]
+    desk.consume(prefetch=2)
+    assert desk.delivered() == [6, 7]
+    assert plan(cursor) == [3, 4, 5, 8, 9, 10]
+    assert desk.queue.waiting() == 6
+    assert desk.queue.available() == 0
+    cursor.settle("q", 10, 0.0)
+    assert (desk.queue.messages, desk.queue.unacked_messages) == (4, 4), "what consumers have is not settled"
+    desk.session.unsettled.acknowledge(0, True, 0.0)
+    assert desk.queue.messages == 0
+
+
+def test_message_that_comes_back_below_the_plan_is_for_consumers_alone() -> None:
+    desk = Desk()
+    desk.put(6)
+    for _ in range(3):
+        desk.get()
+    cursor = desk.attach()
+    assert plan(cursor, 2) == [4, 5]
+    desk.give_back(2)
+    assert read(cursor, 0, 5) == [4, 5]
+    assert desk.get() == 2
+    desk.give_back(4)
+    cursor.settle("q", 5, 0.0)
+    assert desk.queue.messages == 4
+    assert desk.attach("another").positions["q"].initial == 5
+    assert plan(cursor) == [6]
+    cursor.settle("q", 6, 0.0)
+    assert [desk.get(), desk.get()] == [2, None]
+
+
+def test_message_that_comes_back_beyond_the_plan_goes_to_whoever_is_first() -> None:
+    desk = Desk()
+    desk.put(6)
+    cursor = desk.attach()
+    assert plan(cursor, 2) == [1, 2]
+    assert [desk.get(), desk.get()] == [3, 4]
+    desk.give_back(1)
+    assert plan(cursor) == [1, 2, 3, 5, 6]
+
+
+def test_all_cursors_get_what_one_has_acquired() -> None:
+    desk = Desk()
+    desk.put(6)
+    one, other = desk.attach("one"), desk.attach("other")
+    assert plan(one, 4) == [1, 2, 3, 4]
+    assert desk.get() == 5
+    one.settle("q", 4, 0.0)
+    assert plan(other) == [1, 2, 3, 4, 6]
+    assert plan(one) == [6]
+
+
+def test_new_cursor_at_the_end_leaves_the_backlog_to_consumers() -> None:
+    desk = Desk()
+    desk.put(2 * CHUNK)
+    desk.consume(prefetch=5)
+    assert desk.delivered() == [1, 2, 3, 4, 5]
+    cursor = desk.attach(starting="latest")
+    assert desk.queue.messages == 2 * CHUNK
+    desk.put(3)
+    assert plan(cursor) == [2 * CHUNK + 1, 2 * CHUNK + 2, 2 * CHUNK + 3]
+    assert [desk.get() for _ in range(2 * CHUNK - 4)] == [*range(6, 2 * CHUNK + 1), None]
+
+
+def test_end_of_the_slower_cursor_leaves_what_the_other_never_reads_to_consumers() -> None:
+    desk = Desk()
+    desk.put(4)
+    desk.consume(prefetch=1)
+    slow = desk.attach("slow")
+    assert plan(slow, 1) == [1]
+    desk.attach("late", "latest")
+    slow.delete(0.0)
+    assert desk.queue.messages == 3, "what only the deleted cursor had acquired is gone"
+    assert desk.delivered() == [2]
+    assert [desk.get(), desk.get(), desk.get()] == [3, 4, None]
+
+
+def test_queue_is_an_ordinary_one_once_its_last_cursor_is_deleted() -> None:
+    desk = Desk()
+    desk.put(8)
+    for _ in range(4):
+        desk.get()
+    cursor = desk.attach()
+    assert plan(cursor, 2) == [5, 6]
+    desk.give_back(2)
+    desk.give_back(4)
+    cursor.delete(0.0)
+    assert not isinstance(desk.queue.ready_queue, SharedReadyQueue)
+    assert plan(desk.attach("new")) == [2, 4, 5, 6, 7, 8]
+    desk.vhost.delete_queue(desk.queue, 0.0)
+    assert desk.queue.messages == 2, "what is unacknowledged"
+
+
+def test_exclusive_consumer_and_cursor_exclude_each_other() -> None:
+    desk, other = Desk(), Desk()
+    desk.attach()
+    with pytest.raises(ResourceLocked, match="read by cursor 'c'; browsers, exclusive consumers"):
+        desk.broker.consume(desk.session, Consumer("t", desk.session, desk.queue, False, True, 0))
+    other.broker.consume(other.session, Consumer("t", other.session, other.queue, False, True, 0))
+    with pytest.raises(ResourceLocked, match="has an exclusive consumer; cursor 'c' cannot read it"):
+        other.attach()
+    assert not isinstance(other.queue.ready_queue, SharedReadyQueue)
+
+
+def test_queue_that_pages_has_consumers_or_cursors() -> None:
+    house = house_with()
+    publish(house, 1, 50)
+    house.get("q", no_ack=False)
+    cursor = Cursor("/", "c")
+    with pytest.raises(ResourceLocked, match="pages, and has 0 consumers and 1 unacknowledged messages"):
+        cursor.attach([house.queues["q"]], {"q": "earliest"}, 0.0)
+    house.session.unsettled.acknowledge(0, True, 0.0)
+    cursor.attach([house.queues["q"]], {"q": "earliest"}, 0.0)
+    with pytest.raises(ResourceLocked, match="those of a queue that pages must wait"):
+        house.broker.consume(house.session, Consumer("t", house.session, house.queues["q"], False, False, 0))
+
+
+@dataclass
+class Model:
+    """Who has which message."""
+
+    ready: set[int] = field(default_factory=set)
+    aside: set[int] = field(default_factory=set)
+    unacked: dict[int, int] = field(default_factory=dict)
+    acquired: int = 0
+
+    def next(self) -> int | None:
+        """Return what a consumer gets next."""
+        free = [sequence for sequence in self.ready if sequence > self.acquired]
+        return min(self.aside or free, default=None)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.integers(1, 5), st.just(0)),
+    st.tuples(st.just("get"), st.just(0), st.just(0)),
+    st.tuples(st.just("ack"), st.integers(0, 9), st.just(0)),
+    st.tuples(st.just("return"), st.integers(0, 9), st.just(0)),
+    st.tuples(st.just("plan"), st.integers(0, 1), st.integers(1, 8)),
+    st.tuples(st.just("settle"), st.integers(0, 1), st.integers(1, 8)),
+)
+
+
+@settings(max_examples=examples(1500), derandomize=True, database=None)
+@given(st.lists(STEPS, min_size=15, max_size=60))
+def test_any_steps_of_two_cursors_and_consumers_agree_with_a_model(steps: list[tuple[str, int, int]]) -> None:
+    desk, model = Desk(), Model()
+    cursors = [desk.attach("a"), desk.attach("b")]
+    planned: list[dict[int, int]] = [{}, {}]
+    """The messages of each cursor's plans, with the end of the plan."""
+    taken = 0
+    consumed: set[int] = set()
+    for step, one, two in steps:
+        if step == "put":
+            desk.put(one)
+            tail = int(desk.queue.tail)
+            model.ready |= set(range(tail - one + 1, tail + 1))
+        elif step == "get":
+            expected = model.next()
+            assert desk.get() == expected
+            if expected is not None:
+                taken += 1
+                model.unacked[taken] = expected
+                model.ready.discard(expected)
+                model.aside.discard(expected)
+        elif step in ("ack", "return") and model.unacked:
+            tag = sorted(model.unacked)[one % len(model.unacked)]
+            sequence = model.unacked.pop(tag)
+            if step == "ack":
+                desk.session.unsettled.acknowledge(tag, False, 0.0)
+                consumed.add(sequence)
+            else:
+                desk.give_back(tag)
+                (model.aside if sequence <= model.acquired else model.ready).add(sequence)
+        elif step == "plan":
+            start = int(cursors[one].positions["q"].planned)
+            rest = sorted(sequence for sequence in model.ready if sequence > start)[:two]
+            end, count, _ = cursors[one].plan("q", start, two, ALL, ALL)
+            assert (int(end), int(count)) == (rest[-1] if rest else start, len(rest))
+            model.acquired = max(model.acquired, int(end))
+            planned[one] |= dict.fromkeys(rest, int(end))
+        elif step == "settle":
+            position = cursors[one].positions["q"]
+            end = min(int(position.planned), int(position.settled) + two)
+            cursors[one].settle("q", end, 0.0)
+            passed = min(int(cursor.positions["q"].settled) for cursor in cursors)
+            model.ready = {sequence for sequence in model.ready if sequence > passed}
+        for which, cursor in enumerate(cursors):
+            position = cursor.positions["q"]
+            lo, hi = int(position.settled), int(position.planned)
+            assert read(cursor, lo, hi) == [sequence for sequence in planned[which] if sequence > lo]
+        assert desk.queue.messages == len(model.ready) + len(model.aside) + len(model.unacked)
+        free = [sequence for sequence in model.ready if sequence > model.acquired]
+        assert desk.queue.available() == len(model.aside) + len(free)
+    assert not consumed & (planned[0].keys() | planned[1].keys())
+    common = min(int(cursor.positions["q"].planned) for cursor in cursors)
+    both = [[sequence for sequence in each if sequence <= common] for each in planned]
+    assert both[0] == both[1]
