@@ -191,15 +191,6 @@ class IndexedReadyQueue(ReadyQueue):
             if not self._index_some():
                 return False
 
-    def pass_run(self, upto: i64) -> i64:
-        """Go from a message to the end of its chunk if no sequence is missing there; returns the last one, or 0."""
-        chunk = self.chunks[self._chunk]
-        rest = len(chunk.messages) - self._offset
-        if chunk.last() > upto or chunk.last() - chunk.messages[self._offset - 1].sequence != rest:
-            return 0
-        self._offset += rest
-        return chunk.last()
-
     def take_stepped(self) -> None:
         """Remove the message that `step` returned last, for delivery."""
         self._offset -= 1

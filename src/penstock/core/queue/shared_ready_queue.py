@@ -83,7 +83,7 @@ class SharedReadyQueue(ReadyQueue):
                 found.append((int(at) + 1, int(following) - 1))
             at = following
             if at < end:
-                passed = line.pass_run(end)
+                passed = _pass_run(line, end)
                 at = passed if passed > at else at
         return found, end
 
@@ -257,3 +257,13 @@ class DropsWritten(DurabilityListener):
     @override
     def on_durable(self, group: JournalGroup) -> None:
         self.shared.drop_gaps(self.dropped)
+
+
+def _pass_run(line: IndexedReadyQueue, upto: i64) -> i64:
+    """Go from a message to the end of its chunk if no sequence is missing there; returns the last one, or 0."""
+    chunk = line.chunks[line._chunk]
+    rest = len(chunk.messages) - line._offset
+    if chunk.last() > upto or chunk.last() - chunk.messages[line._offset - 1].sequence != rest:
+        return 0
+    line._offset += rest
+    return chunk.last()
