@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.errors import ConnectionClosed
-from penstock.client.stream import RECEIVE_BYTES, Stream
+from penstock.client.stream import DIRECT_BYTES, RECEIVE_BYTES, Stream
 from penstock.wire.amqp091.codec import CodecError, frame
 from tests.support.brokers import PATIENCE
 
@@ -143,3 +143,66 @@ def test_two_that_write_without_reading_first_do_not_wait_for_each_other_for_eve
         assert stream.fill(PATIENCE)
         read += sum(len(payload) for _, _, payload in frames_of(stream))
     assert read == len(data)
+
+
+def test_payload_is_received_where_it_belongs(pair: tuple[Stream, socket.socket]) -> None:
+    stream, theirs = pair
+    octets = bytes(range(256)) * 4_000
+    frames = [(3, 1, octets), (3, 1, b"small"), (3, 2, octets[::-1])]
+    sender = threading.Thread(target=theirs.sendall, args=(b"".join(frame(*one) for one in frames),))
+    sender.start()
+    found: list[tuple[int, int, bytes]] = []
+    directly = 0
+    while len(found) < len(frames):
+        assert stream.fill(PATIENCE)
+        found += frames_of(stream)
+        partial = stream.partial_frame()
+        if partial is not None:
+            assert partial[0] == 3
+            target = bytearray(partial[2])
+            stream.receive_into(memoryview(target))
+            assert stream.partial_frame() is None
+            directly += 1
+    sender.join()
+    assert found == frames
+    assert directly >= 1
+
+
+@given(st.integers(1, 60_000), st.lists(st.integers(1, 70_000), max_size=4))
+def test_direct_payloads_are_whole_however_the_octets_are_cut(size: int, cuts: list[int]) -> None:
+    octets = frame(3, 7, (b"0123456789" * 8_000)[: DIRECT_BYTES + size]) + frame(1, 0, b"method")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stream = Stream(ours, 1 << 20)
+        found: list[tuple[int, int, bytes]] = []
+        for cut in (*cuts, len(octets)):
+            sent, octets = octets[:cut], octets[cut:]
+            sender = threading.Thread(target=theirs.sendall, args=(sent,))
+            sender.start()
+            while stream.fill(0) or sender.is_alive():
+                found += frames_of(stream)
+                partial = stream.partial_frame()
+                if partial is not None:
+                    stream.receive_into(memoryview(bytearray(partial[2])))
+            sender.join()
+        while stream.fill(0):
+            found += frames_of(stream)
+    assert [(kind, number, len(payload)) for kind, number, payload in found] == [(3, 7, DIRECT_BYTES + size), (1, 0, 6)]
+    assert found[0][2] == (b"0123456789" * 8_000)[: DIRECT_BYTES + size]
+
+
+def test_direct_payload_without_its_end_mark_is_refused(pair: tuple[Stream, socket.socket]) -> None:
+    stream, theirs = pair
+    octets = frame(3, 1, bytes(DIRECT_BYTES * 2))
+    theirs.sendall(octets[:20])
+    assert stream.fill(PATIENCE)
+    assert stream.next_frame() is None
+    stream.receive_into(memoryview(bytearray(DIRECT_BYTES * 2)))
+    theirs.sendall(octets[20:-1] + b"\0")
+
+    def read() -> None:
+        while stream.next_frame() is None:
+            assert stream.fill(PATIENCE)
+
+    with pytest.raises(CodecError, match="end mark"):
+        read()

@@ -332,6 +332,10 @@ class Channel:
             self._content = None
             self._take_message(content)
 
+    def room_for_body(self, size: int) -> memoryview | None:
+        """Return the place of the next body frame's payload in its message; None if it has none."""
+        return None if self._content is None else self._content.room(size)
+
     def _take_method(self, payload: bytes) -> None:
         method_id = int.from_bytes(payload[:4], "big")
         if method_id in (spec.BASIC_ACK, spec.BASIC_NACK) and self.confirms is not None and len(payload) == 13:

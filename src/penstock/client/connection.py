@@ -201,8 +201,17 @@ class Connection:
                     self._take(kind, payload)
                 elif number in self._channels:
                     self._channels[number].take(kind, payload)
+            self._receive_directly()
         except CodecError as error:
             raise self.violated(error.reason) from None
+
+    def _receive_directly(self) -> None:
+        """Let the rest of a large body frame be received in its message, without a copy."""
+        partial = self._stream.partial_frame()
+        if partial is not None and partial[0] == spec.FRAME_BODY and partial[1] in self._channels:
+            target = self._channels[partial[1]].room_for_body(partial[2])
+            if target is not None:
+                self._stream.receive_into(target)
 
     def _take(self, kind: int, payload: memoryview) -> None:
         """Handle a frame on channel 0. A heartbeat has done its work by its coming."""

@@ -62,17 +62,31 @@ class Content:
         self.properties = properties
 
     def add_body(self, part: memoryview) -> None:
-        """Copy a body frame's payload; raises `CodecError` if it is out of place."""
+        """Take a body frame's payload; raises `CodecError` if it is out of place.
+
+        It is copied, unless it was received in `room`.
+        """
         filled = self._filled + len(part)
         if self.properties is None or filled > self._size:
             raise CodecError("a body frame without its header, or beyond its size", ReplyCode.UNEXPECTED_FRAME)
         if len(part) == self._size:
             self._body = bytes(part)
-        else:
-            if not self._filled:
-                self._body = self._pieces = bytearray(self._size)
+        elif part.obj is not self._pieces:
+            self._allocate()
             self._pieces[self._filled : filled] = part
         self._filled = filled
+
+    def room(self, size: int) -> memoryview | None:
+        """Return the place of the next body frame's payload; None if it is out of place, or the whole body."""
+        filled = self._filled + size
+        if self.properties is None or filled > self._size or size == self._size:
+            return None
+        self._allocate()
+        return memoryview(self._pieces)[self._filled : filled]
+
+    def _allocate(self) -> None:
+        if not self._pieces:
+            self._body = self._pieces = bytearray(self._size)
 
     @property
     def complete(self) -> bool:

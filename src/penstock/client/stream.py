@@ -22,6 +22,11 @@ SEND_BYTES: Final = 256 * 1024
 RECEIVE_BYTES: Final = 256 * 1024
 """Size of the receive buffer, unless a frame needs more."""
 
+DIRECT_BYTES: Final = 16 * 1024
+"""Octets from which the rest of a payload is received where it belongs, instead of being copied there."""
+_BEHIND: Final = 8
+"""Octets that are read behind such a payload: its end mark, and the head of the next frame."""
+
 _READABLE: Final = select.POLLIN | select.POLLHUP | select.POLLERR
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -41,12 +46,20 @@ class Stream:
         self._in = memoryview(bytearray(RECEIVE_BYTES))
         self._start = 0
         self._end = 0
+        self._target: memoryview | None = None
+        """The place of a payload that is received directly."""
+        self._filled = 0
+        """Octets of it that have come."""
+        self._head = (0, 0)
+        """Kind and channel of its frame."""
 
     def next_frame(self) -> tuple[int, int, memoryview] | None:
         """Return the next whole frame: kind, channel and payload; None if it is incomplete.
 
         The payload is valid until `fill`. Raises `CodecError` for an invalid or too large frame.
         """
+        if self._target is not None:
+            return self._direct_frame(self._target)
         head = self._in[self._start : min(self._start + 7, self._end)]
         if len(head) < 7:
             return None
@@ -62,14 +75,43 @@ class Stream:
         self._start = stop + 1
         return head[0], int.from_bytes(head[1:3], "big"), payload
 
+    def partial_frame(self) -> tuple[int, int, int] | None:
+        """Return kind, channel and payload size of the incomplete frame, if `receive_into` is worth it; else None.
+
+        `next_frame` has returned None before, so the size is within bounds.
+        """
+        if self._target is not None or self._end - self._start < 7:
+            return None
+        head = self._in[self._start : self._start + 7]
+        size = int.from_bytes(head[3:7], "big")
+        if size + 7 - (self._end - self._start) < DIRECT_BYTES:
+            return None
+        return head[0], int.from_bytes(head[1:3], "big"), size
+
+    def receive_into(self, target: memoryview) -> None:
+        """Receive the payload of the incomplete frame into `target`, which has its size; `next_frame` returns it."""
+        head = self._in[self._start : self._start + 7]
+        come = self._in[self._start + 7 : self._end]
+        target[: len(come)] = come
+        self._head = (head[0], int.from_bytes(head[1:3], "big"))
+        self._target, self._filled = target, len(come)
+        self._start = self._end = 0
+
+    def _direct_frame(self, target: memoryview) -> tuple[int, int, memoryview] | None:
+        if self._filled < len(target) or self._end == self._start:
+            return None
+        if self._in[self._start] != FRAME_END:
+            raise CodecError("a frame without its end mark", ReplyCode.FRAME_ERROR)
+        self._start += 1
+        self._target = None
+        return *self._head, target
+
     def fill(self, timeout: float) -> bool:
         """Read once, waiting at most `timeout` seconds; False if nothing came. Raises `ConnectionClosed`."""
-        self._make_room()
-        room = self._in[self._end :]
         deadline, count = 0.0, -1
         while count < 0:
             try:
-                count = self._socket.recv_into(room)
+                count = self._receive()
             except _NOT_NOW:
                 deadline = deadline or monotonic() + timeout
                 remaining = deadline - monotonic() if timeout > 0 else 0.0
@@ -80,8 +122,23 @@ class Stream:
                 raise ConnectionClosed(None, f"{error.strerror or error}") from error
         if not count:
             raise ConnectionClosed(None, "the broker closed it without giving a reason")
-        self._end += count
         return True
+
+    def _receive(self) -> int:
+        """Read once; return the octets, 0 at the end of the input."""
+        if self._target is not None and self._filled < len(self._target):
+            rest = self._target[self._filled :]
+            if isinstance(self._socket, ssl.SSLSocket):  # It has no recvmsg_into.
+                count = self._socket.recv_into(rest)
+            else:
+                count = self._socket.recvmsg_into((rest, self._in[:_BEHIND]))[0]
+            self._filled += min(count, len(rest))
+            self._end = max(count - len(rest), 0)
+            return count
+        self._make_room()
+        count = self._socket.recv_into(self._in[self._end :])
+        self._end += count
+        return count
 
     def _make_room(self) -> None:
         """Move an incomplete frame to the front, into a larger buffer if necessary."""
