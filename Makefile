@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-flow crash victim quota paging large guard lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-flow bench-spark crash victim quota paging large guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,6 +43,9 @@ bench: setup  ## CPU time per message, beside the peers that are installed: make
 
 bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
 	@$(RUN) -m bench.flow $(ARGS)
+
+bench-spark: setup  ## CPU time of Spark's queries on queues, per million rows, beside Parquet's files and pika
+	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m bench.spark $(ARGS)
 
 crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed may be lost (bench/crash)
 	@$(RUN) -m bench.crash

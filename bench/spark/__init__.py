@@ -1,0 +1,1 @@
+"""Processor time of Spark's queries on Penstock's queues, beside their peers."""

@@ -1,0 +1,91 @@
+"""`make bench-spark`: processor seconds for a million rows, of the JVM, of Python and of the broker.
+
+Each way runs with few and with many rows, in turns with the others, and the difference counts: neither the start of a
+query nor what a session costs at rest. The medians of the rounds are printed.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.spark.cpu import Cpu, so_far
+from bench.spark.idle import Idle
+from bench.spark.node import running
+from bench.spark.reading import BATCH, Case, Reading
+from bench.spark.session import jvm_of, session
+
+WAYS: dict[str, dict[str, str]] = {"Penstock": {}, "Penstock, three columns": {"columns": "value,sequence,timestamp"}}
+ROWS = {100: 1_000_000, 1024: 600_000}
+"""Rows of a long run by the octets of a body."""
+
+
+def options_of(words: list[str]) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
+    parser.add_argument("--octets", type=int, nargs="*", default=[100, 1024], help="octets of the bodies")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each way")
+    parser.add_argument("--rows", type=int, help="rows of a long run, a multiple of the batch")
+    parser.add_argument("--only", help="ways whose name has this text")
+    parser.add_argument("--idle", action="store_true", help="what an idle query costs, too")
+    parser.add_argument("--with", dest="more", nargs="*", default=[], help="further ways: option=value;option=value")
+    return parser.parse_args(words)
+
+
+def ways_of(more: list[str], ways: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Return these ways and those of the command line, each with options of the source."""
+    return ways | {text: dict(pair.split("=") for pair in text.split(";")) for text in more}
+
+
+def measured(case: Case, jvm: int, broker: int) -> Cpu:
+    """Return what a million rows cost in one way, measured once."""
+    costs = []
+    for rows in (case.short, case.long):
+        case.before(rows)
+        before = so_far(jvm, broker)
+        case.run(rows)
+        costs.append(so_far(jvm, broker) - before)
+    return (costs[1] - costs[0]).per_million(case.long - case.short)
+
+
+def median(found: list[Cpu]) -> Cpu:
+    """Return the medians, each for itself."""
+    return Cpu(*(statistics.median(getattr(each, name) for each in found) for name in ("jvm", "python", "broker")))
+
+
+def main() -> None:
+    """Measure and print."""
+    options = options_of(sys.argv[1:])
+    ways = ways_of(options.more, WAYS)
+    with tempfile.TemporaryDirectory() as folder, running() as node, session() as spark:
+        jvm = jvm_of(spark)
+        if options.idle:
+            Idle(spark, node, Path(folder)).report(ways_of(options.more, {"Penstock": {}}), options.rounds)
+        for octets in options.octets:
+            reading = Reading(spark, node, Path(folder), octets, options.rows or ROWS.get(octets, 3 * BATCH))
+            cases = [case for case in reading.cases(ways) if not options.only or options.only in case.name]
+            found: dict[str, list[Cpu]] = {case.name: [] for case in cases}
+            for case in cases:  # The JVM compiles what it runs often.
+                case.before(case.short)
+                case.run(case.short)
+            for number in range(options.rounds):
+                for case in cases:
+                    found[case.name].append(measured(case, jvm, node.pid))
+                print(f"{octets} octets: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+            report(octets, found)
+
+
+def report(octets: int, found: dict[str, list[Cpu]]) -> None:
+    """Print the medians of the rounds."""
+    print(f"\nbodies of {octets} octets, seconds per million rows: JVM + Python + broker = all (rounds)", flush=True)
+    for name, rounds in found.items():
+        cost = median(rounds)
+        each = " ".join(f"{one.whole:.2f}" for one in rounds)
+        print(
+            f"{name:<40} {cost.jvm:5.2f} + {cost.python:5.2f} + {cost.broker:5.2f} = {cost.whole:5.2f}  ({each})",
+            flush=True,
+        )
+
+
+main()
