@@ -9,6 +9,7 @@ from typing import Any
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormats
 from penstock.management.arrow_blocks import MAGIC, encode_block
+from penstock.management.block_body import BlockBody
 from penstock.management.block_columns import ALIGNMENT, DEFAULT_COLUMNS, MORE_COLUMNS
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.amqp091.message_format import Amqp091Format
@@ -31,7 +32,9 @@ def message(sequence: int, body: bytes, key: str = "k", **properties: object) ->
 class Read:
     """A block taken apart by the letter of the format."""
 
-    def __init__(self, block: bytes) -> None:
+    def __init__(self, body: BlockBody) -> None:
+        block = body.joined()
+        assert len(block) == body.octets
         self.block = block
         assert block[:4] == MAGIC
         (length,) = struct.unpack_from("<I", block, 4)

@@ -11,7 +11,7 @@ from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats
 from penstock.errors import PreconditionFailed
 from penstock.management.arrow_blocks import encode_block
-from penstock.management.block_columns import DEFAULT_COLUMNS, MORE_COLUMNS, check_columns
+from penstock.management.block_columns import DEFAULT_COLUMNS, MORE_COLUMNS, check_columns, rows_within
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from tests.management.test_arrow_blocks import Read
@@ -98,3 +98,26 @@ def test_unknown_column_is_refused_by_name() -> None:
     check_columns(EVERY)
     with pytest.raises(PreconditionFailed, match="'columns' names 'queue', which no block has; known are sequence,"):
         check_columns(["value", "queue"])
+
+
+@pytest.mark.parametrize(
+    ("names", "properties", "most", "least"),
+    [
+        (["value", "sequence"], full(1), 20_000, 20_000),
+        (list(DEFAULT_COLUMNS), Properties(), 20_000, 20_000),
+        (list(DEFAULT_COLUMNS), full(1), 7_000, 3_000),
+        (EVERY, full(1), 2_000, 300),
+        (EVERY, Properties(headers={f"h{number}": "x" * 100 for number in range(100)}), 20, 5),
+    ],
+)
+def test_a_block_has_fewer_rows_where_their_columns_are_more_work(
+    names: list[str], properties: Properties, most: int, least: int
+) -> None:
+    one = Message(Envelope("x", "k"), Amqp091Format().encode(properties, b"body"), 100, 1, 2.5)
+    rows, work = rows_within(names, [one] * 20_000, FORMATS)
+    assert least <= rows <= most
+    assert work <= 4_000
+    decoded = Message(Envelope("x", "k"), Amqp10Format().encode(properties, b"body"), 100, 1, 2.5)
+    assert rows_within(names, [decoded] * 20_000, FORMATS)[0] <= rows
+    assert rows_within(names, [one], FORMATS)[0] == 1
+    assert rows_within(names, [], FORMATS) == (0, 0)

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+PROPERTY_NAMES: Final = (
+    "content_type",
+    "content_encoding",
+    "headers",
+    "delivery_mode",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "timestamp",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+"""Names of all properties, in the order of AMQP 0-9-1 (section 1.8.3)."""
+
 
 class Properties:
     """The properties of a message; `None` for absent ones.

@@ -122,6 +122,10 @@ class LargeBody:
         """Return whether all pieces are in memory."""
         return len(self.pieces) == self.piece_count()
 
+    def open(self, bodies: LargeBodies, spans: list[Span], listener: PieceListener) -> LargeReader:
+        """Return a reader of these spans."""
+        return LargeReader(bodies, self, spans, listener)
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PieceListener:
@@ -360,6 +364,7 @@ class LargeReader:
         "_ahead",
         "_read",
         "_waits",
+        "_taken",
     )
 
     def __init__(self, bodies: LargeBodies, body: LargeBody, spans: list[Span], listener: PieceListener) -> None:
@@ -390,6 +395,18 @@ class LargeReader:
         """The piece that is being read."""
         self._waits: bool = False
         """True if the listener waits for that piece."""
+        self._taken: bytes = b""
+        """Octets that `write` writes."""
+
+    def ready(self, most: i64) -> i64:
+        """Return how many octets `write` will write, at most `most`; 0 where `take` would return none."""
+        self._taken = self.take(most)
+        return len(self._taken)
+
+    def write(self, out: BytesWriter) -> None:
+        """Write the octets that `ready` has counted."""
+        out.write(self._taken)
+        self._taken = b""
 
     def take(self, most: i64) -> bytes:
         """Take the next octets, at most `most`; empty at the end, after a fault, and while a piece is being read.

@@ -50,16 +50,12 @@ class LargeFormat(MessageFormat):
     @override
     def payload(self, content: bytes) -> bytes:
         out = BytesWriter()
-        self.write_payload(out, content)
-        return out.getvalue()
-
-    @override
-    def write_payload(self, out: BytesWriter, content: bytes) -> None:
         body = _in_memory(content)
         skipped: i64 = 0
         if body.spans[0].start == 0:  # Data sections begin behind their descriptor.
             skipped = self.of_head(content).text_at(body.pieces[0][:8])
         write_data(out, body, skipped)
+        return out.getvalue()
 
     def body_bytes(self, content: bytes) -> i64:
         """See `MessageFormat.body_bytes`."""

@@ -75,7 +75,7 @@ class BodyLoad(PieceListener):
             body = self._wanted[self._next]
             reader = self._reader
             if reader is None:
-                reader = LargeReader(self._bodies, body, [Span(0, body.octets)], self)
+                reader = body.open(self._bodies, [Span(0, body.octets)], self)
                 self._reader = reader
             while reader.left > 0:
                 index = (body.octets - reader.left) // PIECE_OCTETS

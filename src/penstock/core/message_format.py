@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
@@ -28,6 +27,8 @@ HEADS_MAX: Final = 256
 """Most converted heads that a format keeps for each source; at the bound all of them go."""
 HEAD_OCTETS_MAX: Final = 512
 """Most octets of a head whose conversion is kept."""
+NO_NUMBER: Final = -(1 << 63)
+"""Result of `number_property` for an absent one."""
 CC: Final = "CC"
 """Header with further routing keys of a message."""
 
@@ -100,6 +101,26 @@ class MessageFormat:
         """Return False if a message has no properties, which is cheaper to find out than reading them."""
         return True
 
+    def reads_in_place(self, content: bytes) -> bool:
+        """Return whether `text_property`, `number_property` and `header_table` read this content.
+
+        They are cheaper than `properties` for few of them, and treat each property for itself: what is malformed counts
+        as absent. A property is an index in `PROPERTY_NAMES`.
+        """
+        return False
+
+    def text_property(self, content: bytes, index: i64) -> bytes | None:
+        """Return a property that is a text, in UTF-8."""
+        raise NotImplementedError
+
+    def number_property(self, content: bytes, index: i64) -> i64:
+        """Return a property that is a number, or NO_NUMBER; one from 2^63 on is the signed number of its bits."""
+        raise NotImplementedError
+
+    def header_table(self, content: bytes) -> dict[str, object] | None:
+        """Return the headers; None without any."""
+        raise NotImplementedError
+
     def headers(self, content: bytes) -> dict[str, object]:
         """Return the headers that exchanges route by; empty if they cannot be read."""
         try:
@@ -111,9 +132,9 @@ class MessageFormat:
         """Return the body of a message as a program reads it: a text in the protocol's own encoding is its UTF-8."""
         return self.body(content)
 
-    def write_payload(self, out: BytesWriter, content: bytes) -> None:
-        """Write the body of a message as a program reads it."""
-        out.write(self.payload(content))
+    def payload_at(self, content: bytes) -> i64:
+        """Return where the payload begins, if the content has it in one piece of `body_bytes` octets; else -1."""
+        return -1
 
     def text_at(self, beginning: bytes) -> i64:
         """Return where the text begins in a body with these first octets; 0 unless it is a text in its own encoding."""

@@ -12,10 +12,11 @@ import json
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_le
-from mypy_extensions import i32
+from mypy_extensions import i32, i64
 
 from penstock.core.message import Message
 from penstock.core.message_format import MessageFormats
+from penstock.management.block_body import BlockBody, BlockValues
 from penstock.management.block_columns import ALIGNMENT, Buffers, Column, message_columns
 
 MAGIC: Final = b"PSB1"
@@ -26,19 +27,24 @@ _BUFFERS: Final = ("offsets", "data", "valid")
 
 def encode_block(
     queue: str, messages: list[Message], formats: MessageFormats, wall_offset: float, names: list[str]
-) -> bytes:
-    """Encode these columns of messages of a queue as a block.
+) -> BlockBody:
+    """Encode these columns of messages of a queue as a block; the values are those of the messages.
 
     `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
     """
     buffers = Buffers()
     columns = message_columns(buffers, names, messages, formats, wall_offset)
+    values = BlockValues()
     if "value" in names:
-        columns["value"] = _values(buffers, messages, formats)
-    return _assemble(buffers, columns, queue, messages)
+        values = _values(messages, formats)
+        offsets = buffers.append(values.offsets)
+        columns["value"] = {"offsets": offsets, "data": [buffers.length(), int(values.octets())]}
+    return _assemble(buffers, columns, queue, messages, values)
 
 
-def _assemble(buffers: Buffers, columns: dict[str, Column], queue: str, messages: list[Message]) -> bytes:
+def _assemble(
+    buffers: Buffers, columns: dict[str, Column], queue: str, messages: list[Message], values: BlockValues
+) -> BlockBody:
     head: dict[str, object] = {
         "rows": len(messages),
         "queue": queue,
@@ -52,9 +58,10 @@ def _assemble(buffers: Buffers, columns: dict[str, Column], queue: str, messages
     _move_buffers(columns, room)
     header = json.dumps(head).encode()
     assert len(header) + 8 <= room, "the header outgrew its room"
-    return b"".join(
+    before = b"".join(
         (MAGIC, len(header).to_bytes(4, "little"), header, bytes(room - 8 - len(header)), buffers.out.getvalue())
     )
+    return BlockBody(before, values, bytes(-int(values.octets()) % ALIGNMENT))
 
 
 def _count_buffers(columns: dict[str, Column]) -> int:
@@ -79,11 +86,26 @@ def _move_buffers(columns: dict[str, Column], octets: int) -> None:
             _move_buffers(items["columns"], octets)
 
 
-def _values(buffers: Buffers, messages: list[Message], formats: MessageFormats) -> Column:
+def _values(messages: list[Message], formats: MessageFormats) -> BlockValues:
+    """Find the bodies of messages, and their offsets."""
+    values = BlockValues()
+    contents = values.contents
+    starts = values.starts
     offsets = BytesWriter()
-    data = BytesWriter()
+    end: i64 = 0
     write_i32_le(offsets, 0)
     for message in messages:
-        formats.find(message.content).write_payload(data, message.content)
-        write_i32_le(offsets, i32(len(data)))
-    return {"offsets": buffers.append(offsets.getvalue()), "data": buffers.append(data.getvalue())}
+        content = message.content
+        message_format = formats.find(content)
+        start = message_format.payload_at(content)
+        if start >= 0:
+            end += message_format.body_bytes(content)
+        else:
+            content = message_format.payload(content)
+            start = 0
+            end += len(content)
+        contents.append(content)
+        starts.append(int(start))
+        write_i32_le(offsets, i32(end))
+    values.offsets = offsets.getvalue()
+    return values

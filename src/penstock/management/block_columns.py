@@ -8,10 +8,10 @@ from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
 from penstock.content.header_values import header_octets, headers_to_json
-from penstock.content.properties import Properties
+from penstock.content.properties import PROPERTY_NAMES, Properties
 from penstock.core.death_headers import deaths_in
-from penstock.core.message import Message
-from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.core.message import NEVER_DELIVERED, Message
+from penstock.core.message_format import NO_NUMBER, MessageFormat, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
 
 ALIGNMENT: Final = 64
@@ -47,6 +47,16 @@ _PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivere
 """Columns that need no properties."""
 _INT64_MAX: Final = (1 << 63) - 1
 
+BLOCK_TENTHS: Final = 40_000
+"""Work of a block in tenths of a unit, besides its values: 4 ms."""
+ROW_TENTHS: Final = 2
+DECODED_TENTHS: Final = 40
+"""Work of a row, and more for properties that are decoded as a whole."""
+TABLES: Final = ("headers", "headers_json", "deaths")
+TABLE_TENTHS: Final = 10
+TABLE_OCTETS_A_TENTH: Final = 8
+"""Work of each of these columns in a row with properties."""
+
 Column = dict[str, object]
 
 
@@ -56,12 +66,16 @@ class Buffers:
     def __init__(self) -> None:
         self.out = BytesWriter()
 
+    def length(self) -> int:
+        """Return the octets of all buffers."""
+        return len(self.out)
+
     def append(self, data: bytes) -> list[int]:
         """Append a buffer; return its start (from the first buffer) and its length."""
-        start = len(self.out)
+        start = self.length()
         self.out.write(data)
         self.out.write(bytes(-len(data) % ALIGNMENT))
-        return [int(start), len(data)]
+        return [start, len(data)]
 
 
 def check_columns(names: list[str]) -> None:
@@ -83,87 +97,160 @@ def message_columns(
         elif name == "timestamp":
             columns[name] = _times(buffers, messages, wall_offset)
         elif name == "exchange":
-            columns[name] = texts(buffers, [message.envelope.exchange for message in messages])
+            columns[name] = _addresses(buffers, messages, True)
         elif name == "routing_key":
-            columns[name] = texts(buffers, [message.envelope.routing_key for message in messages])
+            columns[name] = _addresses(buffers, messages, False)
         elif name == "redelivered":
-            columns[name] = _flags(buffers, [message.redelivered for message in messages])
+            columns[name] = _flags(buffers, messages)
     wanted = [name for name in names if name not in _PLAIN]
     if wanted:
-        properties = [_properties(message.content, formats) for message in messages]
-        absent = properties.count(_NONE) == len(properties)  # The usual case: one scan in place of ten.
+        rows = _rows(messages, formats)
         for name in wanted:
-            columns[name] = _absent(name) if absent else _property_column(buffers, name, properties)
+            columns[name] = _property_column(buffers, name, rows)
     return columns
 
 
-_NONE: Final = Properties()
+def rows_within(names: list[str], messages: list[Message], formats: MessageFormats) -> tuple[int, int]:
+    """Return how many of these messages a block may have for its work, at least one, and that work in units."""
+    wanted: i64 = 0
+    tables: i64 = 0
+    for name in names:
+        if name in TABLES:
+            tables += 1
+        elif name not in _PLAIN:
+            wanted += 1
+    tenths: i64 = 0
+    rows: i64 = 0
+    for message in messages:
+        row: i64 = ROW_TENTHS
+        if wanted + tables > 0:
+            row += _properties_tenths(message.content, formats, wanted, tables)
+        if tenths + row > BLOCK_TENTHS and rows > 0:
+            break
+        tenths += row
+        rows += 1
+    return int(rows), int(tenths // 10)
 
 
-def _properties(content: bytes, formats: MessageFormats) -> Properties:
-    """Return a message's properties; unreadable ones count as absent, because readers want the body."""
+def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tables: i64) -> i64:
     message_format = formats.find(content)
     if not message_format.has_properties(content):
-        return _NONE
+        return 0
+    tenths = wanted
+    if tables > 0:
+        octets = len(content) - message_format.body_bytes(content)
+        tenths += tables * (TABLE_TENTHS + (octets if octets > 0 else 0) // TABLE_OCTETS_A_TENTH)
+    return tenths if message_format.reads_in_place(content) else tenths + DECODED_TENTHS
+
+
+class _Row:
+    """Properties of a message: in its content, or decoded."""
+
+    __slots__ = ("content", "format", "properties")
+
+    def __init__(self, content: bytes, message_format: MessageFormat, properties: Properties | None) -> None:
+        self.content = content
+        self.format = message_format
+        self.properties = properties
+        """None if they are read in place."""
+
+
+def _rows(messages: list[Message], formats: MessageFormats) -> list[_Row | None]:
+    """Return the properties of messages, None for a message without any.
+
+    Unreadable ones count as absent, because readers want the body.
+    """
+    rows: list[_Row | None] = []
+    for message in messages:
+        content = message.content
+        message_format = formats.find(content)
+        row: _Row | None = None
+        if message_format.has_properties(content):
+            if message_format.reads_in_place(content):
+                row = _Row(content, message_format, None)
+            else:
+                row = _decoded(content, message_format)
+        rows.append(row)
+    return rows
+
+
+def _decoded(content: bytes, message_format: MessageFormat) -> _Row | None:
     try:
-        return message_format.properties(content)
+        return _Row(content, message_format, message_format.properties(content))
     except UnreadableContent:
-        return _NONE
+        return None
 
 
-def _absent(name: str) -> Column:
-    return {"all": 0} if name == "deaths" else {"all": None}
-
-
-def _property_column(buffers: Buffers, name: str, properties: list[Properties]) -> Column:
+def _property_column(buffers: Buffers, name: str, rows: list[_Row | None]) -> Column:
+    if rows.count(None) == len(rows):  # The usual case.
+        return {"all": 0} if name == "deaths" else {"all": None}
     if name == "headers":
-        return _headers(buffers, [each.headers for each in properties])
+        return _headers(buffers, _tables(rows))
     if name == "headers_json":
-        found = [each.headers for each in properties]
-        return texts(buffers, [None if each is None else headers_to_json(each) for each in found])
-    if name == "priority":
-        return _int32s(buffers, [each.priority for each in properties])
-    if name == "delivery_mode":
-        return _int32s(buffers, [each.delivery_mode for each in properties])
-    if name == "message_timestamp":
-        return _int64s(buffers, [_signed(each.timestamp) for each in properties])
+        found = [None if each is None else headers_to_json(each).encode() for each in _tables(rows)]
+        return _texts(buffers, found)
     if name == "deaths":
-        return _int64s(buffers, [_deaths(each) for each in properties])
-    return texts(buffers, [_text_property(each, name) for each in properties])
+        return _int64s(buffers, [_deaths(each) for each in _tables(rows)])
+    if name == "priority" or name == "delivery_mode":
+        return _int32s(buffers, _numbers(rows, name))
+    if name == "message_timestamp":
+        return _int64s(buffers, _numbers(rows, "timestamp"))
+    return _texts(buffers, _text_values(rows, name))
 
 
-def _text_property(properties: Properties, name: str) -> str | None:
-    if name == "message_id":
-        return properties.message_id
-    if name == "correlation_id":
-        return properties.correlation_id
-    if name == "reply_to":
-        return properties.reply_to
-    if name == "content_type":
-        return properties.content_type
-    if name == "expiration":
-        return properties.expiration
-    if name == "type":
-        return properties.type
-    if name == "app_id":
-        return properties.app_id
-    if name == "user_id":
-        return properties.user_id
-    assert name == "content_encoding", name
-    return properties.content_encoding
+def _text_values(rows: list[_Row | None], name: str) -> list[bytes | None]:
+    index = i64(PROPERTY_NAMES.index(name))
+    values: list[bytes | None] = []
+    for row in rows:
+        if row is None:
+            values.append(None)
+        elif row.properties is None:
+            values.append(row.format.text_property(row.content, index))
+        else:
+            text = getattr(row.properties, name)
+            values.append(text.encode() if isinstance(text, str) else None)
+    return values
 
 
-def _signed(number: int | None) -> int | None:
+def _numbers(rows: list[_Row | None], name: str) -> list[int | None]:
+    index = i64(PROPERTY_NAMES.index(name))
+    values: list[int | None] = []
+    for row in rows:
+        if row is None:
+            values.append(None)
+        elif row.properties is None:
+            number = row.format.number_property(row.content, index)
+            values.append(None if number == NO_NUMBER else int(number))
+        else:
+            found = getattr(row.properties, name)
+            values.append(_signed(found) if isinstance(found, int) else None)
+    return values
+
+
+def _tables(rows: list[_Row | None]) -> list[dict[str, object] | None]:
+    """Return the headers of messages."""
+    tables: list[dict[str, object] | None] = []
+    for row in rows:
+        if row is None:
+            tables.append(None)
+        elif row.properties is None:
+            tables.append(row.format.header_table(row.content))
+        else:
+            tables.append(row.properties.headers)
+    return tables
+
+
+def _signed(number: int) -> int:
     """Return an unsigned number of 64 bits as a signed one of the same bits."""
-    return number - (1 << 64) if number is not None and number > _INT64_MAX else number
+    return number - (1 << 64) if number > _INT64_MAX else number
 
 
-def _deaths(properties: Properties) -> int:
+def _deaths(headers: dict[str, object] | None) -> int:
     """Return how often a message has died: the sum of the counts in its header x-death."""
-    if properties.headers is None:
+    if headers is None:
         return 0
     total = 0
-    for entry in deaths_in(properties.headers.get("x-death")):
+    for entry in deaths_in(headers.get("x-death")):
         count = entry.get("count")
         if isinstance(count, int):
             total += count
@@ -173,15 +260,34 @@ def _deaths(properties: Properties) -> int:
 # Kinds of columns
 
 
-def texts(buffers: Buffers, values: list[str | None]) -> Column:
-    """Encode a column of texts."""
+def _addresses(buffers: Buffers, messages: list[Message], exchange: bool) -> Column:
+    """Encode the exchanges or the routing keys of messages. Envelopes are shared: most blocks have only one."""
+    if not messages:
+        return {"all": None}
+    first = messages[0].envelope
+    last = first
+    found: list[bytes | None] = []
+    text = (first.exchange if exchange else first.routing_key).encode()
+    differ = False
+    for message in messages:
+        envelope = message.envelope
+        if envelope is not last:
+            last = envelope
+            text = (envelope.exchange if exchange else envelope.routing_key).encode()
+            differ = True
+        found.append(text)
+    return _texts(buffers, found) if differ else {"all": text.decode()}
+
+
+def _texts(buffers: Buffers, values: list[bytes | None]) -> Column:
+    """Encode a column of texts in UTF-8."""
     first = values[0] if values else None
     if values.count(first) == len(values):
-        return {"all": first}
-    return octets(buffers, [None if value is None else value.encode() for value in values])
+        return {"all": None if first is None else first.decode()}
+    return _octets(buffers, values)
 
 
-def octets(buffers: Buffers, values: list[bytes | None]) -> Column:
+def _octets(buffers: Buffers, values: list[bytes | None]) -> Column:
     """Encode a column of octets: offsets and data."""
     offsets = BytesWriter()
     data = BytesWriter()
@@ -196,14 +302,14 @@ def octets(buffers: Buffers, values: list[bytes | None]) -> Column:
 
 def _headers(buffers: Buffers, values: list[dict[str, object] | None]) -> Column:
     """Encode headers as lists of key and value, where a value is octets or null."""
-    keys: list[str | None] = []
+    keys: list[bytes | None] = []
     items: list[bytes | None] = []
     offsets = BytesWriter()
     write_i32_le(offsets, 0)
     for headers in values:
         if headers is not None:
             for name, value in headers.items():
-                keys.append(name)
+                keys.append(name.encode())
                 items.append(header_octets(value))
         write_i32_le(offsets, i32(len(keys)))
     if not keys and values.count(None) == len(values):
@@ -212,7 +318,7 @@ def _headers(buffers: Buffers, values: list[dict[str, object] | None]) -> Column
         "offsets": buffers.append(offsets.getvalue()),
         "items": {
             "rows": len(keys),
-            "columns": {"key": texts(buffers, keys), "value": octets(buffers, items)},
+            "columns": {"key": _texts(buffers, keys), "value": _octets(buffers, items)},
         },
     }
     return _with_validity(buffers, column, [value is not None for value in values])
@@ -252,11 +358,15 @@ def _int32s(buffers: Buffers, values: list[int | None]) -> Column:
     return _with_validity(buffers, {"data": buffers.append(data.getvalue())}, [value is not None for value in values])
 
 
-def _flags(buffers: Buffers, values: list[bool]) -> Column:
-    first = bool(values) and values[0]
-    if values.count(first) == len(values):
-        return {"all": first}
-    return {"data": buffers.append(_bitmap(values))}
+def _flags(buffers: Buffers, messages: list[Message]) -> Column:
+    """Encode whether messages were delivered before."""
+    count: i64 = 0
+    for message in messages:
+        if message.past != NEVER_DELIVERED:
+            count += 1
+    if count == 0 or count == len(messages):
+        return {"all": count > 0}
+    return {"data": buffers.append(_bitmap([message.past != NEVER_DELIVERED for message in messages]))}
 
 
 def _with_validity(buffers: Buffers, column: Column, present: list[bool]) -> Column:

@@ -15,7 +15,9 @@ from mypy_extensions import i64
 
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
+from penstock.core.large_content import large_content
 from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
     AccessRefused,
@@ -37,6 +39,7 @@ from penstock.management import (
     why,
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
+from penstock.management.block_body import BlockBody
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
@@ -73,6 +76,8 @@ FOR_EVERYBODY: Final = (
 
 All others require the tag administrator.
 """
+LAZY_OCTETS: Final = 64 * 1024
+"""Octets from which a block is written as its reader takes it."""
 REQUEST_VALUES: Final = 10_000
 """Approximate number of values (names, numbers, texts, lists) allowed in a request."""
 REQUEST_WORK: Final = 50
@@ -229,16 +234,39 @@ class ControlApi:
         The broker never waits for room: without room the reply is dropped and logged.
         """
         queue = request.vhost.default_route(request.reply_to or "")
+        if queue is not None:
+            self._put(queue, self.broker.formats.encode(_properties_for(request, content_type), body), len(body))
+
+    def reply_block(self, request: ControlRequest, content_type: str, block: BlockBody) -> None:
+        """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined.
+
+        A small one is joined, and so is one for a queue that may write it to the store or pass it on.
+        """
+        queue = request.vhost.default_route(request.reply_to or "")
         if queue is None:
             return
-        properties = Properties(content_type=content_type, correlation_id=request.correlation_id)
-        content = self.broker.formats.encode(properties, body)
-        charge = len(body) + OVERHEAD
+        octets = block.octets
+        formats = self.broker.formats
+        properties = _properties_for(request, content_type)
+        is_plain = queue.owner is not None and queue.storage is None and queue.pager is None
+        if octets < LAZY_OCTETS or not is_plain or queue.dead_letters is not None:
+            content = formats.encode(properties, block.joined())
+        else:
+            content = large_content(formats.encode(properties, b""), block)
+        self._put(queue, content, octets)
+
+    def _put(self, queue: Queue, content: bytes, octets: i64) -> None:
+        """Put a reply with a body of so many octets into a queue, if it has room."""
+        charge = octets + OVERHEAD
         if not queue.fits(charge):
-            self.node.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            self.node.log(f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity")
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)
+
+
+def _properties_for(request: ControlRequest, content_type: str) -> Properties:
+    return Properties(content_type=content_type, correlation_id=request.correlation_id)
 
 
 def _correlation(properties: Properties) -> str | None:

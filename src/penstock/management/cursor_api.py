@@ -18,7 +18,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
 from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
-from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns
+from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns, rows_within
 from penstock.management.block_loads import BlockLoads, BlockRange, large_bodies
 from penstock.management.control_request import ControlRequest
 from penstock.management.leases import Leases
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WAIT_MS_MAX: Final = 60_000
 """Longest time in milliseconds that a plan may wait for messages."""
-BLOCK_ROWS_MAX: Final = 100_000
+BLOCK_ROWS_MAX: Final = 20_000
 BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most rows and bytes of one block, so that no reply is large; readers ask for the next block."""
 CURSORS_MAX: Final = 10_000
@@ -311,13 +311,16 @@ class CursorApi:
         return large_bodies(messages) if "value" in _columns(request) else []
 
     def reply_block(self, request: ControlRequest, messages: list[Message]) -> None:
-        """Reply with messages as a block."""
+        """Reply with messages as a block: with the first ones if they are much work."""
+        columns, formats = _columns(request), self.broker.formats
+        rows, work = rows_within(columns, messages, formats)
+        self.broker.work.done += work
+        messages = messages[:rows]
         counters = self.check_holder(request).counters
         counters.blocks += 1
         counters.messages += len(messages)
-        formats, wall_offset = self.broker.formats, self.broker.wall_offset
-        block = encode_block(request.text("queue"), messages, formats, wall_offset, _columns(request))
-        self.control.reply(request, CONTENT_TYPE, block)
+        block = encode_block(request.text("queue"), messages, formats, self.broker.wall_offset, columns)
+        self.control.reply_block(request, CONTENT_TYPE, block)
 
     def settle(self, request: ControlRequest) -> dict[str, object]:
         """Settle queues up to `end`: idempotent and monotone."""

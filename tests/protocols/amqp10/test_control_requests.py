@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.core.message import Envelope
+from penstock.protocols.amqp091.content_frames import make_content
+from penstock.wire.amqp091.codec import Properties
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.value_writer import encode_value
@@ -65,6 +68,25 @@ def test_answer_goes_to_a_dynamic_node(client: Amqp10Dialogue) -> None:
     assert isinstance(found, Composite)
     answer = ask(client, data_section(b"{}"), "status", reply_to=found.text("address"))
     assert said(answer)["version"] == "0"
+
+
+def test_block_of_messages_goes_to_a_dynamic_node(client: Amqp10Dialogue) -> None:
+    source = composite(spec.SOURCE, dynamic=True)
+    (attach, *_) = client.attach_receiver(None, 3, credit=9, source=source)
+    found = attach.performative.inner("source")
+    assert isinstance(found, Composite)
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    for number in range(9):
+        queue.enqueue(Envelope("", "q"), make_content(Properties(), bytes([number]) * 12_000), 12_240, 0.0)
+    fields = {"cursor": "c", "queues": ["q"], "token": 1, "queue": "q", "lo": 0, "hi": 9}
+    request = json.dumps(fields).encode()
+    ask(client, data_section(request), "cursor.attach", reply_to=found.text("address"))
+    properties = encode(spec.PROPERTIES, to="/exchanges/penstock.control/cursor.range", reply_to=found.text("address"))
+    heard = client.say(client.transfer(properties + data_section(request), 9, settled=True))
+    ((kind, block),) = decode_message(b"".join(delivered(heard))).body
+    assert kind == "data"
+    assert isinstance(block, bytes)
+    assert b"".join(bytes([number]) * 12_000 for number in range(9)) in block
 
 
 def test_error_is_an_answer(client: Amqp10Dialogue) -> None:

@@ -39,12 +39,23 @@ def write_body(out: BytesWriter, content: bytes) -> None:
         pos += size + 8
 
 
-def body_of(content: bytes) -> bytes:
-    """Return the body of a message."""
+def payload_at(content: bytes) -> i64:
+    """Return where the body of a message begins, if it is in one frame, or empty; else -1."""
     start = header_end(content)
     n: i64 = len(content)
     if n - start >= 8 and ((read_i64_be(content, start) >> 8) & 0xFFFFFFFF) == n - start - 8:
-        return content[start + 7 : n - 1]  # The only frame.
+        return start + 7
+    if start == n:
+        return start
+    return -1
+
+
+def body_of(content: bytes) -> bytes:
+    """Return the body of a message."""
+    start = payload_at(content)
+    n: i64 = len(content)
+    if start >= 0:
+        return content[start : n - 1] if start < n else b""  # The only frame, or none.
     out = BytesWriter()
     write_body(out, content)
     return out.getvalue()

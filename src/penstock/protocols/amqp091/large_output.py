@@ -59,7 +59,7 @@ class LargeOutput(OutputSource):
         assert body is not None
         head = as_frames(head_of(content), channel.broker.formats)
         channel.out.write(large_header(head, channel.number, body.data_octets()))
-        added = _Content(LargeReader(channel.broker.large, body, body.spans, self._wake))
+        added = _Content(body.open(channel.broker.large, body.spans, self._wake))
         self._contents.append(added)
         channel.out = added.after
         if len(self._contents) == 1:
@@ -107,13 +107,13 @@ class LargeOutput(OutputSource):
         if most > SHARE_OCTETS:
             most = SHARE_OCTETS
         if reader.left > 0:
-            octets = reader.take(most)
-            if not octets:
+            octets = reader.ready(most)
+            if octets == 0:
                 return False
             out.append(FRAME_BODY)
             write_u16(out, self._channel.number)
-            write_i32_be(out, i32(len(octets)))
-            out.write(octets)
+            write_i32_be(out, i32(octets))
+            reader.write(out)
             out.append(FRAME_END)
         if reader.left == 0:
             out.write(content.after.getvalue())

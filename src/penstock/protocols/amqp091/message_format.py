@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 from typing_extensions import override
 
@@ -15,14 +15,29 @@ from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import Properties
 from penstock.core.death_headers import added_headers, deaths_in, pairs_of
 from penstock.core.death_record import DeathRecord
-from penstock.core.message_format import CC, MessageFormat, MessageFormats, RowEncoder, UnreadableContent
+from penstock.core.message_format import (
+    CC,
+    NO_NUMBER,
+    MessageFormat,
+    MessageFormats,
+    RowEncoder,
+    UnreadableContent,
+)
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.cc_bcc import copies_of
 from penstock.protocols.amqp091.header_rewriter import HeaderRewriter
 from penstock.protocols.amqp091.row_encoder import Amqp091RowEncoder
 from penstock.wire.amqp091.codec import CodecError, encode_header
-from penstock.wire.amqp091.content_header import EXPIRATION, FIXED_OCTETS, FLAGS_AT, flags_of
+from penstock.wire.amqp091.content_header import (
+    EXPIRATION,
+    FIXED_OCTETS,
+    FLAGS_AT,
+    HEADERS,
+    SIZES,
+    flags_of,
+    property_at,
+)
 from penstock.wire.amqp091.field_reader import FieldReader
 from penstock.wire.amqp091.spec import FRAME_HEADER, FRAME_OVERHEAD
 
@@ -52,12 +67,49 @@ class Amqp091Format(MessageFormat):
         return flags_of(content) != 0
 
     @override
+    def reads_in_place(self, content: bytes) -> bool:
+        return True
+
+    @override
+    def text_property(self, content: bytes, index: i64) -> bytes | None:
+        at = property_at(content, index)
+        if at == 0:
+            return None
+        end = at + 1 + i64(content[at])
+        if end >= content_frames.header_end(content):
+            return None
+        text = content[at + 1 : end]
+        return text if text.isascii() or _is_utf8(text) else None
+
+    @override
+    def number_property(self, content: bytes, index: i64) -> i64:
+        at = property_at(content, index)
+        if at == 0:
+            return NO_NUMBER
+        octets: i64 = SIZES[index]
+        if at + octets >= content_frames.header_end(content):
+            return NO_NUMBER
+        if octets == 1:
+            return i64(content[at])
+        return read_i64_be(content, at)
+
+    @override
+    def header_table(self, content: bytes) -> dict[str, object] | None:
+        at = property_at(content, HEADERS)
+        if at == 0:
+            return None
+        try:
+            return FieldReader(content, int(at)).table()
+        except CodecError:
+            return None
+
+    @override
     def body(self, content: bytes) -> bytes:
         return content_frames.body_of(content)
 
     @override
-    def write_payload(self, out: BytesWriter, content: bytes) -> None:
-        content_frames.write_body(out, content)
+    def payload_at(self, content: bytes) -> i64:
+        return content_frames.payload_at(content)
 
     def body_bytes(self, content: bytes) -> i64:
         """See `MessageFormat.body_bytes`; the size is in the header, also while the body is incomplete."""
@@ -138,6 +190,14 @@ def as_frames(content: bytes, formats: MessageFormats) -> bytes:
     if content and content[0] == FRAME_HEADER:
         return content
     return formats.convert(content, formats.by_octet(FRAME_HEADER))
+
+
+def _is_utf8(octets: bytes) -> bool:
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _x_death(message: HeaderRewriter) -> object:

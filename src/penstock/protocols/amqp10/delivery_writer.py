@@ -344,7 +344,7 @@ class DeliveryWriter:
             payload += DATA_START + int(body.data_octets()).to_bytes(4, "big")
             spans = body.spans
         delivery = PendingDelivery(link, number, tag, payload)
-        delivery.reader = LargeReader(self._session.broker.large, body, spans, PieceListener())
+        delivery.reader = body.open(self._session.broker.large, spans, PieceListener())
         return delivery
 
     def _content_of(self, message: Message) -> bytes:

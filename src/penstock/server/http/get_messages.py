@@ -130,7 +130,7 @@ class Taking:
         parts: list[bytes] = []
         octets = 0
         listener = _Arrived()
-        reader = LargeReader(broker.large, body, body.spans, listener)
+        reader = body.open(broker.large, body.spans, listener)
         while octets < most and not reader.fault:
             part = reader.take(most - octets)
             if part:
