@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client import ControlError
+from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.connections import BrokerLink, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
-from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.planner import report_hole
 from pyspark_penstock.servers import refused
@@ -32,10 +32,12 @@ class Slice:
     lo: int
     hi: int
     rows: int
-    """Number of messages that were planned."""
+    """Number of messages that were planned; 0 if it is not known."""
+    lease: int = 0
+    """Number of the lease of a batch read; 0 for a stream, which reads by its cursor and token."""
 
 
-def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.RecordBatch"]:
+def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
     """Yield the messages of a slice in order, as blocks arrive.
 
     Raises `CursorError` when the broker refuses (fenced, queue deleted) or has fewer messages than were planned,
@@ -72,10 +74,10 @@ def _tidy(link: BrokerLink) -> None:
         link.close()
 
 
-def _request(slice_: Slice, options: SourceOptions, lo: int) -> dict[str, object]:
+def _request(slice_: Slice, options: ReadOptions, lo: int) -> dict[str, object]:
+    holder: dict[str, object] = {"cursor": options.cursor, "token": slice_.token}
     return {
-        "cursor": options.cursor,
-        "token": slice_.token,
+        **({"lease": slice_.lease} if slice_.lease else holder),
         "queue": slice_.queue,
         "lo": lo,
         "hi": slice_.hi,

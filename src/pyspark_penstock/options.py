@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
-from pyspark_penstock.option_table import OF_QUERIES, parse_options, unknown_option, without_spark_options
+from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unknown_option, without_spark_options
 from pyspark_penstock.option_table import Option as _Option
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
@@ -32,7 +32,7 @@ _ACCESS = (
     _Option("password", parsing.text, "guest", secret=True),
 )
 
-_SOURCE = (
+SOURCE = (
     *_ACCESS,
     _Option("subscribe", parsing.names, None),
     _Option("subscribePattern", parsing.regular_expression, None),
@@ -75,7 +75,7 @@ _SINK = (
 )
 
 _ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK}
-_ELSEWHERE_SOURCE = {option.name: "the source" for option in _SOURCE}
+_ELSEWHERE_SOURCE = {option.name: "the source" for option in SOURCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,11 @@ class SourceOptions:
     wait_ms: int
     retries: Retries
 
+    @property
+    def subject(self) -> str:
+        """Description of the reader, for messages to people."""
+        return f"cursor '{self.cursor}' on {self.subscription}"
+
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
@@ -153,8 +158,8 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
 
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    value = parse_options("the penstock source", _SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE_SINK)
-    access = _access(value)
+    value = parse_options("the penstock source", SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE_SINK)
+    access = access_of(value)
     subscription = checked_subscription(value["subscribe"], value["subscribePattern"], value["assign"], access.servers)
     starting = Starting(value["startingOffsets"], value["startingTimestamp"])
     check_starting(starting, subscription, access.servers)
@@ -206,7 +211,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
             "options txnAppId and txnVersion go together: the name of a writer, and the number of a write"
         )
     return SinkOptions(
-        access=_access(value),
+        access=access_of(value),
         queue=value["queue"],
         exchange=value["exchange"],
         routing_key=value["routingKey"],
@@ -218,13 +223,14 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
     )
 
 
-def check_names(given: Mapping[str, object]) -> None:
-    """Refuse an option unknown to both source and sink, before it is known which of them is meant."""
-    known = {option.name.lower() for option in (*_SOURCE, *_SINK)}
+def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> None:
+    """Refuse an option unknown to source and sink, before it is known which of them is meant; `more` are known too."""
+    known = {option.name.lower() for option in (*SOURCE, *_SINK, *more)}
     for key in without_spark_options(given, OF_QUERIES):
         if key.lower() not in known:
-            raise OptionError(unknown_option(key, "the penstock source or sink", (*_SOURCE, *_SINK)))
+            raise OptionError(unknown_option(key, "the penstock source or sink", (*SOURCE, *_SINK, *more)))
 
 
-def _access(value: dict[str, Any]) -> Access:
+def access_of(value: Mapping[str, Any]) -> Access:
+    """Return addresses and credentials."""
     return Access(value["servers"], value["vhost"], value["user"], value["password"])

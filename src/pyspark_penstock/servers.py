@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.client import ControlError, LoginRefused
+from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.connections import BrokerLink
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
-from pyspark_penstock.options import Retries, SourceOptions
+from pyspark_penstock.options import Retries
 from pyspark_penstock.parsing import Address
 
 LOG = logging.getLogger("pyspark_penstock")
 
 MOVED = "moved by an operator"
 """Words of a broker's refusal of a request with the token from before a move."""
+LEASE_ENDED = "has ended"
+"""Words of a broker's refusal of a request under a lease that has ended."""
 AWAY_PAUSE_MAX = 30.0
 """Longest pause in seconds before a server that is away is asked again; the first is the option's retry interval."""
 PAUSE_PER_ATTEMPT = 4
@@ -39,7 +42,7 @@ class Absence:
 class Servers:
     """Connections of one source to its brokers, opened on first use."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         """Store the options; nothing is connected yet."""
         self._options = options
         self.addresses = options.access.servers
@@ -105,10 +108,12 @@ class Servers:
         self._away.clear()
 
 
-def refused(refusal: ControlError, options: SourceOptions, server: Address) -> CursorError:
+def refused(refusal: ControlError, options: ReadOptions, server: Address) -> CursorError:
     """Return the meaning of a broker's refusal for the user of a query."""
-    cursor = f"cursor '{options.cursor}' on {options.subscription} at {server}"
+    cursor = f"{options.subject} at {server}"
     match refusal.name:
+        case "not-found" if LEASE_ENDED in refusal.text:
+            text = f"{cursor} cannot go on"
         case "fenced" if MOVED in refusal.text:
             text = f"{cursor} cannot go on where it was; start the query again"
         case "fenced":

@@ -1,29 +1,31 @@
 """Data source that Spark finds under the format ``penstock``."""
 
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyspark_penstock.errors import OptionError, SparkSourceError
+from pyspark_penstock.batch_options import BATCH_ONLY, batch_options
+from pyspark_penstock.errors import OptionError
 from pyspark_penstock.options import check_names, sink_options, source_options
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
 
 if TYPE_CHECKING:
+    from pyspark_penstock.batch import PenstockBatchReader
     from pyspark_penstock.reader import PenstockStreamReader
     from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
 
 
 @sentence_first
 class PenstockDataSource(DataSource):
-    """Data source of ``readStream``, ``writeStream`` and ``write``; options are checked before anything runs."""
+    """Data source of streams and batches, as source and sink; options are checked before anything runs."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Refuse options unknown to both sides; Spark has not said yet which side is meant."""
         super().__init__(options)
-        check_names(options)
+        check_names(options, BATCH_ONLY)
 
     @classmethod
     def name(cls) -> str:
@@ -31,16 +33,26 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        """Return the columns that were asked for; Spark calls it only for readers, so it checks their options."""
-        return source_ddl(source_options(self.options).columns)
+        """Return the columns that were asked for; Spark calls it only for readers, so it checks their options.
 
-    def reader(self, schema: StructType) -> NoReturn:
-        """Refuse a batch read.
-
-        Raises `SparkSourceError`: without a checkpoint nothing would settle the messages, and the queue would stay
-        full.
+        It has not said yet whether a stream or a batch is read.
         """
-        raise SparkSourceError("a queue is drained by readStream with trigger(availableNow=True), not by read")
+        try:
+            return source_ddl(source_options(self.options).columns)
+        except OptionError as refusal:
+            try:
+                return source_ddl(batch_options(self.options).columns)
+            except OptionError as other:
+                batch = {option.name.lower() for option in BATCH_ONLY}
+                raise (other if any(key.lower() in batch for key in self.options) else refusal) from None
+
+    def reader(self, schema: StructType) -> "PenstockBatchReader":
+        """Return the reader of a batch."""
+        from pyspark_penstock.batch import PenstockBatchReader
+
+        options = batch_options(self.options)
+        check_source_schema(schema, options.columns)
+        return PenstockBatchReader(options)
 
     def streamReader(self, schema: StructType) -> "PenstockStreamReader":
         """Return the reader of a streaming query."""

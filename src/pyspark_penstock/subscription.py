@@ -100,19 +100,24 @@ def checked_subscription(
     return Subscription(names, pattern, assigned)
 
 
-def check_starting(starting: Starting, subscription: Subscription, servers: tuple[Address, ...]) -> None:
-    """Check that the starts name queues and servers of the subscription. Raises `OptionError`."""
+def check_starting(
+    starting: Starting, subscription: Subscription, servers: tuple[Address, ...], option: str = "starting"
+) -> None:
+    """Check that starts (or ends, by the name of the option) name queues and servers of the subscription.
+
+    Raises `OptionError`.
+    """
     offsets = starting.offsets
-    if starting.time is not None and offsets != "earliest":
+    if option == "starting" and starting.time is not None and offsets != "earliest":
         raise OptionError("options startingTimestamp and startingOffsets exclude each other: give one of them")
     if not isinstance(offsets, dict):
         return
     for queue in sorted(offsets):
         if not subscription.may_have(queue):
-            raise OptionError(f"option startingOffsets names the queue '{queue}', which {subscription.option} does not")
+            raise OptionError(f"option {option}Offsets names the queue '{queue}', which {subscription.option} does not")
         start = offsets[queue]
         for server in sorted(start) if isinstance(start, dict) else ():
             if server not in servers:
                 raise OptionError(
-                    f"option startingOffsets names {server} for the queue '{queue}', which option servers does not"
+                    f"option {option}Offsets names {server} for the queue '{queue}', which option servers does not"
                 )

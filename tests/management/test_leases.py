@@ -97,24 +97,30 @@ def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again() -> None:
     assert (refusal["name"], "lease 1 has ended" in refusal["text"]) == ("not-found", True)
 
 
-@pytest.mark.parametrize("how", ["consumer", "unacknowledged", "drop-head"])
-def test_queue_that_no_cursor_may_have_is_read_and_not_kept(how: str) -> None:
+def test_queue_that_no_cursor_may_have_is_read_and_not_kept() -> None:
     desk = Desk()
-    queue = desk.declare("q", x_max_length=100) if how == "drop-head" else desk.declare("q")
-    session = Session()
-    if how == "consumer":
-        desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
-    elif how == "unacknowledged":
-        session.get(queue, False, 0.0)
+    queue = desk.declare("q", x_max_length=100)
     told = desk.ask("lease.open", queues=["q"])["queues"]["q"]
-    if how != "drop-head" and not told["unpinned"]:
-        pytest.skip("a cursor may read beside consumers")
-    assert told["unpinned"] != ""
+    assert "drop-head" in told["unpinned"]
     assert queue.cursors == []
-    before = int(queue.messages)
-    assert b"body" in desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    line = queue.ready_queue
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") == 10
     desk.ask("lease.close", lease=1)
-    assert queue.messages == before
+    assert queue.messages == 10
+    assert queue.ready_queue is not line, "its messages are in the line of a queue without cursors again"
+
+
+def test_consumers_of_a_leased_queue_go_on_and_the_answer_says_so() -> None:
+    desk = Desk("q")
+    queue = desk.vhost.queues["q"]
+    session = Session()
+    desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
+    assert "has 1 consumers, which go on" in desk.ask("lease.open", queues=["q"])["queues"]["q"]["unpinned"]
+    assert session.get(queue, True, 0.0) is not None
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") < 10
+    desk.ask("lease.close", lease=1)
+    assert queue.cursors == []
+    assert session.get(queue, True, 0.0) is not None
 
 
 def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:

@@ -128,12 +128,6 @@ def test_misspelt_option_is_refused_when_the_source_is_loaded(spark, broker):
         source(spark, broker, "orders", maxOffsetPerTrigger="5")
 
 
-def test_batch_read_is_refused_with_the_way_to_do_it(spark, broker):
-    options = {"servers": broker.address, "subscribe": "orders", "cursor": "app"}
-    with pytest.raises(Exception, match=r"readStream.*availableNow"):
-        spark.read.format("penstock").options(**options).load().count()
-
-
 def test_from_queue_to_queue_nothing_is_lost(spark, broker, checkpoint):
     inward, outward = broker.declare(), broker.declare()
     broker.publish(inward, numbered(0, 300))

@@ -101,7 +101,12 @@ class Leases:
         """End a lease by its number."""
         lease = self._leases.pop(number)
         self._broker.timers.drop(lease)
+        shared = [position.shared for position in lease.cursor.positions.values()]
+        queues = [position.queue for position in lease.cursor.positions.values()]
         lease.cursor.delete(self._broker.now)
+        for queue, ready in zip(queues, shared, strict=True):
+            if not queue.cursors and queue.ready_queue is ready:
+                queue.ready_queue = ready.dissolve()
 
     def forget(self, vhost: VirtualHost) -> None:
         """End the leases of a virtual host that is being deleted."""
@@ -141,6 +146,8 @@ class Leases:
         cursor.positions[queue.name] = Position(queue, 0)
         if not reason:
             queue.cursors.append(cursor)
+            if queue.consumers:
+                reason = f"queue '{queue.name}' has {len(queue.consumers)} consumers, which go on"
         settled = None if reader is None else reader.positions.get(queue.name)
         return {
             "earliest": int(earliest),

@@ -1,4 +1,4 @@
-"""The ready messages of a queue with cursors, which may have consumers as well (decision 63).
+"""The ready messages of a queue with cursors, which may have consumers as well (decision 65).
 
 Theory of operation. Planning acquires. What is ready, and not beyond the furthest plan (`acquired`), belongs to the
 cursors: no consumer gets it, and every cursor does. Later messages go to whoever is first, consumers or a plan. What

@@ -18,6 +18,7 @@ from penstock.core.queue.page_io import PageReader
 from penstock.core.queue.pager import QueuePager
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.range_plan import PlanListener
+from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.errors import PreconditionFailed
 
 
@@ -52,7 +53,10 @@ class TimeSearch(PageReader):
 
     def _line(self) -> IndexedReadyQueue:
         """Return the ready messages with their index; a purge gives the queue others."""
-        line = indexed(self.queue.ready_queue)
+        ready = self.queue.ready_queue
+        if isinstance(ready, SharedReadyQueue):
+            return ready.line
+        line = indexed(ready)
         assert isinstance(line, IndexedReadyQueue)
         self.queue.ready_queue = line
         return line

@@ -1,0 +1,214 @@
+"""Batch read for Spark: what is in queues now, or what a cursor has not settled yet, within borders.
+
+The reader opens a lease on each server, which pins the messages until it has not been used for a time. Nothing is
+removed, and no query that reads through the cursor is disturbed. Borders are offsets, (start, end], or times, [start,
+end), so that the end of one hourly job is the start of the next.
+
+``partitions`` runs in the driver, ``read`` in executors.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from pyspark_penstock.batch_options import BatchOptions
+from pyspark_penstock.errors import CursorError
+from pyspark_penstock.fetch import Slice, record_batches
+from pyspark_penstock.narrowing import Narrowing
+from pyspark_penstock.offsets import Positions, key_of, split
+from pyspark_penstock.parsing import Address, Start
+from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.servers import Servers
+from pyspark_penstock.subscription import Starting
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOG = logging.getLogger("pyspark_penstock")
+
+
+class PushedFilters:
+    """The method ``pushFilters`` of a reader.
+
+    Spark calls it where ``spark.sql.python.filterPushdown.enabled`` is set. Where it is not, Spark refuses a reader
+    that overrides the method, and tells by ``__func__`` whether it does. A reader cannot know the setting. So this
+    passes for the method of the base class, and does what an override would do.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, narrowing: Narrowing) -> None:
+        """Store where filters are noted."""
+        self._narrowing = narrowing
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over filters; yield those that Spark must apply itself."""
+        return self._narrowing.push(filters)
+
+
+@sentence_first
+class PenstockBatchReader(DataSourceReader):
+    """Reader of queues as they are."""
+
+    def __init__(self, options: BatchOptions) -> None:
+        """Store the options; nothing is connected yet."""
+        self._options = options
+        self._narrowing = Narrowing()
+
+    @property
+    def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:
+        """Method to which Spark gives filters, see `PushedFilters`."""
+        return PushedFilters(self._narrowing)
+
+    def partitions(self) -> list[InputPartition]:
+        """Open the leases, and return the slices of the ranges within the borders.
+
+        Raises `CursorError` for queues that cannot be read, and for borders that they do not have.
+        """
+        return [InputPartition(slice_) for slice_ in BatchPlan(self._options, self._narrowing).slices()]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
+        if partition.value is None:
+            return iter(())  # Spark makes a partition where there is none.
+        return record_batches(partition.value, self._options)
+
+
+class BatchPlan:
+    """Plan of one batch read."""
+
+    def __init__(self, options: BatchOptions, narrowing: Narrowing) -> None:
+        """Store the options; nothing is connected yet."""
+        self._options, self._narrowing = options, narrowing
+        self._servers = Servers(options)
+        self._leases: dict[Address, int] = {}
+        self._places: dict[str, tuple[Address, str]] = {}
+        self._first: Positions = {}
+        self._last: Positions = {}
+
+    def slices(self) -> list[Slice]:
+        """Return the slices of all queues."""
+        try:
+            for server in self._servers.addresses:
+                self._plan_on(server)
+        finally:
+            self._servers.close()
+        options = self._options
+        found = []
+        for range_ in split(self._first, self._last, options.min_partitions, options.max_records_per_partition):
+            server, queue = self._places[range_.key]
+            found.append(Slice(server, queue, 0, range_.lo, range_.hi, 0, self._leases[server]))
+        return found
+
+    def _plan_on(self, server: Address) -> None:
+        options = self._options
+        names = self._names(server)
+        if names == []:
+            return
+        pattern = options.subscription is not None and options.subscription.pattern is not None
+        reply = self._servers.ask(
+            server, "lease.open", queues=names, cursor=options.cursor, partial=pattern, timeout_ms=options.lease_ms
+        )
+        self._leases[server] = int(reply["lease"])
+        for queue, reason in reply["refused"].items():
+            LOG.warning("penstock: queue '%s' of %s is left out: %s", queue, server, reason)
+        queues: dict[str, dict[str, Any]] = reply["queues"]
+        for queue, told in queues.items():
+            if told["unpinned"]:
+                LOG.warning(
+                    "penstock: queue '%s' of %s is read as it is, and what leaves it meanwhile is missing: %s",
+                    queue,
+                    server,
+                    told["unpinned"],
+                )
+        first, last = self._borders(server, queues)
+        for queue in queues:
+            if self._narrowing.queues is not None and queue not in self._narrowing.queues:
+                continue
+            key = key_of(queue, str(server), len(self._servers.addresses))
+            self._places[key] = (server, queue)
+            self._first[key], self._last[key] = first[queue], max(first[queue], last[queue])
+
+    def _names(self, server: Address) -> list[str] | None:
+        """Return the queues to be read on a server; None for those of the cursor."""
+        subscription = self._options.subscription
+        if subscription is None:
+            return None
+        names = subscription.of(server)
+        if subscription.pattern is not None:
+            names = subscription.matching(self._servers.ask(server, "cursor.queues")["queues"])
+            if not names:
+                LOG.warning(
+                    "penstock: subscribePattern '%s' matches no queue at %s, so nothing is read there",
+                    subscription.pattern,
+                    server,
+                )
+        if self._narrowing.queues is not None:
+            return [name for name in names if name in self._narrowing.queues]
+        return names
+
+    def _borders(self, server: Address, queues: Mapping[str, Mapping[str, Any]]) -> tuple[Positions, Positions]:
+        """Return where each queue begins and ends, as offsets."""
+        options, narrowing = self._options, self._narrowing
+        first: Positions = {}
+        last: Positions = {}
+        start_at = self._offsets_since(server, queues, None if options.starting is None else options.starting.time)
+        end_at = self._offsets_since(server, queues, options.ending.time)
+        since, until = (self._offsets_since(server, queues, time) for time in (narrowing.since, narrowing.until))
+        for queue, told in queues.items():
+            start = start_at.get(queue)
+            lo = self._start(server, queue, told) if start is None else start
+            end = end_at.get(queue)
+            hi = self._end(server, queue, told) if end is None else end
+            first[queue] = max(lo, narrowing.after or 0, since.get(queue, 0))
+            last[queue] = min(hi, hi if narrowing.upto is None else max(narrowing.upto, 0), until.get(queue, hi))
+        return first, last
+
+    def _offsets_since(self, server: Address, queues: Mapping[str, Any], time: int | None) -> Positions:
+        """Return the offset of each queue before its first message from a time on; empty without a time."""
+        if time is None or not queues:
+            return {}
+        reply = self._servers.ask(server, "cursor.find", queues=list(queues), timestamp=max(time, 0))
+        return {queue: int(found["offset"]) for queue, found in reply["found"].items()}
+
+    def _start(self, server: Address, queue: str, told: Mapping[str, Any]) -> int:
+        options, earliest, tail = self._options, int(told["earliest"]), int(told["tail"])
+        start: Start = "earliest"
+        if options.starting is not None:
+            start = _border(options.starting, server, queue, "earliest")
+        elif options.cursor is not None:
+            if told["settled"] is None:
+                raise CursorError(
+                    f"cursor '{options.cursor}' does not read queue '{queue}' at {server}; leave one of the options "
+                    "cursor and subscribe out, or give startingOffsets"
+                )
+            start = max(int(told["settled"]), earliest)
+        if not isinstance(start, int):
+            return tail if start == "latest" else earliest
+        if start > tail:
+            raise CursorError(f"queue '{queue}' at {server} ends at {tail}, and startingOffsets names {start}")
+        if start < earliest:
+            text = f"messages {start + 1} to {earliest} of '{queue}' at {server} are gone"
+            if options.fail_on_data_loss:
+                raise CursorError(f"{text}, and startingOffsets names {start}; failOnDataLoss=false begins after them")
+            LOG.warning("penstock: %s; beginning after them", text)
+        return max(start, earliest)
+
+    def _end(self, server: Address, queue: str, told: Mapping[str, Any]) -> int:
+        tail = int(told["tail"])
+        end = _border(self._options.ending, server, queue, "latest")
+        if not isinstance(end, int):
+            return tail
+        if end > tail:
+            raise CursorError(f"queue '{queue}' at {server} ends at {tail}, and endingOffsets names {end}")
+        return end
+
+
+def _border(border: Starting, server: Address, queue: str, otherwise: str) -> Start:
+    """Return the offset that the options give for a queue; `otherwise` if they do not name it."""
+    if not isinstance(border.offsets, dict):
+        return border.offsets
+    found = border.offsets.get(queue, otherwise)
+    return found.get(server, otherwise) if isinstance(found, dict) else found

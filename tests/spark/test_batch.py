@@ -1,0 +1,245 @@
+"""Batch reads: a look at what is there, or at what a cursor has not settled; without a JVM but for the last tests."""
+
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, Not
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from pyspark_penstock.batch import PenstockBatchReader
+from pyspark_penstock.batch_options import batch_options
+from pyspark_penstock.errors import CursorError, OptionError
+from pyspark_penstock.narrowing import Narrowing
+from pyspark_penstock.options import source_options
+from pyspark_penstock.reader import PenstockStreamReader
+from pyspark_penstock.source import PenstockDataSource
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def batch_of(broker) -> Callable[..., PenstockBatchReader]:
+    def make(**given: str) -> PenstockBatchReader:
+        return PenstockBatchReader(batch_options({"servers": broker.address, **given}))
+
+    return make
+
+
+@pytest.fixture
+def stream_of(broker):
+    readers = []
+
+    def make(queue: str, cursor: str, **others: str) -> PenstockStreamReader:
+        given = {"servers": broker.address, "subscribe": queue, "cursor": cursor, "fetchWait": "0ms", **others}
+        readers.append(PenstockStreamReader(source_options(given)))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def queue_of(broker, count: int, **arguments) -> str:
+    queue = broker.declare(**arguments)
+    broker.publish(queue, [b"%d" % number for number in range(1, count + 1)])
+    return queue
+
+
+def rows(reader, partitions, column: str = "value") -> list:
+    """Read partitions as tasks do, on a copy of the reader."""
+    found = []
+    for partition in pickle.loads(pickle.dumps(partitions)):
+        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
+            found += batch.column(column).to_pylist()
+    return found
+
+
+def read(reader) -> list[int]:
+    return [int(value) for value in rows(reader, reader.partitions())]
+
+
+def test_look_at_a_queue_reads_all_and_removes_nothing(broker, batch_of):
+    queue = queue_of(broker, 7)
+    reader = batch_of(subscribe=queue, maxRecordsPerPartition="3", fetchBlockRows="2")
+    partitions = reader.partitions()
+    assert len(partitions) == 3
+    assert rows(reader, partitions) == rows(reader, partitions) == [b"%d" % number for number in range(1, 8)]
+    assert broker.depth(queue) == 7
+
+
+def test_unsettled_range_of_a_cursor_is_read_beside_its_query(broker, batch_of, stream_of):
+    queue = queue_of(broker, 9)
+    stream = stream_of(queue, "beside")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadMaxRows(4))
+    stream.commit(end)
+    batch = batch_of(cursor="beside")
+    partitions = batch.partitions()
+    last = stream.latestOffset(end, ReadMaxRows(100))
+    stream.commit(last)
+    assert rows(batch, partitions) == [b"5", b"6", b"7", b"8", b"9"], "the lease keeps what is settled meanwhile"
+    assert stream.latestOffset(last, ReadMaxRows(1)) == last, "and the query is not fenced off"
+    assert read(batch_of(cursor="beside", subscribe=queue)) == []
+    with pytest.raises(CursorError, match="cursor 'beside' does not read queue"):
+        batch_of(cursor="beside", subscribe=queue_of(broker, 1)).partitions()
+
+
+def test_borders_in_offsets_leave_out_the_start_and_have_the_end(broker, batch_of):
+    queue = queue_of(broker, 9)
+    given = {"startingOffsets": f'{{"{queue}": 2}}', "endingOffsets": f'{{"{queue}": 6}}'}
+    assert read(batch_of(subscribe=queue, **given)) == [3, 4, 5, 6]
+    given["startingOffsets"], given["endingOffsets"] = given["endingOffsets"], f'{{"{queue}": -1}}'
+    assert read(batch_of(subscribe=queue, **given)) == [7, 8, 9]
+    with pytest.raises(CursorError, match="ends at 9, and endingOffsets names 10"):
+        batch_of(subscribe=queue, endingOffsets=f'{{"{queue}": 10}}').partitions()
+    with pytest.raises(CursorError, match="ends at 9, and startingOffsets names 10"):
+        batch_of(subscribe=queue, startingOffsets=f'{{"{queue}": 10}}').partitions()
+
+
+def test_start_that_is_gone_is_an_error_or_told(broker, batch_of, caplog):
+    queue = queue_of(broker, 5)
+    broker.drain(queue, 3)
+    given = {"subscribe": queue, "startingOffsets": f'{{"{queue}": 1}}'}
+    with pytest.raises(CursorError, match=r"messages 2 to 3 of .* are gone, and startingOffsets names 1"):
+        batch_of(**given).partitions()
+    assert read(batch_of(**given, failOnDataLoss="false")) == [4, 5]
+    assert "are gone; beginning after them" in caplog.text
+
+
+def test_borders_in_time_chain_without_a_gap_and_without_a_double(broker, batch_of):
+    queue = broker.declare()
+    for number in range(1, 10):
+        broker.publish(queue, [b"%d" % number])
+    look = batch_of(subscribe=queue)
+    times = rows(look, look.partitions(), "timestamp")
+    cuts = [times[0], times[3], times[6], times[8] + timedelta(seconds=1)]
+    found = [
+        read(batch_of(subscribe=queue, startingTimestamp=one.isoformat(), endingTimestamp=other.isoformat()))
+        for one, other in pairwise(cuts)
+    ]
+    assert [number for hour in found for number in hour] == list(range(1, 10))
+    assert found[0] == [number for number, time in enumerate(times, 1) if time < times[3]]
+
+
+def test_queue_with_consumers_is_read_as_it_is(broker, batch_of):
+    queue = queue_of(broker, 5)
+    with broker.connect() as connection:
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=2)
+        channel.basic_consume(queue, lambda *_: None)
+        connection.process_data_events(0)
+        found = read(batch_of(subscribe=queue))
+    assert found[-3:] == [3, 4, 5]
+
+
+def test_lease_that_has_ended_is_told_in_a_sentence(broker, batch_of):
+    queue = queue_of(broker, 5)
+    reader = batch_of(subscribe=queue)
+    (partition,) = reader.partitions()
+    broker.control("lease.close", lease=partition.value.lease)
+    with pytest.raises(CursorError, match=rf"the batch read of {queue} at .* cannot go on: lease .* has ended"):
+        rows(reader, [partition])
+
+
+def test_pattern_and_servers_are_read_together(broker, second_broker, batch_of, caplog):
+    queue = queue_of(broker, 3)
+    with second_broker.connect() as connection:
+        connection.channel().queue_declare(f"{queue}-b")
+    second_broker.publish(f"{queue}-b", [b"4"])
+    servers = f"{broker.address},{second_broker.address}"
+    assert sorted(read(batch_of(servers=servers, subscribePattern=f"{queue}(-.*)?"))) == [1, 2, 3, 4]
+    assert read(batch_of(subscribePattern="no-such-queue-at-all")) == []
+    assert "subscribePattern 'no-such-queue-at-all' matches no queue" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "needs the option subscribe"),
+        ({"subscribe": "q", "maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is an option of readStream"),
+        ({"subscribe": "q", "endingOffset": "latest"}, "did you mean endingOffsets?"),
+        ({"subscribe": "q", "endingOffsets": "earliest"}, "nothing ends at the earliest"),
+        ({"subscribe": "q", "endingOffsets": '{"q": -2}'}, "nothing ends at the earliest"),
+        ({"subscribe": "q", "endingOffsets": '{"r": 2}'}, "option endingOffsets names the queue 'r', which subscribe"),
+        ({"subscribe": "q", "endingOffsets": '{"q": 2}', "endingTimestamp": "5"}, "exclude each other"),
+        ({"subscribe": "q", "startingTimestamp": "6", "endingTimestamp": "5"}, "is before startingTimestamp"),
+        ({"cursor": "c", "startingOffsets": '{"q": 2}'}, "startingOffsets by queue needs the option subscribe"),
+        ({"subscribe": "q", "leaseTimeout": "2h"}, "at most 3600s"),
+        ({"subscribe": "q", "leaseTimeout": "0ms"}, "at least 1ms"),
+    ],
+)
+def test_bad_batch_option_is_refused_in_one_sentence(given, sentence):
+    with pytest.raises(OptionError, match="option") as refusal:
+        batch_options(given)
+    assert sentence in str(refusal.value)
+
+
+def test_schema_is_that_of_a_stream_or_of_a_batch():
+    assert (
+        PenstockDataSource({"subscribe": "q", "columns": "value", "endingOffsets": "latest"}).schema() == "value binary"
+    )
+    with pytest.raises(OptionError, match="needs the option cursor"):
+        PenstockDataSource({"vhost": "/"}).schema()
+    with pytest.raises(OptionError, match="nothing ends at the earliest"):
+        PenstockDataSource({"subscribe": "q", "endingOffsets": "earliest"}).schema()
+
+
+# Filters
+
+
+def pushed(*filters) -> tuple[Narrowing, list]:
+    narrowing = Narrowing()
+    return narrowing, list(narrowing.push(filters))
+
+
+def test_filters_by_queue_and_sequence_are_applied_and_others_are_left():
+    time = EPOCH + timedelta(microseconds=7)
+    other = [Not(EqualTo(("sequence",), 5)), EqualTo(("message_id",), "x"), EqualTo(("queue", "x"), "y")]
+    taken = [In(("queue",), ("a", "b")), EqualTo(("queue",), "b"), GreaterThan(("sequence",), 4), IsNotNull(("queue",))]
+    narrowing, left = pushed(*taken, LessThanOrEqual(("sequence",), 9), LessThanOrEqual(("timestamp",), time), *other)
+    assert left == [LessThanOrEqual(("timestamp",), time), *other], "a filter by time is applied again"
+    assert narrowing == Narrowing(frozenset({"b"}), 4, 9, None, 8)
+
+
+def test_narrowed_ranges_are_read(broker, batch_of):
+    one, two = queue_of(broker, 9), queue_of(broker, 9)
+    reader = batch_of(subscribe=f"{one},{two}")
+    assert list(reader.pushFilters([EqualTo(("queue",), two), GreaterThan(("sequence",), 3)])) == []
+    partitions = reader.partitions()
+    assert {partition.value.queue for partition in partitions} == {two}
+    assert rows(reader, partitions) == [b"%d" % number for number in range(4, 10)]
+    look = batch_of(subscribe=one)
+    times = rows(look, look.partitions(), "timestamp")
+    reader = batch_of(subscribe=one)
+    assert len(list(reader.pushFilters([GreaterThan(("timestamp",), times[4])]))) == 1
+    assert read(reader) == [number for number, time in enumerate(times, 1) if time > times[4]]
+
+
+def test_reader_passes_for_one_without_filters_where_spark_does_not_push_them(batch_of):
+    reader = batch_of(subscribe="q")
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
+    assert list(pickle.loads(pickle.dumps(reader)).pushFilters([])) == []
+
+
+# In Spark
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("pushed_down", ["true", "false"])
+def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pushed_down):
+    queue = queue_of(broker, 20)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed_down)
+    try:
+        reader = spark.read.format("penstock").options(servers=broker.address, subscribe=queue)
+        frame = reader.load()
+        times = [row.timestamp for row in frame.orderBy("sequence").collect()]
+        assert len(times) == 20
+        few = frame.where(f"sequence > 5 and sequence <= 9 and queue = '{queue}'").where(frame.timestamp >= times[6])
+        assert sorted(row.sequence for row in few.select("sequence").collect()) == [7, 8, 9]
+        assert frame.where("queue = 'another'").count() == 0
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert broker.depth(queue) == 20
