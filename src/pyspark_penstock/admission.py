@@ -10,7 +10,7 @@ from pyspark_penstock.options import SourceOptions
 
 LOG = logging.getLogger("pyspark_penstock")
 
-MOST_ROWS = 100_000
+MOST_ROWS = 400_000
 """Most messages in a batch without a lower option or capacity."""
 
 

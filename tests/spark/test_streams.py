@@ -56,13 +56,17 @@ def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, br
 
 def test_row_says_where_its_message_came_from(spark, broker, checkpoint):
     queue = broker.declare()
-    broker.publish(queue, [b"one"])
+    with broker.connect() as connection:
+        properties = pika.BasicProperties(message_id="one", headers={"a": "ü", "n": 7}, app_id="shop", delivery_mode=2)
+        connection.channel().basic_publish("", queue, b"one", properties)
     rows = []
-    drain(source(spark, broker, queue), lambda frame, _: rows.extend(frame.collect()), checkpoint)
+    drain(source(spark, broker, queue, columns="all"), lambda frame, _: rows.extend(frame.collect()), checkpoint)
     (row,) = rows
     assert (row.queue, row.sequence, row.exchange, row.routing_key) == (queue, 1, "", queue)
     assert (row.message_id, row.redelivered, row.expiration, bytes(row.value)) == ("one", False, None, b"one")
     assert row.timestamp is not None
+    assert [(header.key, bytes(header.value)) for header in row.headers] == [("a", "ü".encode()), ("n", b"7")]
+    assert (row.headers_json, row.app_id, row.delivery_mode, row.deaths) == ('{"a":"ü","n":7}', "shop", 2, 0)
 
 
 def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(spark, broker, checkpoint):
