@@ -24,6 +24,9 @@ from penstock.client import ClientError, Connection, Parameters
 FLIGHTS, SUMMARIES = "flights", "summaries"
 SETTINGS = "broker.toml"
 """The broker's settings file; by it a folder of the demo is known."""
+FLOW_LOG = "flow-log"
+PLANNED = (1, 4, 16)
+"""Capacities that are planned for the next time: multiples of the present one."""
 PER_TRIGGER = 5_000
 """About half of what 4 MiB hold before the gate closes: producers refill one half while Spark works on the other."""
 START_SECONDS = 30.0
@@ -92,7 +95,8 @@ class Demo:
         settings = self.output / SETTINGS
         settings.touch(mode=0o600)
         settings.write_text("[users]\n" + "".join(f'"{user}" = "{word}"\n' for user, word in passwords.items()))
-        words = ("serve", "--listen", "127.0.0.1:0", "--memory", "--config", str(settings))
+        words = ["serve", "--listen", "127.0.0.1:0", "--memory", "--config", str(settings)]
+        words += ["--flow-log", str(self.output / FLOW_LOG)]
         broker = self.children.start("broker", "penstock", *words)
         ready = self.children.line_from(broker, START_SECONDS)
         if not ready.startswith("ready amqp://"):
@@ -201,6 +205,23 @@ class Demo:
         return path
 
 
+def plan(output: Path, capacity: int) -> list[str]:
+    """Plan the capacity of the queue from the flow log of this run; return what `penstock plan` says.
+
+    Raises `DemoError` if it fails. A goal that no capacity meets is no failure: the nearest one is told.
+    """
+    capacities = ",".join(str(capacity * times) for times in PLANNED)
+    words = ["plan", str(output / FLOW_LOG), "--queue", FLIGHTS, "--goal", "blocked<50%", "--capacity", capacities]
+    words += ["--stop", "default", "--resume", "default", "--window", "1000", "--prefetch", "1000", "--deadline", "0"]
+    words += ["--local", "--plot", str(output / "plan.svg")]
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *words], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    if done.returncode > 1 or not done.stdout:
+        raise DemoError(f"penstock plan failed: {done.stderr.strip().rstrip('.')}")
+    return done.stdout.splitlines()
+
+
 def find_java() -> None:
     """Set JAVA_HOME to a JDK that can run Spark. Raises `DemoError` with one sentence when there is none."""
     found = subprocess.run([ROOT / "scripts" / "jdk.sh", "--no-install"], capture_output=True, text=True, check=False)
@@ -228,6 +249,8 @@ def lead(given: argparse.Namespace) -> bool:
     shown = demo.draw(run)
     screen.say("\n" + "\n".join(report.figures(run)) + "\n")
     screen.say("\n".join(report.verdict(run, given.flights)))
+    screen.say("\nThe flow log of this run is replayed with larger queues (penstock plan):")
+    screen.say("\n".join(f"  {line}" for line in plan(output, given.capacity)) + "\n")
     screen.say(f"Picture    {_near(shown)}")
     screen.say(f"Parquet    {_near(output / 'delays')}")
     screen.say(f"Duration   {time.monotonic() - begun:.0f} s")

@@ -1,13 +1,15 @@
 """Recording: the workload of one queue, read from the flow log of a broker.
 
 The log has, for each second in which something happened to a queue, how many messages came and left, and a histogram of
-their sizes. Every ten seconds it has the producers' shares. What it cannot have is what producers would have published
-if they had not been blocked, and how fast consumers would have been where there was nothing to consume. The first is
-told as it was: late. For the second the rate is that of the nearest second in which messages were left in the queue.
+their sizes. Every ten seconds it has the producers' shares. What it cannot have is when producers would have published
+if they had not been blocked, and how fast consumers would have been where there was nothing to consume. Messages that
+came while producers were blocked count as waiting with them since the block began: they are offered then. For services
+the rate is that of the nearest ten seconds in which messages stayed in the queue.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,8 @@ from penstock_simulation.workload import Source, Worker, Workload
 
 MESSAGES_MAX = 2_000_000
 """Most messages of a recording that is simulated: about half a minute of one core for each candidate."""
+SMOOTHED_S = 10.0
+"""Least seconds, with messages in the queue, of which a rate of services is the mean."""
 PRODUCERS_MAX = 100
 """Most producers of a simulation; further ones count with the last."""
 
@@ -37,6 +41,8 @@ class _Sample:
     depth_bytes: int
     refused: int
     consumers: int
+    is_blocked: bool
+    """True if producers were blocked at its end."""
     sizes: list[int] = field(default_factory=list)
 
 
@@ -106,25 +112,38 @@ class Recording:
         names = sorted(self.producers, key=lambda name: -self.producers[name])[:PRODUCERS_MAX]
         weights = [self.producers[name] for name in names] or [1]
         total = sum(weights)
-        sources: list[list[Second]] = [[] for _ in weights]
+        messages: list[Counter[float]] = [Counter() for _ in weights]
+        sizes: dict[float, Counter[int]] = {}
         carried = [0.0] * len(weights)
-        for sample in self.samples:
-            sizes = tuple(_sizes(sample.sizes))
+        for sample, offered in zip(self.samples, self._offered(), strict=True):
+            sizes.setdefault(offered, Counter()).update(dict(_sizes(sample.sizes)))
             for index, weight in enumerate(weights):
                 carried[index] += sample.came * weight / total
-                count = int(carried[index] + 1e-9)
-                carried[index] -= count
-                if count:
-                    sources[index].append(Second(sample.at - start, count, sizes))
-        return tuple(Source("recorded", seconds=tuple(seconds)) for seconds in sources)
+                messages[index][offered] += int(carried[index] + 1e-9)
+                carried[index] %= 1
+        return tuple(
+            Source(
+                "recorded",
+                seconds=tuple(
+                    Second(at - start, count, tuple(sizes[at].items())) for at, count in sorted(found.items()) if count
+                ),
+            )
+            for found in messages
+        )
+
+    def _offered(self) -> list[float]:
+        """Return for each sample when its messages were offered: at its start, or when a block before it began."""
+        found = []
+        since, was_blocked = 0.0, False
+        for sample in self.samples:
+            since = since if was_blocked else sample.at
+            was_blocked = sample.is_blocked
+            found.append(since)
+        return found
 
     def _workers(self, start: float) -> tuple[Worker, ...]:
         count = max([sample.consumers for sample in self.samples] or [1]) or 1
-        busy = [
-            (sample.at - start, sample.left / sample.seconds)
-            for sample in self.samples
-            if sample.depth > 0 and sample.left > 0
-        ]
+        busy = self._busy(start)
         if not busy:  # Messages never stayed in the queue: consumers are at least as fast as in the fastest second.
             fastest = max((sample.left / sample.seconds for sample in self.samples), default=0.0)
             if fastest <= 0:
@@ -133,6 +152,25 @@ class Recording:
         starts = tuple(at for at, _ in busy)
         rates = tuple(rate / count for _, rate in busy)
         return tuple(Worker("recorded", rates, starts) for _ in range(count))
+
+    def _busy(self, start: float) -> list[tuple[float, float]]:
+        """Return rates at which messages left while some stayed, each the mean of `SMOOTHED_S`, and their beginnings.
+
+        A reader that settles in batches takes nothing in most seconds, and is no faster for that.
+        """
+        found: list[tuple[float, float]] = []
+        begin, seconds, left = 0.0, 0.0, 0
+        for sample in self.samples:
+            if sample.depth > 0:
+                begin = begin if seconds else sample.at - start
+                seconds += sample.seconds
+                left += sample.left
+                if seconds >= SMOOTHED_S and left:
+                    found.append((begin, left / seconds))
+                    seconds, left = 0.0, 0
+        if left:
+            found.append((begin, left / seconds))
+        return found
 
 
 def _sizes(counts: list[int]) -> Iterable[tuple[int, int]]:
@@ -153,8 +191,8 @@ def settings_of(
     return Candidate(
         capacity_bytes=thresholds.get("capacity_bytes"),
         capacity_messages=thresholds.get("capacity_messages"),
-        stop_percent=100 * stop / capacity if capacity and stop is not None else None,
-        resume_percent=100 * resume / capacity if capacity and resume is not None else None,
+        stop_percent=round(100 * stop / capacity, 3) if capacity and stop is not None else None,
+        resume_percent=round(100 * resume / capacity, 3) if capacity and resume is not None else None,
         hold_deadline_s=hold_deadline_s,
         window=window,
         prefetch=prefetch,
@@ -201,6 +239,7 @@ def _take(found: Recording, event: object, each: Mapping[str, Any], wall: float)
                 depth_bytes=int(each.get("bytes", 0)),
                 refused=int(each.get("refused_messages", 0)),
                 consumers=int(each.get("consumers", 0)),
+                is_blocked=int(each.get("blocked", 0)) > 0,
                 sizes=list(each.get("sizes") or []),
             )
         )

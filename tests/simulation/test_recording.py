@@ -55,6 +55,23 @@ def test_recording_has_arrivals_services_and_settings_of_one_queue() -> None:
     }
 
 
+def test_what_came_while_producers_were_blocked_is_offered_when_the_block_began() -> None:
+    records = log(seconds=6)
+    for each in records:
+        if each["event"] == "depth" and START + 2 <= each["wall"] <= START + 4:
+            each["blocked"] = 1
+    arrivals = [int(arrival.at) for arrival in record(records, "orders").workload().arrivals_of(0)]
+    assert [arrivals.count(second) for second in range(6)] == [75, 300, 0, 0, 0, 75]
+
+
+def test_reader_that_settles_in_batches_is_no_faster_for_that() -> None:
+    records = log(left=0)
+    for second, each in enumerate(each for each in records if each["event"] == "depth" and each["queue"] == "orders"):
+        each["settled_messages"] = 400 if second % 5 == 4 else 0
+    workers = record(records, "orders").workload().workers
+    assert [(worker.starts, worker.rates) for worker in workers] == [((0.0, 10.0), (80.0, 80.0))]
+
+
 def test_part_of_a_log() -> None:
     assert record(log(), "orders", START + 5.5, START + 10.5).messages == 500
 
