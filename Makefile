@@ -50,6 +50,9 @@ bench-spark: setup  ## CPU time of Spark's queries on queues, per million rows, 
 crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed may be lost (bench/crash)
 	@$(RUN) -m bench.crash
 
+crash-spark: setup  ## 200 rounds of kill -9 of Spark's processes and of the broker; every row must be delivered once (bench/crash_spark)
+	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m bench.crash_spark $(ARGS)
+
 quota: setup  ## A store at its disk quota: blocked, drained, resumed, and a picture of it
 	@$(RUN) -m bench.quota
 

@@ -291,3 +291,34 @@ def test_task_that_waits_for_a_reader_without_cores_is_told_in_its_log_and_its_e
     assert "give the application more cores" in caplog.text
     control.ask("cursor.delete", {"cursor": "slow reader"})
     control.close()
+
+
+def test_broker_that_is_killed_has_the_rows_and_their_mark_or_neither(restarts):
+    broker = restarts()
+    queue = broker.declare(durable=True)
+    batch = Batch(broker, queue)
+    batch.task(rows(0, 400))
+    broker = restarts(kill=True)
+    batch.run()
+    batch.task(rows(0, 400), rows(400, 700))
+    broker = restarts(kill=True)
+    part = batch.task(rows(0, 1000))
+    commit_batch(batch.options, [part])
+    assert in_queue(broker, queue) == bodies(0, 1000)
+
+
+def test_broker_that_is_killed_has_all_of_a_promoted_batch_and_knows_that_it_is(restarts):
+    broker = restarts()
+    queue = broker.declare(durable=True)
+    batch = Batch(broker, queue, "transactional")
+    part = batch.task(rows(0, 300))
+    broker = restarts(kill=True)
+    with pytest.raises(PublishFailed, match="nothing is staged for partition 0"):
+        commit_batch(batch.options, [part])
+    assert broker.depth(queue) == 0
+    batch.run()
+    commit_batch(batch.options, [batch.task(rows(0, 300))])
+    broker = restarts(kill=True)
+    batch.run()
+    commit_batch(batch.options, [batch.task(rows(0, 300))])
+    assert in_queue(broker, queue) == bodies(0, 300)
