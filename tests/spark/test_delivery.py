@@ -61,12 +61,12 @@ class Batch:
         self.mode, self.number = mode, number
         self.query = f"query {next(_queries)}"
         self.run_number = 0
-        self.attempts = itertools.count(1)
         self.run()
 
     def run(self):
         """Begin the batch (again), as a driver does after a restart."""
         self.run_number += 1
+        self.attempts = itertools.count(0)  # A new application counts its tasks again.
         self.ids = BatchIds(self.query, self.number, f"run {self.run_number}", f"write {self.run_number}")
 
     def task(self, *batches, partition=0):

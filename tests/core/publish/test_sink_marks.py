@@ -77,7 +77,18 @@ def test_older_attempt_and_older_run_of_a_task_take_no_more_rows(marks: SinkMark
     assert "newer run or task" in refused(Fenced, lambda: mark.check(0, "w", 3))
     begin(marks, 0, run="r2", write="w2")
     refused(Fenced, lambda: mark.check(0, "w", 5))
+    refused(Fenced, lambda: mark.check(0, "w2", 6))
+    mark_of(marks, 0, attempt=6, write="w2")
     mark.check(0, "w2", 6)
+
+
+def test_tasks_of_another_run_are_counted_again(marks: SinkMarks) -> None:
+    mark_of(marks, 0, attempt=57)
+    progress = begin(marks, 0, run="r2", write="w2")
+    mark = marks.begin_partition(progress, 0, 0)
+    mark.check(0, "w2", 0)
+    begin(marks, 0, run="r3", write="w3")
+    refused(Fenced, lambda: mark.check(0, "w3", 0))
 
 
 def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_failed(marks: SinkMarks) -> None:

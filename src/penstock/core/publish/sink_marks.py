@@ -70,7 +70,7 @@ class MarkRecord:
 class SinkMark:
     """The mark of one partition of a batch."""
 
-    __slots__ = ("progress", "partition", "rows", "checked", "digest", "record", "attempt")
+    __slots__ = ("progress", "partition", "rows", "checked", "digest", "record", "write", "attempt")
 
     def __init__(self, progress: BatchProgress, partition: i64) -> None:
         self.progress = progress
@@ -82,8 +82,10 @@ class SinkMark:
         self.digest: str = ""
         self.record: MarkRecord | None = None
         """Its last record; None if it has none."""
+        self.write: str = ""
+        """The writer of the newest task that has asked for it, since the start of the broker."""
         self.attempt: i64 = 0
-        """Number of the newest task that has asked for it, since the start of the broker."""
+        """Number of that task; the tasks of another run are counted from 0 again."""
 
     def is_current(self) -> bool:
         """Return whether it belongs to the present batch."""
@@ -96,7 +98,7 @@ class SinkMark:
         """
         progress = self.progress
         progress.check(batch)
-        if write != progress.write or attempt < self.attempt or not self.is_current():
+        if write != progress.write or write != self.write or attempt < self.attempt or not self.is_current():
             raise Fenced(
                 f"partition {self.partition} of batch {batch} of query '{progress.query}' was begun again by a newer "
                 "run or task; this one takes no more rows"
@@ -232,7 +234,8 @@ class SinkMarks(TimerHandler):
             if int(partition) in progress.stale:  # Its record is replaced, not deleted.
                 del progress.stale[int(partition)]
                 self._record(mark)
-        if attempt > mark.attempt:
+        if attempt > mark.attempt or mark.write != progress.write:
+            mark.write = progress.write
             mark.attempt = attempt
         return mark
 
