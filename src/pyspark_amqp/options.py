@@ -11,6 +11,7 @@ from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, REDELIVERED, SETTLED, 
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
+from pyspark_penstock.options import DELAY_MS, check_least
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 
@@ -49,16 +50,6 @@ def _folder(text: str) -> str:
     return path
 
 
-def _one_of(*names: str) -> Any:
-    def parse(text: str) -> str:
-        for name in names:
-            if name.lower() == text.lower():
-                return name
-        raise ValueError(f"must be {', '.join(names[:-1])} or {names[-1]}")
-
-    return parse
-
-
 _SOURCE: Final = (
     Option("servers", _servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
     Option("vhost", parsing.text, "/"),
@@ -72,14 +63,16 @@ _SOURCE: Final = (
     Option("spool", _folder),
     Option("spoolBytes", parsing.size(1 << 20), 1 << 30),
     Option("prefetch", parsing.integer(1, PREFETCH_MAX), 10_000),
-    Option("acknowledge", _one_of(SETTLED, SPOOLED), SETTLED),
-    Option("dropDuplicates", _one_of(REDELIVERED, MESSAGE_ID, NONE), REDELIVERED),
+    Option("acknowledge", parsing.one_of(SETTLED, SPOOLED), SETTLED),
+    Option("dropDuplicates", parsing.one_of(REDELIVERED, MESSAGE_ID, NONE), REDELIVERED),
     Option("heartbeat", parsing.duration(65_535_000), 60_000),
     Option("consumerTimeout", parsing.duration(7 * 24 * 3_600_000), 30 * 60_000),
     Option("columns", columns, DEFAULT_COLUMNS),
     Option("failOnDataLoss", parsing.boolean, True),
     Option("maxOffsetsPerTrigger", parsing.integer(1), None),
     Option("maxBytesPerTrigger", parsing.size(1), None),
+    Option("minOffsetsPerTrigger", parsing.integer(1), None),
+    Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
     Option("minPartitions", parsing.integer(1, 10_000), 1),
     Option("maxRecordsPerPartition", parsing.integer(1), 50_000),
     Option("fetchWait", parsing.duration(10_000), 500),
@@ -102,6 +95,9 @@ class AmqpOptions:
     fail_on_data_loss: bool
     max_rows: int | None
     max_bytes: int | None
+    min_rows: int | None
+    delay_ms: int
+    """Longest wait for `min_rows`."""
     min_partitions: int
     max_records_per_partition: int
     wait_ms: int
@@ -113,12 +109,15 @@ def amqp_options(given: Mapping[str, object]) -> AmqpOptions:
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
     value = parse_options("the amqp source", _SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE)
+    check_least(value["minOffsetsPerTrigger"], value["maxOffsetsPerTrigger"], value["maxTriggerDelay"])
     return AmqpOptions(
         settings=_settings(value),
         columns=value["columns"],
         fail_on_data_loss=value["failOnDataLoss"],
         max_rows=value["maxOffsetsPerTrigger"],
         max_bytes=value["maxBytesPerTrigger"],
+        min_rows=value["minOffsetsPerTrigger"],
+        delay_ms=DELAY_MS if value["maxTriggerDelay"] is None else value["maxTriggerDelay"],
         min_partitions=value["minPartitions"],
         max_records_per_partition=value["maxRecordsPerPartition"],
         wait_ms=value["fetchWait"],

@@ -5,6 +5,7 @@ started by the first call that plans, and settles what a start proves to be dura
 """
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._process = SpoolProcess(options.settings)
         self._tail: int | None = None
         self._warned: set[int] = set()
+        self._planned_at = time.monotonic()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the options: the spool's process belongs to the one that started it."""
@@ -63,10 +65,19 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         number = self._checked(start)
         rows, octets = self._limits(limit)
-        wait_ms = self._options.wait_ms
-        planned = self._process.ask("plan", start=number, rows=rows, octets=octets, wait_ms=wait_ms)
+        least, wait_ms = self._least(rows), self._options.wait_ms
+        planned = self._process.ask("plan", start=number, rows=rows, octets=octets, wait_ms=wait_ms, least=least)
         self._tail = planned["tail"]
-        return dict(start) if planned["end"] == number else to_spark(self._open()["id"], planned["end"])
+        if planned["end"] == number:
+            return dict(start)
+        self._planned_at = time.monotonic()
+        return to_spark(self._open()["id"], planned["end"])
+
+    def _least(self, rows: int | None) -> int:
+        """Return the least number of messages that a batch has to wait for now."""
+        options = self._options
+        waited = time.monotonic() - self._planned_at >= options.delay_ms / 1000
+        return 1 if options.min_rows is None or rows is None or waited else min(options.min_rows, rows)
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
         if isinstance(limit, ReadAllAvailable):

@@ -163,7 +163,7 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
     subscription = checked_subscription(value["subscribe"], value["subscribePattern"], value["assign"], access.servers)
     starting = Starting(value["startingOffsets"], value["startingTimestamp"])
     check_starting(starting, subscription, access.servers)
-    _check_least(value["minOffsetsPerTrigger"], value["maxOffsetsPerTrigger"], value["maxTriggerDelay"])
+    check_least(value["minOffsetsPerTrigger"], value["maxOffsetsPerTrigger"], value["maxTriggerDelay"])
     return SourceOptions(
         access=access,
         subscription=subscription,
@@ -187,7 +187,8 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
     )
 
 
-def _check_least(least: int | None, most: int | None, delay_ms: int | None) -> None:
+def check_least(least: int | None, most: int | None, delay_ms: int | None) -> None:
+    """Refuse a least size that cannot be: raises `OptionError`."""
     if least is None and delay_ms is not None:
         raise OptionError("option maxTriggerDelay goes with minOffsetsPerTrigger: give that one too")
     if least is not None and most is not None and least > most:

@@ -36,6 +36,8 @@ EXPECTED_HEARTBEATS: Final = 3
 """Heartbeats after a new connection in which messages of the old one are expected again."""
 EXPECTED_SECONDS: Final = 180.0
 """The same in seconds where there are no heartbeats."""
+TELL_SECONDS: Final = 60.0
+"""Seconds between two lines about a broker that stays away."""
 WARNED_SHARE: Final = 0.5
 """Share of the broker's time-out after which an unacknowledged message is told."""
 QUIET_SECONDS: Final = 0.1
@@ -71,6 +73,7 @@ class Consumer(threading.Thread):
         self._goal: int | None = None
         """Last number that a query reads which ends, if so much comes."""
         self._warned = False
+        self._lost_at = -TELL_SECONDS
 
     def run(self) -> None:
         """Consume until the spool stops, over many connections."""
@@ -125,7 +128,10 @@ class Consumer(threading.Thread):
         return was_open
 
     def _lost(self, text: str) -> None:
-        logger.warning("%s; what was not acknowledged comes again", text)
+        now = time.monotonic()
+        if now - self._lost_at >= TELL_SECONDS or self._channel is not None:
+            self._lost_at = now
+            logger.warning("%s; what was not acknowledged comes again", text)
         self._state.note_connection(text)
 
     def _leave(self) -> None:
@@ -204,6 +210,7 @@ class Consumer(threading.Thread):
         self._expire()
         if self._state.drains:
             self._look_for_the_end(busy)
+        self._state.paused = not self._consuming
         due = min(connection.beat(), self._writer.due(), self._warn())
         if not busy:
             self._wait(due)

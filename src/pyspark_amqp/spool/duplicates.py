@@ -17,12 +17,12 @@ from typing import Final
 
 from pyspark_amqp.spool.rows import NO_DIGEST
 
-IDS_MAX: Final = 1_000_000
-"""Most message ids that are remembered; beyond that the oldest are forgotten."""
+IDS_MAX: Final = 200_000
+"""Most message ids that are remembered, settled ones too; beyond that the oldest are forgotten."""
 
 
 class Duplicates:
-    """Messages that the broker may deliver again, by digest, and the ids of unsettled messages.
+    """Messages that the broker may deliver again, by digest, and the ids of the last messages.
 
     `redelivered` and `ids` say which of both are recognised.
     """
@@ -34,7 +34,7 @@ class Duplicates:
         self._expected: dict[bytes, deque[int]] = {}
         """Numbers that the broker will deliver again, by digest."""
         self._numbers: dict[str, int] = {}
-        """Numbers of unsettled messages by id, in the order of numbers."""
+        """Numbers of the last messages by id, in the order of numbers."""
 
     def add(self, number: int, digest: bytes, message_id: str | None) -> None:
         """Note a message that is in the spool, and not acknowledged."""
@@ -51,10 +51,7 @@ class Duplicates:
             self._unacknowledged.pop(number, None)
 
     def settled(self, upto: int) -> None:
-        """Forget messages up to a number, but for those that may come again."""
-        ids = list(takewhile(lambda message_id: self._numbers[message_id] <= upto, self._numbers))
-        for message_id in ids:
-            del self._numbers[message_id]
+        """Forget messages up to a number, but for those that may come again; ids are remembered."""
         expected = {number for numbers in self._expected.values() for number in numbers}
         leading = takewhile(lambda number: number <= upto, self._unacknowledged)
         self.acknowledged([number for number in leading if number not in expected])
@@ -87,7 +84,7 @@ class Duplicates:
         return number
 
     def has_id(self, message_id: str | None) -> bool:
-        """Tell whether an unsettled message has this id, if ids count."""
+        """Tell whether one of the last messages has this id, if ids count."""
         return message_id is not None and message_id in self._numbers
 
     def withdraw(self, number: int, message_id: str | None) -> None:

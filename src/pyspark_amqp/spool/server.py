@@ -19,7 +19,7 @@ from pyspark_amqp.spool.folder import SpoolFolder
 from pyspark_amqp.spool.frames import read_batch, read_segment_head, segment_name
 from pyspark_amqp.spool.log import SpoolLog, read_file
 from pyspark_amqp.spool.rows import DIGEST, spool_schema
-from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, Settings
+from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, SETTLED, Settings
 from pyspark_amqp.spool.state import SpoolState
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,8 @@ class SpoolServer:
         folder.acknowledged = min(folder.acknowledged, log.tail)
         duplicates = Duplicates(settings.duplicates != NONE, settings.duplicates == MESSAGE_ID)
         _remember(duplicates, log, folder)
-        self._state = SpoolState(log, folder.settled, settings.retries)
+        brake = settings.prefetch if settings.acknowledge == SETTLED else None
+        self._state = SpoolState(log, folder.settled, settings.retries, brake)
         self._state.drains = bool(request["drains"])
         self._consumer = Consumer(settings, folder, self._state, duplicates)
         self._consumer.start()
@@ -78,7 +79,8 @@ class SpoolServer:
     def _plan(self, request: dict[str, Any]) -> Answer:
         state = self._opened()
         state.settle(request["start"])
-        planned = state.plan(request["start"], request["rows"], request["octets"], request["wait_ms"] / 1000)
+        wait = request["wait_ms"] / 1000
+        planned = state.plan(request["start"], request["rows"], request["octets"], wait, request["least"])
         return {"end": planned.end, "tail": state.log.tail}
 
     def _settle(self, request: dict[str, Any]) -> Answer:
@@ -104,18 +106,14 @@ class SpoolServer:
 
 
 def _remember(duplicates: Duplicates, log: SpoolLog, folder: SpoolFolder) -> None:
-    """Note what the broker may deliver again, and the ids of what is not settled."""
-    least = min(folder.settled, folder.acknowledged)
+    """Note what the broker may deliver again, and the ids."""
     for frame in log.frames:
-        if frame.last <= least:
-            continue
         name = segment_name(frame.segment)
         data = read_file(log.path / name)
         batch = read_batch(data, frame, read_segment_head(data, name)[1])
         columns = (batch.column("sequence"), batch.column(DIGEST), batch.column("message_id"))
         for number, digest, message_id in zip(*(column.to_pylist() for column in columns), strict=True):
-            known = message_id if number > folder.settled else None
-            duplicates.add(number, digest, known)
+            duplicates.add(number, digest, message_id)
             if number <= folder.acknowledged:
                 duplicates.acknowledged((number,))
 

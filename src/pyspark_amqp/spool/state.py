@@ -41,7 +41,7 @@ class Trouble:
 class SpoolState:
     """State of a spool between two threads; see the module."""
 
-    def __init__(self, log: SpoolLog, settled: int, retries: int) -> None:
+    def __init__(self, log: SpoolLog, settled: int, retries: int, brake: int | None = None) -> None:
         self.changed = threading.Condition()
         self.log = log
         self.settled = settled
@@ -53,6 +53,10 @@ class SpoolState:
         self.unreachable: Trouble | None = None
         self.full: Trouble | None = None
         self.failure: SpoolError | None = None
+        self.paused = False
+        """True while the spool takes no messages, for want of room."""
+        self._brake = brake
+        """Unsettled messages at which the broker may send no more; None if it always may."""
         self._retries = retries
         self.wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self.wake_reader, False)
@@ -141,26 +145,33 @@ class SpoolState:
         with self.changed:
             return self.log.frames[0].first if self.log.frames else self.log.tail + 1
 
-    def plan(self, start: int, rows: int | None, octets: int | None, wait: float) -> Planned:
+    def plan(self, start: int, rows: int | None, octets: int | None, wait: float, least: int = 1) -> Planned:
         """Return the end of the next batch after `start`; `start` itself if nothing comes within `wait` seconds.
 
-        A query that ends waits for as long as the broker has more of what was there. Raises `SpoolError` when nothing
-        is left to read and nothing more will come.
+        Fewer than `least` messages are nothing, unless they hold up those that would follow. A query that ends waits
+        for as long as the broker has more of what was there. Raises `SpoolError` when nothing is left to read and
+        nothing more will come.
         """
         deadline = time.monotonic() + wait
         with self.changed:
             while True:
                 self._check_end(start)
                 end = self.log.tail if self.target is None else min(self.log.tail, self.target)
-                if end > start:
+                if end - start >= least or (end > start and self._holds_up(end - start)):
                     break
-                self._check_hope()
+                if end == start:
+                    self._check_hope()
                 remaining = deadline - time.monotonic()
                 if (remaining <= 0 and not self.drains) or self.target is not None:
                     return Planned(start, 0, 0)
                 self.changed.wait(LOOK_SECONDS if self.drains else min(remaining, LOOK_SECONDS))
             frames = frames_between(self.log.frames, start, end)
         return cut(frames, start, end, rows, octets, self.log)
+
+    def _holds_up(self, messages: int) -> bool:
+        """Tell whether no more may come before these are settled, or are all that will come."""
+        full = self._brake is not None and messages >= self._brake
+        return full or self.paused or self.target is not None or self.failure is not None
 
     def _check_hope(self) -> None:
         if self.failure is not None:

@@ -191,6 +191,17 @@ def test_prefetch_is_the_brake_while_nothing_is_settled(broker, reader_of):
     assert read == numbered(0, 100)
 
 
+def test_least_size_of_a_batch_is_waited_for_and_the_prefetch_ends_the_wait(ours, reader_of):
+    queue = ours.declare()
+    reader = reader_of(ours, queue, minOffsetsPerTrigger="40", prefetch="30")
+    start = reader.initialOffset()
+    ours.publish(queue, numbered(0, 10))
+    while reader.reportLatestOffset()["n"] < 10:
+        assert reader.latestOffset(start, ReadMaxRows(99)) == start
+    ours.publish(queue, numbered(10, 50))
+    assert next_batch(reader, start, ReadMaxRows(99))["n"] == 30
+
+
 def test_spool_is_never_larger_than_its_bound_and_everything_passes(broker, reader_of, tmp_path):
     queue = broker.declare()
     sent = [b"%03d" % number + os.urandom(50_000) for number in range(120)]

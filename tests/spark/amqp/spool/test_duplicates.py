@@ -52,14 +52,14 @@ def test_what_was_settled_and_has_not_come_again_is_forgotten_in_the_end():
     assert (known.recognise(b"a"), known.recognise(b"b")) == (None, 2)
 
 
-def test_ids_count_while_their_message_is_not_settled(monkeypatch):
+def test_ids_of_the_last_messages_count_settled_or_not(monkeypatch):
     known = Duplicates(redelivered=False, ids=True)
     known.add(1, b"", "x")
     known.add(2, b"", "y")
     assert known.has_id("x")
     assert not known.has_id(None)
     known.settled(1)
-    assert (known.has_id("x"), known.has_id("y")) == (False, True)
+    assert (known.has_id("x"), known.has_id("y")) == (True, True)
     known.withdraw(2, "y")
     assert not known.has_id("y")
     monkeypatch.setattr(duplicates, "IDS_MAX", 2)
