@@ -232,7 +232,8 @@ class Consumer(threading.Thread):
             self._tags.add(delivery.delivery_tag, known, now)
             return
         message_id = delivery.properties.message_id
-        if self._settings.duplicates == MESSAGE_ID and self._duplicates.has_id(message_id):
+        lost = delivery.redelivered and message_id is not None and self._duplicates.was_acknowledged(digest)
+        if lost or (self._settings.duplicates == MESSAGE_ID and self._duplicates.has_id(message_id)):
             assert self._channel is not None
             self._channel.ack(delivery.delivery_tag)
             return

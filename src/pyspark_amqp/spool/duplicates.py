@@ -3,8 +3,11 @@
 Theory of operation. When a connection ends, its broker delivers again what was not acknowledged, flagged as
 redelivered. The spool has those messages already: they are its numbers without an acknowledgement. So a redelivered
 message with the content of such a number *is* that message, or one that nobody can tell from it; as many are dropped as
-the spool has, and the rest pass. A message whose acknowledgement was sent is never taken for one that comes again: if
-the acknowledgement was lost, it is read twice, and none is lost.
+the spool has, and the rest pass.
+
+A message whose acknowledgement was sent may come again too, for the acknowledgement may be lost; but another one of the
+same content may come as well. With a ``message_id`` both are one message, and it is dropped. Without one it passes: it
+may be read twice, and none is lost.
 
 Some numbers never come again, because another consumer has got them. They count for some heartbeats after the new
 connection: until then the broker has seen the end of the old one.
@@ -21,6 +24,10 @@ IDS_MAX: Final = 200_000
 """Most message ids that are remembered, settled ones too; beyond that the oldest are forgotten."""
 
 
+ACKNOWLEDGED_MAX: Final = 50_000
+"""Most digests of acknowledged messages with an id that are remembered; beyond that the oldest are forgotten."""
+
+
 class Duplicates:
     """Messages that the broker may deliver again, by digest, and the ids of the last messages.
 
@@ -33,6 +40,10 @@ class Duplicates:
         """Digests by number, in the order of numbers."""
         self._expected: dict[bytes, deque[int]] = {}
         """Numbers that the broker will deliver again, by digest."""
+        self._identified: set[int] = set()
+        """Numbers without an acknowledgement whose messages have an id."""
+        self._acknowledged: dict[bytes, None] = {}
+        """Digests of acknowledged messages with an id, in the order of their acknowledgements."""
         self._numbers: dict[str, int] = {}
         """Numbers of the last messages by id, in the order of numbers."""
 
@@ -40,6 +51,8 @@ class Duplicates:
         """Note a message that is in the spool, and not acknowledged."""
         if self._by_digest and digest != NO_DIGEST:
             self._unacknowledged[number] = digest
+            if message_id is not None:
+                self._identified.add(number)
         if self._by_id and message_id is not None:
             self._numbers[message_id] = number
             if len(self._numbers) > IDS_MAX:
@@ -48,13 +61,23 @@ class Duplicates:
     def acknowledged(self, numbers: Iterable[int]) -> None:
         """Note that an acknowledgement of these numbers was sent."""
         for number in numbers:
+            digest = self._unacknowledged.pop(number, None)
+            if digest is not None and number in self._identified:
+                self._identified.discard(number)
+                self._acknowledged[digest] = None
+        while len(self._acknowledged) > ACKNOWLEDGED_MAX:
+            del self._acknowledged[next(iter(self._acknowledged))]
+
+    def _forget(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
             self._unacknowledged.pop(number, None)
+            self._identified.discard(number)
 
     def settled(self, upto: int) -> None:
         """Forget messages up to a number, but for those that may come again; ids are remembered."""
         expected = {number for numbers in self._expected.values() for number in numbers}
         leading = takewhile(lambda number: number <= upto, self._unacknowledged)
-        self.acknowledged([number for number in leading if number not in expected])
+        self._forget([number for number in leading if number not in expected])
 
     def expect_all(self) -> None:
         """Expect every message without an acknowledgement again: their connection has ended."""
@@ -66,7 +89,7 @@ class Duplicates:
         """Expect nothing any more; what was settled and has not come again never will."""
         gone = {number for numbers in self._expected.values() for number in numbers if number <= settled}
         self._expected.clear()
-        self.acknowledged(gone)
+        self._forget(gone)
 
     @property
     def expecting(self) -> bool:
@@ -83,12 +106,16 @@ class Duplicates:
             del self._expected[digest]
         return number
 
+    def was_acknowledged(self, digest: bytes) -> bool:
+        """Tell whether a redelivered message with an id is one whose acknowledgement was sent."""
+        return digest in self._acknowledged
+
     def has_id(self, message_id: str | None) -> bool:
         """Tell whether one of the last messages has this id, if ids count."""
         return message_id is not None and message_id in self._numbers
 
     def withdraw(self, number: int, message_id: str | None) -> None:
         """Forget a message that came and was not written."""
-        self.acknowledged((number,))
+        self._forget((number,))
         if message_id is not None and self._numbers.get(message_id) == number:
             del self._numbers[message_id]

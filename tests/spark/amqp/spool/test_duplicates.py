@@ -52,6 +52,17 @@ def test_what_was_settled_and_has_not_come_again_is_forgotten_in_the_end():
     assert (known.recognise(b"a"), known.recognise(b"b")) == (None, 2)
 
 
+def test_message_with_an_id_whose_acknowledgement_was_lost_is_known_and_one_without_passes(monkeypatch):
+    monkeypatch.setattr(duplicates, "ACKNOWLEDGED_MAX", 2)
+    known = Duplicates(redelivered=True, ids=False)
+    for number, message_id in enumerate(["x", None, "y", "z"], 1):
+        known.add(number, b"%d" % number, message_id)
+    known.acknowledged([1, 2, 3])
+    assert [known.was_acknowledged(b"%d" % number) for number in range(1, 5)] == [True, False, True, False]
+    known.acknowledged([4])
+    assert [known.was_acknowledged(b"%d" % number) for number in range(1, 5)] == [False, False, True, True]
+
+
 def test_ids_of_the_last_messages_count_settled_or_not(monkeypatch):
     known = Duplicates(redelivered=False, ids=True)
     known.add(1, b"", "x")
