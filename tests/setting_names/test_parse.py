@@ -18,6 +18,7 @@ TEXTS: dict[str, object] = {
     "overflow": "reject",
     "page-full-policy": "drop-new",
     "slow-consumer-policy": "notify",
+    "cursor-max-lag-policy": "detach",
     "dead-letter-exchange": "dlx",
     "dead-letter-routing-key": "key",
     "auto-create": "true",

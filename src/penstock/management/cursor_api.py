@@ -21,6 +21,7 @@ from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
 from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns, rows_within
 from penstock.management.block_loads import BlockLoads, BlockRange, large_bodies
 from penstock.management.control_request import ControlRequest
+from penstock.management.lag_limits import LagLimits
 from penstock.management.leases import Leases
 from penstock.management.plan_batch import PlanBatch
 
@@ -89,12 +90,15 @@ class CursorApi:
         self.broker = control.broker
         self.leases = Leases(self.broker)
         self._block_loads = BlockLoads(self)
+        self._lag_limits = LagLimits(self)
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
         self._waiting_for: dict[Queue, dict[WaitingPlan, None]] = {}
         """Waiting plans by each queue that they wait for."""
 
     def look_again(self, queue: Queue) -> None:
         """Reconsider the plans that wait for messages of a queue, after a change of it."""
+        if queue.settings.lag_limit is not None:
+            self._lag_limits.review(queue)
         plans = self._waiting_for.get(queue)
         if plans is not None:
             for waiting in list(plans):
@@ -170,6 +174,9 @@ class CursorApi:
         if request.flag("release"):
             cursor.release([each for each, position in cursor.positions.items() if position.left], self.broker.now)
         cursors[name] = cursor
+        self._lag_limits.attached(request.vhost.name, name)
+        for queue in queues:
+            self._lag_limits.review(queue)
         _set_reader(cursor, request)
         self._persist(cursor)
         self._answer_waiting(cursor)
@@ -371,6 +378,7 @@ class CursorApi:
         name = request.text("cursor")
         cursor = request.vhost.cursors.get(name)
         if cursor is None:
+            self._lag_limits.check(request.vhost.name, name)
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
         return cursor
 
@@ -410,6 +418,14 @@ class CursorApi:
                 journal.mark_progress(storage)
                 position.persisted = position.queue.tail
                 watch_drops(position, journal)
+
+    def detach(self, cursor: Cursor, sentence: str) -> None:
+        """Delete a cursor that is too far behind; a plan that waits is refused with a sentence."""
+        waiting = self._waiting.get((cursor.vhost, cursor.name))
+        if waiting is not None:
+            self.control.fail(waiting.request, PreconditionFailed(sentence))
+            self._stop_waiting(cursor)
+        self._drop(cursor)
 
     def _drop(self, cursor: Cursor) -> None:
         queues = [position.queue for position in cursor.positions.values()]

@@ -6,7 +6,7 @@ from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, lengths_as_capacity
+from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, lengths_as_capacity
 from penstock.core.settings.thresholds import (
     DEFAULT_RESUME_PERCENT,
     DEFAULT_STOP_PERCENT,
@@ -53,6 +53,7 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         ("slow-consumer-rate", _or_none(settings.slow_consumer_rate, NO_RATE)),
         ("slow-consumer-period", settings.slow_consumer_period_s),
         ("slow-consumer-policy", settings.slow_consumer_policy),
+        *_lag_limits(settings.lag_limit),
         ("credit-window-messages", _or_unlimited(settings.credit_window_messages)),
         ("credit-window-bytes", _or_unlimited(settings.credit_window_bytes)),
         ("credit-idle", _or_none(settings.credit_idle_s, NEVER)),
@@ -61,6 +62,16 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     for name, value in times:
         rows.append(_row(name, value, words.get(name), "default"))
     return rows
+
+
+def _lag_limits(limit: LagLimit | None) -> list[tuple[str, object]]:
+    given = LagLimit(UNLIMITED, UNLIMITED, NEVER, False) if limit is None else limit
+    return [
+        ("cursor-max-lag-messages", _or_unlimited(given.messages)),
+        ("cursor-max-lag-bytes", _or_unlimited(given.bytes)),
+        ("cursor-max-lag-age", _or_none(given.age_s, NEVER)),
+        ("cursor-max-lag-policy", "detach" if given.detaches else "tell"),
+    ]
 
 
 def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:

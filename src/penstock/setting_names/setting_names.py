@@ -26,6 +26,8 @@ WINDOW: Final = "window"
 """Bytes from 0, where 0 is one message at a time; -1 and none are unbounded (Artemis, consumerWindowSize)."""
 SLOW: Final = "slow"
 """The action on a slow consumer: notify or cancel."""
+LAG: Final = "lag"
+"""The action on a cursor that is too far behind: tell or detach."""
 NAME: Final = "name"
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
 PAGE_FULL: Final = "page-full"
@@ -79,6 +81,10 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "slow-consumer-rate": RATE,
         "slow-consumer-period": PERIOD,
         "slow-consumer-policy": SLOW,
+        "cursor-max-lag-messages": LIMIT,
+        "cursor-max-lag-bytes": QUOTA,
+        "cursor-max-lag-age": SECONDS,
+        "cursor-max-lag-policy": LAG,
         **_CREDIT,
         "auto-create": SWITCH,
     },
@@ -271,6 +277,8 @@ PAGE_FULL_POLICIES: Final = {
 SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
 """KILL is Artemis' term; it closes the consumer's connection, this broker cancels the consumer."""
 
+LAG_POLICIES: Final = {"tell": "tell", "detach": "detach"}
+
 WITHOUT_EFFECT: Final = frozenset(
     {"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"}
 )
@@ -298,6 +306,7 @@ FLOW_PREFIXES: Final = (
     "producerW",
     "amqpC",
     "slow-consumer",
+    "cursor-max",
     "dead-le",
     "disk-",
     "min-disk",

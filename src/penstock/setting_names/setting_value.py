@@ -105,6 +105,8 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
         return _policy(subject, name, value)
     if kind == setting_names.SLOW:
         return _choice(subject, name, value, setting_names.SLOW_POLICIES, "a policy for slow consumers")
+    if kind == setting_names.LAG:
+        return _choice(subject, name, value, setting_names.LAG_POLICIES, "a policy for cursors that are behind")
     if kind == setting_names.PAGE_FULL:
         return _choice(
             subject, name, value, setting_names.PAGE_FULL_POLICIES, "a policy for what may not be paged any more"

@@ -56,4 +56,6 @@ def apply_queue_settings(broker: QueueContext, queue: Queue, settings: Settings)
         enable_paging(broker, queue)
     before = queue.gates
     queue.apply_settings(settings, broker.now)
+    if queue.cursors:
+        broker.schedule_delivery(queue)  # The limit of their lag may have changed.
     return [gate for gate in before if gate not in queue.gates]

@@ -60,6 +60,19 @@ NOT_SET: Final = -1
 """A delivery limit that is not set: the default depends on the type of the queue."""
 
 
+class LagLimit:
+    """Limit of the lag of the cursors of one queue; each amount may be unlimited."""
+
+    def __init__(self, messages: i64, bytes: i64, age_s: float, detaches: bool) -> None:
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+        """Sum of charges."""
+        self.age_s = age_s
+        """Age of the oldest unsettled message in seconds; infinity for none."""
+        self.detaches = detaches
+        """True to detach a cursor beyond it; else it is logged."""
+
+
 class Settings:
     """The resolved settings of one queue."""
 
@@ -72,6 +85,8 @@ class Settings:
         """Limit of ready messages, besides the capacity: messages, and octets of their bodies (see length_limit.py)."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
+        self.lag_limit: LagLimit | None = None
+        """Limit of the lag of cursors; None if there is none."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
         self.message_ttl_s: float = NEVER
@@ -148,6 +163,7 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
     if limit is not None:
         settings.delivery_limit = UNLIMITED if limit.none else limit.number
     _consumers(subject, settings, words)
+    settings.lag_limit = _lag_limit(words)
     settings.credit_window_messages = credit_messages(words, settings.credit_window_messages)
     settings.credit_window_bytes = credit_bytes(words, settings.credit_window_bytes)
     settings.credit_idle_s = credit_idle_s(words, settings.credit_idle_s)
@@ -266,6 +282,15 @@ def _consumers(subject: str, settings: Settings, words: dict[str, SettingValue])
     policy = words.get("slow-consumer-policy")
     if policy is not None:
         settings.slow_consumer_policy = policy.text
+
+
+def _lag_limit(words: dict[str, SettingValue]) -> LagLimit | None:
+    messages, size = _most(words.get("cursor-max-lag-messages")), _most(words.get("cursor-max-lag-bytes"))
+    age_s = _time(words.get("cursor-max-lag-age"), 1.0)
+    if messages == UNLIMITED and size == UNLIMITED and age_s == NEVER:
+        return None
+    policy = words.get("cursor-max-lag-policy")
+    return LagLimit(messages, size, age_s, policy is not None and policy.text == "detach")
 
 
 def credit_messages(words: dict[str, SettingValue], otherwise: i64) -> i64:
