@@ -89,7 +89,7 @@ class LagWatch(TimerHandler):
         super().__init__()
         self.limits = limits
         self.queue = queue
-        self._told: set[str] = set()
+        self._behind: set[str] = set()
         """Names of the cursors that are too far behind."""
 
     @override
@@ -102,12 +102,12 @@ class LagWatch(TimerHandler):
         for cursor in list(queue.cursors):
             clause = self._beyond(cursor, limit, now)
             if not clause:
-                self._told.discard(cursor.name)
+                self._behind.discard(cursor.name)
             elif limit.detaches:
-                self._told.discard(cursor.name)
+                self._behind.discard(cursor.name)
                 self.limits.detach(cursor, queue, clause)
-            elif cursor.name not in self._told:
-                self._told.add(cursor.name)
+            elif cursor.name not in self._behind:
+                self._behind.add(cursor.name)
                 self.limits.tell(cursor, queue, clause)
         return now + LOOK_S
 
