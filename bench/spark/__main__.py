@@ -15,6 +15,7 @@ from bench.spark.idle import Idle
 from bench.spark.node import running
 from bench.spark.reading import BATCH, Case, Reading
 from bench.spark.session import jvm_of, session
+from bench.spark.writing import Writing
 
 WAYS: dict[str, dict[str, str]] = {"Penstock": {}, "Penstock, three columns": {"columns": "value,sequence,timestamp"}}
 ROWS = {100: 1_000_000, 1024: 600_000}
@@ -28,6 +29,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each way")
     parser.add_argument("--rows", type=int, help="rows of a long run, a multiple of the batch")
     parser.add_argument("--only", help="ways whose name has this text")
+    parser.add_argument("--writing", action="store_true", help="what the sink costs, in place of the source")
     parser.add_argument("--idle", action="store_true", help="what an idle query costs, too")
     parser.add_argument("--with", dest="more", nargs="*", default=[], help="further ways: option=value;option=value")
     return parser.parse_args(words)
@@ -43,9 +45,9 @@ def measured(case: Case, jvm: int, broker: int) -> Cpu:
     costs = []
     for rows in (case.short, case.long):
         case.before(rows)
-        before = so_far(jvm, broker)
+        before = so_far(jvm, case.broker or broker)
         case.run(rows)
-        costs.append(so_far(jvm, broker) - before)
+        costs.append(so_far(jvm, case.broker or broker) - before)
     return (costs[1] - costs[0]).per_million(case.long - case.short)
 
 
@@ -58,13 +60,22 @@ def main() -> None:
     """Measure and print."""
     options = options_of(sys.argv[1:])
     ways = ways_of(options.more, WAYS)
-    with tempfile.TemporaryDirectory() as folder, running() as node, session() as spark:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running() as node,
+        running(Path(folder) / "data") as durable,
+        session() as spark,
+    ):
         jvm = jvm_of(spark)
         if options.idle:
             Idle(spark, node, Path(folder)).report(ways_of(options.more, {"Penstock": {}}), options.rounds)
         for octets in options.octets:
-            reading = Reading(spark, node, Path(folder), octets, options.rows or ROWS.get(octets, 3 * BATCH))
-            cases = [case for case in reading.cases(ways) if not options.only or options.only in case.name]
+            rows = options.rows or ROWS.get(octets, 3 * BATCH)
+            if options.writing:
+                cases = Writing(spark, {False: node, True: durable}, Path(folder), octets, rows).cases()
+            else:
+                cases = Reading(spark, node, Path(folder), octets, rows).cases(ways)
+            cases = [case for case in cases if not options.only or options.only in case.name]
             found: dict[str, list[Cpu]] = {case.name: [] for case in cases}
             for case in cases:  # The JVM compiles what it runs often.
                 case.before(case.short)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.client import Connection, ControlClient, Parameters, Properties
 from penstock.wire.amqp091.codec import encode_header, frame, method_frame
@@ -55,9 +56,10 @@ class Node:
 
 
 @contextmanager
-def running() -> Iterator[Node]:
-    """A broker that stores nothing, by this interpreter and its path of modules."""
-    command = (sys.executable, "-m", "penstock", "serve", "--memory", "--listen", "127.0.0.1:0")
+def running(data: Path | None = None) -> Iterator[Node]:
+    """A broker by this interpreter and its path of modules; it stores its data in a folder, or nothing."""
+    store = ("--memory",) if data is None else ("--data", str(data))
+    command = (sys.executable, "-m", "penstock", "serve", *store, "--listen", "127.0.0.1:0")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -36,6 +36,8 @@ class Case:
     run: Callable[[int], None]
     before: Callable[[int], None] = field(default=lambda rows: None)
     """What is done before a run and not measured."""
+    broker: int | None = None
+    """Process id of its broker; None for that of the reading table."""
 
 
 _numbers = itertools.count(1)
