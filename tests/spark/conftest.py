@@ -147,6 +147,8 @@ def close_links() -> None:
 
     for link in connections._links.values():
         link.close()
+    for channel in connections._block_channels.values():
+        channel.connection.close()
 
 
 @pytest.fixture

@@ -173,3 +173,117 @@ def test_connection_lost_while_the_target_is_full_is_made_again_and_nothing_is_l
         finally:
             consumer.join(300)
     assert set(found) == {b"%d" % number for number in range(200)}
+
+
+def test_broker_killed_in_the_middle_has_every_row_and_gets_again_what_had_no_answer(restarts, monkeypatch):
+    monkeypatch.setattr(publish, "BLOCK_ROWS", 500)
+    broker = restarts()
+    queue = broker.declare(durable=True)
+    batches = [rows(first, first + 2_000) for first in range(0, 20_000, 2_000)]
+    task = sender(broker, queue=queue, publishWindow="2000")
+    failed = []
+
+    def send():
+        try:
+            task.send(iter(batches))
+        except Exception as error:
+            failed.append(error)
+
+    worker = threading.Thread(target=send)
+    worker.start()
+    until(lambda: task._patience.confirmed >= 2_000, "some blocks have their answer")
+    broker = restarts(kill=True)
+    worker.join(300)
+    assert failed == []
+    count = broker.depth(queue)
+    found = broker.drain(queue, count)
+    assert sorted(set(found), key=int) == [b"%d" % number for number in range(20_000)]
+    assert count <= 22_000, "only what had no answer was sent again"
+
+
+def test_block_of_rows_of_all_sizes_is_cut_and_a_very_large_row_goes_alone(broker, monkeypatch):
+    monkeypatch.setattr(publish, "BLOCK_BYTES", 3_000)
+    monkeypatch.setattr(publish, "BLOCK_MOST", 50_000)
+    queue = broker.declare()
+    sizes = [0, 10, 2_999, 3_001, 60_000, 5, 49_000, 200_000, 1, 1]
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "value": pa.array([bytes(size) for size in sizes], pa.binary()),
+            "message_id": [str(size) for size in sizes],
+            "headers_json": [f'{{"n":{size}}}' for size in sizes],
+            "message_timestamp": [size - 1 for size in sizes],
+        }
+    )
+    assert sender(broker, queue=queue).send(iter([batch])) == len(sizes)
+    with broker.connect() as connection:
+        channel = connection.channel()
+        found = [channel.basic_get(queue, auto_ack=True) for _ in sizes]
+    assert [len(body) for _, _, body in found] == sizes
+    assert [(each.message_id, each.headers, each.delivery_mode) for _, each, _ in found] == [
+        (str(size), {"n": size}, 2) for size in sizes
+    ]
+
+
+def test_source_with_all_its_columns_is_written_as_it_is(broker):
+    queue = broker.declare()
+    headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    columns = {
+        "queue": ["other"],
+        "sequence": [7],
+        "exchange": ["x"],
+        "routing_key": ["k"],
+        "redelivered": [True],
+        "deaths": [1],
+        "headers": pa.array([[{"key": "a", "value": b"1"}]], headers),
+        "headers_json": ['{"a":1}'],
+        "type": ["t"],
+        "app_id": ["app"],
+        "user_id": ["guest"],
+        "content_encoding": ["gzip"],
+        "message_timestamp": [1767225600],
+        "delivery_mode": pa.array([1], pa.int32()),
+        "expiration": ["600000"],
+    }
+    sender(broker, queue=queue).send(iter([rows(0, 1, **columns)]))
+    with broker.connect() as connection:
+        _, found, body = connection.channel().basic_get(queue, auto_ack=True)
+    assert body == b"0"
+    assert (found.headers, found.type, found.app_id, found.user_id) == ({"a": 1}, "t", "app", "guest")
+    assert (found.content_encoding, found.timestamp, found.delivery_mode) == ("gzip", 1767225600, 1)
+    assert found.expiration == "600000"
+
+
+def test_user_id_of_another_user_is_refused_by_the_broker_with_its_row(broker):
+    queue = broker.declare()
+    with pytest.raises(PublishFailed, match=r"did not take row 1 of the task: 406 .*user_id property set to 'eve'"):
+        sender(broker, queue=queue).send(iter([rows(0, 2, user_id=["guest", "eve"])]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"expiration": ["5s", "1"]}, "expiration must be a number of milliseconds, as text: row 0 has '5s'"),
+        ({"delivery_mode": pa.array([2, 256])}, "delivery_mode must be 0 to 255: row 1 has 256"),
+        ({"app_id": ["a", "x" * 256]}, "app_id must have at most 255 octets: row 1"),
+    ],
+)
+def test_property_that_amqp_does_not_have_is_told_with_column_row_and_value(broker, columns, sentence):
+    queue = broker.declare()
+    batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
+    with pytest.raises(SchemaError) as refusal:
+        sender(broker, queue=queue).send(iter([batch]))
+    assert sentence in str(refusal.value)
+
+
+def test_header_without_a_name_is_told(broker):
+    queue = broker.declare()
+    headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    batch = rows(0, 2, headers=pa.array([None, [{"key": None, "value": b"x"}]], headers))
+    with pytest.raises(SchemaError, match="headers must have keys of at most 255 octets, not null: row 1 has"):
+        sender(broker, queue=queue).send(iter([batch]))
+
+
+def test_headers_that_are_no_json_fail_the_task_with_their_row(broker):
+    queue = broker.declare()
+    with pytest.raises(PublishFailed, match=r"did not take row 1 of the task: 406 .*headers_json: row 1 is not JSON"):
+        sender(broker, queue=queue).send(iter([rows(0, 2, headers_json=["{}", "{"])]))
