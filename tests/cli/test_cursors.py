@@ -35,6 +35,22 @@ def test_cursor_is_shown_moved_and_deleted(broker: BrokerProcess, name: str) -> 
     assert run(broker, "get", name, "--ack") == "three\n"
 
 
+def test_queue_that_was_left_is_told_and_released(broker: BrokerProcess, name: str) -> None:
+    other = f"{name}-other"
+    for queue in (name, other):
+        run(broker, "declare", "queue", queue)
+        run(broker, "publish", queue, "one")
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        control.attach(name, [name, other])
+        control.attach(name, [name])
+    assert f"`penstock cursor release {name} {other}`" in run(broker, "cursor", "show", name)
+    assert f"waits for cursor {name}, which has left it" in run(broker, "why", other)
+    assert f"still subscribes to queue '{name}'" in run(broker, "cursor", "release", name, name, code=1)
+    assert "no longer keeps the messages" in run(broker, "cursor", "release", name, other)
+    assert f"does not read queue '{other}'" in run(broker, "cursor", "release", name, other, code=1)
+    assert run(broker, "get", other, "--ack") == "one\n"
+
+
 def test_place_that_is_none_is_one_sentence(broker: BrokerProcess, name: str) -> None:
     for words in (("newest",), ("5",), (f"{name}=x",), (f"{name}=-1",), ("=5",), ("earliest", f"{name}=1")):
         assert "is no place: write earliest, latest or QUEUE=SEQUENCE" in run(

@@ -75,6 +75,9 @@ def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end()
     desk.ask("cursor.settle", cursor="c", token=token, end={"q": 9})
     assert desk.vhost.queues["q"].messages == 8, "the depth tells of it, and so does the name of who keeps it"
     assert desk.vhost.queues["q"].cursors[1].name == "lease 1 of con:1(guest@127.0.0.1:1/)"
+    said = " ".join(desk.ask("why", queue="q")["sentences"])
+    assert "cursor c, which has settled up to 9 of 10" in said
+    assert "lease 1 of con:1(guest@127.0.0.1:1/), of a batch read, keeps 7 messages that are settled" in said
     block = desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10)
     assert block.count(b"body") == 8
     assert desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10) == block, "it is repeatable"
@@ -86,6 +89,7 @@ def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end()
 def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again() -> None:
     desk = Desk("q")
     desk.ask("lease.open", queues=["q"], timeout_ms=1000)
+    assert "has no cursor but lease 1" in " ".join(desk.ask("why", queue="q")["sentences"])
     for _ in range(3):
         desk.pass_time(0.9)
         desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)

@@ -132,6 +132,22 @@ def test_misspelt_option_is_refused_when_the_source_is_loaded(spark, broker):
         source(spark, broker, "orders", maxOffsetPerTrigger="5")
 
 
+def test_pattern_grows_under_its_checkpoint(spark, broker, checkpoint):
+    one = broker.declare()
+    reader = spark.readStream.format("penstock").option("servers", broker.address).option("cursor", f"app-{one}")
+    frame = reader.option("subscribePattern", f"{one}(-.*)?").load()
+    sink = Collected()
+    broker.publish(one, numbered(0, 3))
+    drain(frame, sink, checkpoint)
+    with broker.connect() as connection:
+        connection.channel().queue_declare(f"{one}-2")
+    broker.publish(f"{one}-2", numbered(3, 5))
+    broker.publish(one, numbered(5, 6))
+    drain(frame, sink, checkpoint)
+    assert sorted(sink.values) == numbered(0, 6)
+    assert (broker.depth(one), broker.depth(f"{one}-2")) == (0, 0)
+
+
 def test_from_queue_to_queue_nothing_is_lost(spark, broker, checkpoint):
     inward, outward = broker.declare(), broker.declare()
     broker.publish(inward, numbered(0, 300))

@@ -1,4 +1,4 @@
-"""Cursor commands: cursor show, cursor move, and the columns of `list cursors`."""
+"""Cursor commands: cursor show, move and release, and the columns of `list cursors`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_LAG: dict[str, Any] = {"messages": None, "bytes": None, "oldest_s": None}
 
 @main.group()
 def cursor() -> None:
-    """Show, move or delete a cursor, the read position of an application. `penstock list cursors` lists them."""
+    """Show, move, release or delete a cursor, an application's read position. `penstock list cursors` lists them."""
 
 
 @cursor.command("show")
@@ -53,6 +53,12 @@ def show_cursor(name: str, as_json: bool, url: str) -> None:
     table(heads, [_position(each) for each in found["queues"]])
     if found["more_queues"]:
         say(f"and {found['more_queues']:,} more queues")
+    for each in found["queues"]:
+        if each["left"]:
+            say(
+                f"queue {each['queue']} is left: its query no longer subscribes to it; "
+                f"`penstock cursor release {name} {each['queue']}` gives it up"
+            )
     for each in found.get("blocked_producers", ()):
         say(f"queue {each['queue']} blocks {each['producer']} for {each['blocked_for_s']:.1f} s")
 
@@ -100,6 +106,28 @@ def move_cursor(name: str, places: tuple[str, ...], dry_run: bool, force: bool, 
         return
     for sentence in found["sentences"]:
         say(f"cursor {name}, {sentence}")
+
+
+@cursor.command("release")
+@click.argument("name")
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@JSON
+@URL
+def release_cursor(name: str, queues: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Release each QUEUE that cursor NAME has left: its query no longer subscribes to it.
+
+    What was not settled stays in the queue, for other cursors and consumers. For example: penstock cursor release
+    billing old-orders
+    """
+    from penstock.client import cursor_control
+
+    with report_errors(), control_session(url) as control:
+        cursor_control.release_cursor(control, name, list(queues))
+    if as_json:
+        say_json({"released": list(queues)})
+        return
+    for queue in queues:
+        say(f"cursor {name} no longer keeps the messages of queue {queue}")
 
 
 def _places(words: tuple[str, ...]) -> str | dict[str, int]:

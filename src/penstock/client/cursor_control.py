@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.client.control import ControlClient
@@ -26,6 +26,14 @@ def move_cursor(
     405 for a cursor in use, and 406 for a place where it cannot go.
     """
     return _object(control, "cursor.move", {"cursor": cursor, "to": to, "dry_run": dry_run, "force": force})
+
+
+def release_cursor(control: ControlClient, cursor: str, queues: Iterable[str]) -> None:
+    """Give up the positions of a cursor on queues that its subscription no longer has.
+
+    Raises `ControlError` 404 for a queue that it does not read, 406 for one to which it subscribes.
+    """
+    _object(control, "cursor.release", {"cursor": cursor, "queues": list(queues)})
 
 
 def _object(control: ControlClient, operation: str, fields: Mapping[str, object]) -> dict[str, Any]:

@@ -164,7 +164,12 @@ def advice(gate: Gate) -> str:
 def _of_queue(queue: Queue) -> str:
     name = queue.name
     if queue.cursors:
-        slowest = why.slowest_cursor(queue).name
+        cursor = why.slowest_cursor(queue)
+        slowest = cursor.name
+        if cursor.is_lease:
+            return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
+        if cursor.positions[queue.name].left:
+            return f"subscribe to queue {name} again, or `penstock cursor release {slowest} {name}`"
         return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
     if not queue.consumers:
         return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"

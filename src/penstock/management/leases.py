@@ -37,6 +37,7 @@ class Lease(TimerHandler):
         self.vhost = vhost
         self.cursor = Cursor(vhost.name, f"lease {number} of {asker}")
         """Its positions are at 0, so that nothing that comes back to a queue counts as settled."""
+        self.cursor.is_lease = True
         self.timeout_s = timeout_s
         self.until: float = NEVER
         """Time at which it ends."""

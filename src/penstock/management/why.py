@@ -18,7 +18,7 @@ from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor import Cursor, shared_of
+from penstock.core.queue.cursor import Cursor, settled_by, shared_of
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.counted_depth import CountedDepth
@@ -419,12 +419,22 @@ RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
 def _readers(queue: Queue, now: float) -> str:
     """Describe the consumers of a queue, and their obstacles."""
     if queue.cursors:
-        behind = _cursor(queue, slowest_cursor(queue), now)
+        behind = _cursor(queue, slowest_cursor(queue), now) + _leased(queue)
         left = queue.unacked_messages + shared_of(queue).aside.available()
         if not left and not queue.consumers:
             return behind
         return f"{behind}; {int(left):,} messages are left to consumers, and it {_consumers(queue, now)}"
     return f"queue {queue.name} {_consumers(queue, now)}"
+
+
+def _leased(queue: Queue) -> str:
+    """Describe what leases keep of a queue that its cursors have settled; empty if that is nothing."""
+    leases = [cursor for cursor in queue.cursors if cursor.is_lease]
+    cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
+    kept = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
+    if not kept:
+        return ""
+    return f"; {leases[0].name}, of a batch read, keeps {int(kept):,} messages that are settled, and ends by itself"
 
 
 def _consumers(queue: Queue, now: float) -> str:
@@ -439,11 +449,13 @@ def _consumers(queue: Queue, now: float) -> str:
 def _cursor(queue: Queue, cursor: Cursor, now: float) -> str:
     """Describe the cursor that a queue waits for, since when it is idle, and the producers that it holds back."""
     position = cursor.positions[queue.name]
+    if cursor.is_lease:
+        return f"queue {queue.name} has no cursor but {cursor.name}, of a batch read, which ends by itself"
     if position.left:
         return (
             f"queue {queue.name} waits for cursor {cursor.name}, which has left it: its query no longer "
             f"subscribes to it, and {queue.tail - position.settled} messages from {position.settled + 1} on are "
-            "kept; subscribe to it again, or release it (onLeftQueue=release)"
+            f"kept; subscribe to it again, or `penstock cursor release {cursor.name} {queue.name}`"
         )
     ago = asked_s_ago(cursor, now)
     by = f" by {cursor.reader_name}" if cursor.reader_name else ""
@@ -461,8 +473,9 @@ def _producers(count: int) -> str:
 
 
 def slowest_cursor(queue: Queue) -> Cursor:
-    """Return the cursor with the lowest settled position of a queue."""
-    return min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
+    """Return the cursor with the lowest settled position of a queue; a lease only where there is no other."""
+    cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
+    return min(cursors or queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
 
 
 def _largest(gate: Gate, broker: Broker) -> str:

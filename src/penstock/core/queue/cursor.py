@@ -131,6 +131,8 @@ class Cursor:
         self.counters = ReadCounters()
         self.moved: bool = False
         """True if an operator has moved it since the last attach."""
+        self.is_lease: bool = False
+        """True for the cursor of a lease, which keeps messages and settles nothing."""
 
     # Attaching
 
