@@ -25,7 +25,14 @@ def __getattr__(name: str) -> Any:
 
         return ProgressListener
     if name in __all__:
-        from pyspark_penstock.source import PenstockDataSource
+        try:
+            from pyspark_penstock.source import PenstockDataSource
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.datasource":
+                raise
+            raise ImportError(
+                "this PySpark has no data sources in Python; the penstock source needs PySpark 4.2 or later"
+            ) from None
 
         return PenstockDataSource
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ from pyspark_penstock.errors import OptionError
 from pyspark_penstock.options import check_names, sink_options, source_options
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.versions import check_source, check_stream_sink
 
 if TYPE_CHECKING:
     from pyspark_penstock.batch import PenstockBatchReader
@@ -56,6 +57,7 @@ class PenstockDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "PenstockStreamReader":
         """Return the reader of a streaming query."""
+        check_source()
         from pyspark_penstock.reader import PenstockStreamReader
 
         options = source_options(self.options)
@@ -69,6 +71,7 @@ class PenstockDataSource(DataSource):
         """
         from pyspark_penstock.writer import PenstockStreamWriter
 
+        check_stream_sink()
         if overwrite:
             raise OptionError("a queue cannot be overwritten: use outputMode append")
         check_sink_schema(schema)

@@ -1,0 +1,44 @@
+"""Versions of PySpark, and what older ones cannot do.
+
+Sources need `latestOffset(start, limit)`, by which Spark says what is durable: PySpark 4.2. Sinks of streams need Arrow
+batches: PySpark 4.1. Sinks of batch jobs work from PySpark 4.0 on.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+import pyspark
+from pyspark.sql.datasource import DataSourceArrowWriter
+
+from pyspark_penstock.errors import SparkSourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+    try:
+        from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    except ImportError:  # PySpark 4.0: `check_stream_sink` refuses it before it is used.
+        DataSourceStreamArrowWriter = DataSourceArrowWriter
+
+__all__ = ["DataSourceStreamArrowWriter", "check_source", "check_stream_sink"]
+
+
+def check_source() -> None:
+    """Raise `SparkSourceError` where this PySpark cannot have the source."""
+    try:
+        importlib.import_module("pyspark.sql.streaming.datasource")
+    except ImportError:
+        raise SparkSourceError(
+            f"PySpark {pyspark.__version__} does not say to a source in Python which batches are durable, so no "
+            "message could be settled; the penstock source needs PySpark 4.2 or later"
+        ) from None
+
+
+def check_stream_sink() -> None:
+    """Raise `SparkSourceError` where this PySpark cannot have the sink of a stream."""
+    stream: type = DataSourceStreamArrowWriter
+    if stream is DataSourceArrowWriter:
+        raise SparkSourceError(
+            f"PySpark {pyspark.__version__} gives a sink in Python no Arrow batches of a stream; the penstock sink "
+            "needs PySpark 4.1 or later for writeStream (write works)"
+        )

@@ -1,0 +1,35 @@
+"""An older PySpark is told in one sentence what it cannot do; tests of this file pretend to run it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pyspark_penstock import versions
+from pyspark_penstock.errors import SparkSourceError
+from pyspark_penstock.source import PenstockDataSource
+
+OPTIONS = {"subscribe": "orders", "cursor": "app"}
+
+
+def test_source_without_admission_control_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    monkeypatch.setattr(versions.pyspark, "__version__", "4.1.4")
+    with pytest.raises(SparkSourceError, match=r"PySpark 4\.1\.4 does not say .* needs PySpark 4\.2 or later"):
+        PenstockDataSource(OPTIONS).streamReader(None)
+
+
+def test_sink_without_batches_of_a_stream_is_refused(monkeypatch):
+    monkeypatch.setattr(versions, "DataSourceStreamArrowWriter", versions.DataSourceArrowWriter)
+    monkeypatch.setattr(versions.pyspark, "__version__", "4.0.5")
+    with pytest.raises(SparkSourceError, match=r"PySpark 4\.0\.5 gives .* needs PySpark 4\.1 or later"):
+        PenstockDataSource({"queue": "orders"}).streamWriter(None, False)
+
+
+def test_pyspark_without_data_sources_is_told_at_the_first_use():
+    code = (
+        "import sys; sys.modules['pyspark.sql.datasource'] = None; import pyspark_penstock; "
+        "pyspark_penstock.DefaultSource"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert "ImportError: this PySpark has no data sources in Python" in done.stderr
