@@ -8,7 +8,9 @@ A listener never holds a query up for long, and never ends one: a broker that do
 alone for `PAUSE_SECONDS`. It is pickled for Spark Connect, where it runs on the server.
 """
 
+import json
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -43,14 +45,15 @@ class ProgressListener(StreamingQueryListener):
     """Listener that reports the progress of the queries of a session: ``spark.streams.addListener(...)``.
 
     `servers` is as the option of the source: ``host:port``, separated by commas. Raises `OptionError` if it is none.
+    With None no broker is asked: for queries of the source ``amqp``, whose lag is in the progress itself.
     """
 
     def __init__(
-        self, servers: str = "127.0.0.1:5672", *, vhost: str = "/", user: str = "guest", password: str = "guest"
+        self, servers: str | None = "127.0.0.1:5672", *, vhost: str = "/", user: str = "guest", password: str = "guest"
     ) -> None:
         """Store the addresses; nothing is connected yet."""
         try:
-            self._access = Access(addresses(servers), vhost, user, password)
+            self._access = Access(() if servers is None else addresses(servers), vhost, user, password)
         except ValueError as error:
             raise OptionError(f"servers '{servers}' {error}") from None
         self._begin()
@@ -86,11 +89,11 @@ class ProgressListener(StreamingQueryListener):
             "rows": progress.numInputRows,
             "batch_ms": int(duration.get("triggerExecution", 0)),
         }
-        self._report(str(progress.id), progress.name, counts)
+        self._report(str(progress.id), progress.name, counts, _spools(getattr(progress, "sources", ())))
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:
         """Report the lag of a query without new data."""
-        self._report(str(event.id), None, {})
+        self._report(str(event.id), None, {}, [])
 
     def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:
         """Log the end of a query, with the sentence of its error."""
@@ -111,18 +114,19 @@ class ProgressListener(StreamingQueryListener):
             link.close()
         self._links.clear()
 
-    def _report(self, query: str, name: str | None, counts: dict[str, int]) -> None:
+    def _report(self, query: str, name: str | None, counts: dict[str, int], spools: list[str]) -> None:
         now = time.monotonic()
         if now - self._reported.get(query, -INTERVAL_SECONDS) < INTERVAL_SECONDS:
             return
         if query not in self._reported and len(self._reported) >= QUERIES_MOST:
             del self._reported[next(iter(self._reported))]
         self._reported[query] = now
+        if spools:
+            LOG.info("penstock: query %s: %s", _named(name, query), "; ".join((_batch(counts), *spools)))
         for server in self._access.servers:
             answer = self._asked(server, {"query": query, **counts}, now)
             for cursor in () if answer is None else answer["cursors"]:
-                batch = f"batch {counts['batch']}, {counts['rows']:,} rows" if counts else "idle"
-                parts = [batch, *self._parts(query, server, cursor)]
+                parts = [_batch(counts), *self._parts(query, server, cursor)]
                 LOG.info("penstock: query %s at %s: %s", _named(name, query), server, "; ".join(parts))
 
     def _asked(self, server: Address, fields: dict[str, object], now: float) -> dict[str, Any] | None:
@@ -154,6 +158,23 @@ class ProgressListener(StreamingQueryListener):
         listed = ", ".join(parts) + (f" and {more:,} more queues" if more > 0 else "")
         blocked = f", {cursor['blocks']:,} wait now" if cursor["blocks"] else ""
         return [f"cursor {cursor['name']}: {listed}", f"producers held {held:.1f} s since the last report{blocked}"]
+
+
+def _batch(counts: dict[str, int]) -> str:
+    return f"batch {counts['batch']}, {counts['rows']:,} rows" if counts else "idle"
+
+
+def _spools(sources: Iterable[Any]) -> list[str]:
+    """Return the lags of spools (the source ``amqp``), from the offsets of a progress."""
+    found = []
+    for source in sources:
+        try:
+            latest, end = json.loads(source.latestOffset), json.loads(source.endOffset)
+            lag = latest["n"] - end["n"]
+            found.append(f"spool {latest['spool'][:8]} has {max(0, lag):,} messages more")
+        except (TypeError, ValueError, KeyError):
+            continue  # Another source, or a batch that is run again.
+    return found
 
 
 def _named(name: str | None, query: str) -> str:

@@ -1,5 +1,6 @@
 """The listener: what it logs of each progress, what the flow log of the broker gets, and that it never ends a query."""
 
+import json
 import logging
 import pickle
 import uuid
@@ -75,6 +76,20 @@ def test_progress_is_logged_with_the_lag_of_each_queue_and_the_time_that_produce
     assert line.startswith(f"penstock: query totals ({query.id}) at {broker.address}: batch 7, 3 rows; ")
     assert f"cursor billing: {query.queue} lags by 2 messages (" in line
     assert "s old; producers held 0.0 s since the last report" in line
+
+
+def test_lag_of_a_spool_is_in_the_progress_itself(log):
+    offsets = ({"n": 120, "spool": "9f86d081884c", "v": 1}, {"n": 1620, "spool": "9f86d081884c", "v": 1})
+    end, latest = (json.dumps(offset) for offset in offsets)
+    event = progressed("some-id")
+    event.progress.sources = [
+        SimpleNamespace(latestOffset=latest, endOffset=end),
+        SimpleNamespace(latestOffset="null", endOffset=end),
+        SimpleNamespace(latestOffset=None, endOffset=end),
+        SimpleNamespace(latestOffset='{"q": {"orders": 7}, "v": 1}', endOffset='{"q": {"orders": 7}, "v": 1}'),
+    ]
+    ProgressListener(None).onQueryProgress(event)
+    assert log.messages == ["penstock: query some-id: batch 7, 3 rows; spool 9f86d081 has 1,500 messages more"]
 
 
 @pytest.mark.usefixtures("deleted")
