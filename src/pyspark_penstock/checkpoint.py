@@ -95,7 +95,7 @@ class Checkpoint:
         self._lose(
             f"the checkpoint names {shown}, which cursor '{cursor}' has no position on",
             ": it is of another query or cursor; give that one's cursor, or a new checkpoint",
-            "left out, as deleted or released",
+            "left out: it was deleted or released, or its server is named no longer",
             fatal=not any(key in known for key in start),
         )
 

@@ -154,15 +154,18 @@ class Planner:
         waits.append(self._options.wait_ms)
         found = _Round(dict(begin), {}, [], False)
         for wait_ms in waits:
-            left = caps
+            left, answers = caps, 0
             found = _Round(dict(begin), {}, [], False)
             for server in order:
                 wanted = -(-least // len(servers))
                 reply = self._plan_one(server, done, found.end, left, wanted, wait_ms // len(servers), upto)
                 if reply is None:
                     continue
+                answers += 1
                 self._take(server, reply, found)
                 left = left.less(reply["rows"], reply["bytes"])
+            if not answers:
+                time.sleep(wait_ms / 1000)  # All servers are away, and nobody waits for messages.
             enough = found.end != begin and (found.pressed or sum(found.messages.values()) >= least)
             if enough or (upto is not None and not found.paged):
                 break

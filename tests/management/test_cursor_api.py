@@ -10,9 +10,11 @@ from penstock.core.effects import QueueChanged
 from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.queue import Queue
+from penstock.core.settings import changes
 from penstock.flow.work import SHARE
+from penstock.setting_names import read_settings
 from tests.support.control_requests import answers, request
-from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 MOST_A_STEP = 300
 """Units by which the last step of a turn may pass the share."""
@@ -216,3 +218,18 @@ def test_least_size_is_not_waited_for_while_producers_are_blocked_or_the_plan_is
     desk.queue("q").update_gate(0.0)
     assert not desk.queue("q").gate.open
     assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, ["q"])], "an arrival closed the gate"
+
+
+def test_least_size_is_not_waited_for_while_the_address_of_the_messages_is_full() -> None:
+    desk = Readers("q")
+    desk.vhost.bind("amq.fanout", desk.queue("q"), None, "", {})
+    changes.set_settings(
+        desk.driver.broker, "address", "amq.fanout", read_settings("address", "amq.fanout", {"capacity-messages": 4})
+    )
+    desk.ask("cursor.attach", "c", queues=["q"])
+    for number in range(6):
+        desk.client.say(publish("", b"%d" % number, exchange="amq.fanout"))
+    desk.driver.run_turn()
+    assert desk.queue("q").gate.open
+    (answer,) = desk.ask("cursor.plan", "c", least=100, wait_ms=1000)
+    assert (answer["rows"], answer["pressed"]) == (int(desk.queue("q").messages), ["q"])

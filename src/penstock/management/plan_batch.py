@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.message import TrackedMessage
 from penstock.core.publish.admission import gates_of
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.pinned_room import most_to_plan
@@ -116,7 +117,8 @@ class PlanBatch(PlanListener):
             self._messages[name] = int(plan.messages)
             if plan.waits:
                 self._paged.append(name)
-            if plan.waits or (self._least and _is_pressed(position, plan.end, self._upto.get(name, UNLIMITED))):
+            start, upto = self._start.get(name, int(position.settled)), self._upto.get(name, UNLIMITED)
+            if plan.waits or (self._least and _is_pressed(position, start, plan.end, upto)):
                 self._pressed.append(name)
             self.rows += int(plan.messages)
             self.bytes += int(plan.bytes)
@@ -134,13 +136,18 @@ class PlanBatch(PlanListener):
         return {**found, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
 
 
-def _is_pressed(position: Position, end: i64, upto: i64) -> bool:
-    """Return whether a plan that ends there must not wait to become larger.
+def _is_pressed(position: Position, start: i64, end: i64, upto: i64) -> bool:
+    """Return whether a plan from `start` to `end` must not wait to become larger.
 
     A producer of its queue is blocked, so nothing more may come before the messages are settled; or the plan ends
-    because of its limits.
+    because of its limits. One message tells the address of all.
     """
     for gate in gates_of(position.queue):
         if not gate.open or gate.in_line():
             return True
+    for message in position.line.between(start, end, 1, UNLIMITED):
+        if isinstance(message, TrackedMessage) and message.share is not None:
+            gate = message.share.depth.gate
+            if not gate.open or gate.in_line():
+                return True
     return end < upto and end < position.newest()
