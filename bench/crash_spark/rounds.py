@@ -160,10 +160,10 @@ class Query:
         """Start the driver."""
         self.starts += 1
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(self._folder / "spark")}
-        if "SPARK_HOME" not in environment:
-            import pyspark
-
-            environment["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+        environment["SPARK_HOME"] = str(_spark_home(self._folder / "home"))
+        # Executors run in folders of their own.
+        paths = [str(Path(path).resolve()) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+        environment["PYTHONPATH"] = os.pathsep.join([*paths, str(Path(__file__).resolve().parents[2])])
         with (self._folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bench.crash_spark.query", self._given],
@@ -203,6 +203,18 @@ class Query:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(60)
+
+
+def _spark_home(folder: Path) -> Path:
+    """Return a home of Spark of its own: a local cluster writes into it."""
+    if not folder.exists():
+        import pyspark
+
+        folder.mkdir()
+        for entry in Path(pyspark.__file__).parent.iterdir():
+            if entry.name != "work":
+                (folder / entry.name).symlink_to(entry)
+    return folder
 
 
 def run(plan: Plan, folder: Path) -> Result:

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.crash_spark import query as crash_query
+from bench.crash_spark.query import MAP
+from tests.profiles import thorough
 from tests.spark.conftest import SPARK_CONF, until
+from tests.spark.test_delivery import in_queue
 
 pytestmark = pytest.mark.spark
 
@@ -68,3 +72,31 @@ def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spar
     replayed = (tmp_path / "batch-0.json").stat().st_mtime_ns != before
     assert replayed == (moment == "in the sink"), "a batch in the commit log is not run again, any other is"
     assert broker.depth(queue) == 0
+
+
+@pytest.mark.skipif(not thorough(), reason="two more drivers for each case; make crash-spark does the same at random")
+@pytest.mark.parametrize("mode", ["dedup", "transactional"])
+@pytest.mark.parametrize("moment", ["rows are sent", "commit log"])
+def test_driver_killed_around_the_commit_of_a_sink_doubles_nothing(spark, broker, tmp_path, mode, moment):
+    source, target = broker.declare(), broker.declare()
+    broker.publish(source, [b"%d" % number for number in range(300)])
+    given = {"master": "local[2]", "address": broker.address, "source": source, "target": target, "batch": "100"}
+    given |= {"folder": str(tmp_path), "kind": MAP, "sink": mode}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-m", crash_query.__name__, json.dumps(given)]
+    driver = subprocess.Popen(command, env=environment)
+    commits = tmp_path / "checkpoint" / "commits"
+    try:
+        if moment == "commit log":
+            until(lambda: (commits / "1").exists(), "the second batch is committed", 300)
+        elif mode == "dedup":
+            until(lambda: broker.depth(target) > 100, "some rows of the second batch are in the target", 300)
+        else:
+            until(lambda: broker.depth(target) > 0, "the first batch is in the target", 300)
+    finally:
+        driver.kill()
+        driver.wait(60)
+    again = subprocess.run(command, env=environment, timeout=300, check=False)
+    assert again.returncode == 0
+    assert sorted(int(body) for body in in_queue(broker, target)) == list(range(300))
+    assert broker.depth(source) == 0

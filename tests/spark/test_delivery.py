@@ -24,7 +24,7 @@ from pyspark_penstock.delivery import (
 )
 from pyspark_penstock.errors import OptionError, PublishFailed
 from pyspark_penstock.options import Retries, sink_options
-from pyspark_penstock.publish import Sender, _HoldTimer
+from pyspark_penstock.publish import Sender, _Exhausted, _HoldTimer
 
 _queries = itertools.count(1)
 
@@ -285,10 +285,18 @@ def test_task_that_waits_for_a_reader_without_cores_is_told_in_its_log_and_its_e
     broker.publish(queue, bodies(0, 3))
     control.ask("cursor.plan", {"cursor": "slow reader", "token": token})
     monkeypatch.setattr("pyspark_penstock.publish.ASK_SECONDS", 0.5)
-    batch = Batch(broker, queue, publishTimeout="8s")
+    monkeypatch.setattr("pyspark_penstock.publish.SLICE", 0.5)
+    check_timer = _HoldTimer.check
+
+    def check(patience, standing):
+        check_timer(patience, standing)
+        if "give the application more cores" in caplog.text:
+            raise _Exhausted(5)
+
+    monkeypatch.setattr(_HoldTimer, "check", check)
+    batch = Batch(broker, queue)
     with pytest.raises(PublishFailed, match=r"cursor 'slow reader' reads it but has asked for nothing for .* cores"):
         batch.task(rows(3, 30))
-    assert "give the application more cores" in caplog.text
     control.ask("cursor.delete", {"cursor": "slow reader"})
     control.close()
 

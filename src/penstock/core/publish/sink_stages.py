@@ -28,8 +28,8 @@ from penstock.flow.timers import NEVER, TimerHandler, Timers
 
 IDLE_S: Final = 3_600.0
 """Seconds after which the stages of a batch are dropped that nobody asks for."""
-STAGED_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""Most bytes (charges) in the stages of one batch, whatever the limits of queues."""
+STAGED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Most bytes (charges) in the stages of one batch, whatever the limits of queues: they are one row of the store."""
 ATTEMPTS: Final = 2
 """Attempts of a partition that are staged at a time: two run with spark.speculation. The oldest is dropped."""
 
