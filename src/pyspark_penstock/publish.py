@@ -50,7 +50,7 @@ SLICE = 2.0
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a waiting task."""
 BLOCK_ROWS = 10_000
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 """Most rows and octets of a block; a window of less has two blocks."""
 UNANSWERED_BYTES = 16 << 20
 """Most octets of blocks without an answer; the broker holds twice as many of a connection."""

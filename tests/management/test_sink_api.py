@@ -287,6 +287,18 @@ def test_block_is_taken_a_share_a_turn() -> None:
     assert len(sink.held()) == 20_000
 
 
+@pytest.mark.parametrize("frame_max", [4096, 131072])
+def test_block_that_came_in_many_frames_is_read_as_a_whole(frame_max: int) -> None:
+    sink = Sink()
+    rows = [{"value": b"%06d" % number * 50} for number in range(2_000)]
+    properties = Properties(content_type=CONTENT_TYPE, reply_to="answers")
+    data = encode_published(rows, {"routing_key": "q"})
+    exchange = "penstock.control"
+    sink.client.say(publish("publish.block", data, properties=properties, exchange=exchange, frame_max=frame_max))
+    assert sink.heard() == [{"rows": 2_000, "taken": 2_000}]
+    assert sink.held() == [row["value"] for row in rows]
+
+
 def test_progress_is_told_where_the_block_asks_for_it() -> None:
     sink = Sink(capacity_messages=3)
     assert sink.send(bodies(0, 6), progress_ms=1000) == []

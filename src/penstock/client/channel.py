@@ -269,16 +269,22 @@ class Channel:
             self.number, spec.BASIC_PUBLISH, exchange=exchange, routing_key=routing_key, mandatory=mandatory
         )
         header = encode_header(len(view), properties or Properties())
-        parts = [publish, frame(spec.FRAME_HEADER, self.number, header)]
         step = self.connection.frame_max - spec.FRAME_OVERHEAD
-        for start in range(0, len(view), step):
-            parts.append(frame(spec.FRAME_BODY, self.number, bytes(view[start : start + step])))
         self.check()
         if self.confirms is not None:
             self.confirms.published(
                 1
             )  # Counted before it is sent: the confirm may be read while the rest is being sent.
-        self._send(b"".join(parts))
+        out = self.connection.out  # Written in place: a block has megabytes.
+        out += publish
+        out += frame(spec.FRAME_HEADER, self.number, header)
+        head = bytes([spec.FRAME_BODY]) + self.number.to_bytes(2, "big")
+        for start in range(0, len(view), step):
+            piece = view[start : start + step]
+            out += head + len(piece).to_bytes(4, "big")
+            out += piece
+            out.append(spec.FRAME_END)
+        self._send(b"")
 
     # -- waiting and sending -----------------------------------------------------------------------------------------
 

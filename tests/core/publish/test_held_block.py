@@ -94,6 +94,16 @@ def test_rows_count_as_arrivals_of_the_producer_by_both_paths() -> None:
     assert house.vhost.queues["a"].counters.next_sample > 1
 
 
+def test_octets_of_a_block_that_is_over_are_let_go_while_its_confirm_is_withheld() -> None:
+    house = House()
+    house.queue("a", capacity_messages=9, stop_messages=2, resume_messages=1)
+    lane = Lane(house)
+    block = lane.publish([("a", 10)] * 3)
+    assert block.over
+    assert told(lane.producer) == []
+    assert not isinstance(block.source, Charges)
+
+
 def test_slice_ends_at_its_share_of_work() -> None:
     house = House()
     house.queue("a")

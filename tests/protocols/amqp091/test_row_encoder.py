@@ -13,7 +13,7 @@ from penstock.errors import PreconditionFailed
 from penstock.management.incoming_block import IncomingBlock
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end
 from penstock.protocols.amqp091.message_format import Amqp091Format
-from penstock.protocols.amqp091.row_encoder import Amqp091RowEncoder
+from penstock.protocols.amqp091.row_encoder import COPIED_OCTETS, Amqp091RowEncoder
 from penstock.wire.amqp091.content_header import FLAGS_AT, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
@@ -57,7 +57,10 @@ def test_rows_are_encoded_as_properties_are(rows: list[dict[str, Any]]) -> None:
         assert property_flags(content, FLAGS_AT, header_end(content) - 1) >= 0
 
 
-@pytest.mark.parametrize("size", [0, 1, FRAME_PAYLOAD_MAX, FRAME_PAYLOAD_MAX + 1, 3 * FRAME_PAYLOAD_MAX + 5])
+@pytest.mark.parametrize(
+    "size",
+    [0, 1, COPIED_OCTETS, COPIED_OCTETS + 1, FRAME_PAYLOAD_MAX, FRAME_PAYLOAD_MAX + 1, 3 * FRAME_PAYLOAD_MAX + 5],
+)
 def test_bodies_of_all_sizes_are_framed(size: int) -> None:
     body = bytes(range(256)) * (size // 256 + 1)
     block = IncomingBlock(encode_published([{"value": body[:size]}], {"delivery_mode": 2, "message_id": "m"}))

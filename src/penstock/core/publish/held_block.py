@@ -294,6 +294,7 @@ class HeldBlock(Held):
         for gate in closed:
             producer.mark_withheld(gate)
         producer.confirm(None, closed, None, self.queues)
+        self.source = RowSource(self.source.rows, self.source.route)  # The octets of the block are not needed any more.
         self._line.go_on()
 
     # Waiting (Held)

@@ -14,7 +14,7 @@ from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
 from penstock.flow.states import StateTable
 from penstock.management.control_request import octets_max
-from penstock.protocols.amqp091.content_frames import without_body
+from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask
 from penstock.protocols.common.large_arrivals import LargeMessage
@@ -175,7 +175,12 @@ class ContentAssembly:
 
     def _publish(self) -> None:
         """Publish the complete message."""
-        content = b"".join(self._frames)
+        frames = self._frames
+        route = self._route
+        if route is not None and route.control and not route.queues and len(frames) > 2:
+            content = with_one_body_frame(frames)  # The request is read where it is.
+        else:
+            content = b"".join(frames)
         charge = self._size + OVERHEAD
         large = self._large
         route = self.drop()

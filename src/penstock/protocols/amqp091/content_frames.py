@@ -66,6 +66,22 @@ def without_body(header: bytes) -> bytes:
     return header[:11] + bytes(8) + header[19:]
 
 
+def with_one_body_frame(frames: list[bytes]) -> bytes:
+    """Return a content whose body is in one frame, however long: for a message that nobody delivers.
+
+    `frames` are a header frame and body frames; each body frame has 7 octets before its payload, and one after it.
+    """
+    parts: list[bytes | memoryview] = [frames[0], b""]
+    size = 0
+    for body in frames[1:]:
+        payload = memoryview(body)[7 : len(body) - 1]
+        size += len(payload)
+        parts.append(payload)
+    parts[1] = frames[1][:3] + size.to_bytes(4, "big")
+    parts.append(b"\xce")
+    return b"".join(parts)
+
+
 def large_header(head: bytes, channel: i64, octets: i64) -> bytes:
     """Return the header frame of a content for a channel, with the size of its body."""
     start = bytes([FRAME_HEADER]) + int(channel).to_bytes(2, "big")

@@ -20,6 +20,9 @@ from penstock.wire.amqp091.spec import FRAME_END
 _BEFORE_SIZE: Final = b"\x02\x00\x00\x00\x00\x00\x00\x00\x3c\x00\x00"
 """A header frame of channel 0 up to the size of the body; its own size is filled in."""
 _BODY: Final = b"\x03\x00\x00"
+_END: Final = b"\xce"
+COPIED_OCTETS: Final = 400
+"""Longest body that is written behind its header; a longer one is joined with it, which copies it once less."""
 
 _SHORT: Final = 0
 _OCTET: Final = 1
@@ -96,6 +99,11 @@ class Amqp091RowEncoder(RowEncoder):
         out[5] = u8((whole >> 8) & 0xFF)
         out[6] = u8(whole & 0xFF)
         out.append(FRAME_END)
+        self.charge = octets + size + OVERHEAD
+        if COPIED_OCTETS < size <= FRAME_PAYLOAD_MAX:
+            out.write(_BODY)
+            write_i32_be(out, i32(size))
+            return b"".join((out.getvalue(), body, _END))
         if 0 < size <= FRAME_PAYLOAD_MAX:
             out.write(_BODY)
             write_i32_be(out, i32(size))
@@ -103,7 +111,6 @@ class Amqp091RowEncoder(RowEncoder):
             out.append(FRAME_END)
         elif size > 0:
             self._write_long(body, size)
-        self.charge = octets + size + OVERHEAD
         return out.getvalue()
 
     def _write_long(self, body: bytes, size: i64) -> None:
