@@ -58,7 +58,9 @@ def test_a_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: p
 
 
 def test_errors_of_spark_with_a_plain_cause_are_one_sentence() -> None:
-    cut = Exception("Encountered error while reading file file:/logs/flow-00000007.jsonl.gz. java.io.EOFException: Un")
+    cut = Exception(
+        "Encountered error while reading file file:///logs/flow-00000007.jsonl.gz. java.io.EOFException: Un"
+    )
     assert str(sentence_of(cut)).startswith("/logs/flow-00000007.jsonl.gz is cut or damaged: keep the readable part")
     assert str(sentence_of(Exception("java.io.IOException: No space left on device"))).startswith("the disk is full")
     assert sentence_of(ValueError("other")) is None

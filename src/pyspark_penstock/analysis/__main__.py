@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 from penstock.errors import PenstockError
 from pyspark_penstock.analysis.compact import compact
@@ -25,7 +26,6 @@ CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.maxConcurrentOutputFileWriters": "4",  # Parts are written side by side, without a sort.
     "spark.log.level": "ERROR",
 }
 LOCAL_CONF = {
@@ -98,8 +98,8 @@ def sentence_of(error: Exception) -> str | None:
     """Return the sentence for an error of Spark that has a plain cause; None for any other."""
     text = str(error)
     if re.search(r"EOFException|ZipException|not in GZIP format|invalid (stored block|distance|block type)", text):
-        file = re.search(r"file:(/[^\s\"']+?\.jsonl\.gz)", text)
-        name = file[1] if file else "a compressed file"
+        file = re.search(r"file:(?://)?(/[^\s\"']+?\.jsonl\.gz)", text)
+        name = unquote(file[1]) if file else "a compressed file"
         return f"{name} is cut or damaged: keep the readable part with `zcat {name} > FILE.jsonl`, and remove the other"
     if "No space left on device" in text:
         return "the disk is full: analyze fewer days at a time, or set --output and SPARK_LOCAL_DIRS to another disk"

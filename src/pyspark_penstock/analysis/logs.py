@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 FIRST_WITH_TRAFFIC = "0.1.0 of 2026-11-22"
 """First version of Penstock that records what comes and goes."""
-SAMPLES, TRAFFIC, EVENTS = "samples", "traffic", "events"
-"""Parts of the staged records: depths; producers and consumers; everything else."""
 UNUSED = ("id", "setting", "cause", "granted", "used", "drained", "moved", "idle", "waiting", "version")
 """Fields that no measure needs. They are not parsed."""
 STARTS_MOST = 20_000
@@ -122,18 +120,14 @@ def read_tables(spark: SparkSession, folders: list[str]) -> DataFrame:
 
 
 def stage(spark: SparkSession, found: Found, folder: Path) -> None:
-    """Write all records as Parquet into a folder, in three parts: they are parsed once and read often."""
-    from pyspark.sql import functions as F
+    """Write all records as Parquet into a folder: they are parsed once and read often.
 
+    One file for each task: parts by event would cost more than reading the column `event` again.
+    """
     frames = [read_lines(spark, found.lines)] if found.lines else []
     frames += [read_tables(spark, found.tables)] if found.tables else []
     rows = reduce(lambda one, other: one.unionByName(other), frames)
-    part = (
-        F.when(F.col("event") == "depth", SAMPLES)
-        .when(F.col("event").isin("producer", "consumer"), TRAFFIC)
-        .otherwise(EVENTS)
-    )
-    rows.drop(*UNUSED).withColumn("part", part).write.mode("overwrite").partitionBy("part").parquet(str(folder))
+    rows.drop(*UNUSED).write.mode("overwrite").parquet(str(folder))
 
 
 @dataclass(frozen=True)
@@ -164,7 +158,10 @@ class Run:
 
 @dataclass
 class Records:
-    """The staged records, by part, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`)."""
+    """The staged records, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`).
+
+    `samples` (depths) and `traffic` (producers and consumers) have those of the window, `events` has all.
+    """
 
     samples: DataFrame
     traffic: DataFrame
@@ -194,7 +191,7 @@ def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
     """Return the staged records of a window. Raises LogError if there are none."""
     from pyspark.sql import functions as F
 
-    rows = spark.read.schema(f"{flowlog.SCHEMA}, log STRING, part STRING").parquet(str(folder))
+    rows = spark.read.schema(f"{flowlog.SCHEMA}, log STRING").parquet(str(folder))
     numbered = _numbered(spark, rows, _starts(rows))
     found = _found_runs(numbered)
     whole = [each for each in found if each["begin"] is not None]
@@ -212,15 +209,16 @@ def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
         )
     )
     joined = numbered.join(bounds, ["log", "run"])
-    parts = [joined.where(F.col("part") == name) for name in (SAMPLES, TRAFFIC, EVENTS)]
     inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
+    samples = joined.where("event = 'depth'").where(inside)
+    traffic = joined.where("event in ('producer', 'consumer')").where(inside)
     count = sum(each["records"] for each in found)
-    return Records(parts[0].where(inside), parts[1].where(inside), parts[2], runs, _notices(found), count)
+    return Records(samples, traffic, joined, runs, _notices(found), count)
 
 
 def _starts(rows: DataFrame) -> dict[str, list[float]]:
     """Return when brokers began, by log: seconds since 1970."""
-    starts = rows.where("part = 'events' and event = 'start'").select("log", "wall").sort("wall")
+    starts = rows.where("event = 'start'").select("log", "wall").sort("wall")
     by_log: dict[str, list[float]] = {}
     for start in starts.limit(STARTS_MOST + 1).collect():
         by_log.setdefault(start["log"], []).append(start["wall"])
