@@ -30,6 +30,8 @@ _OF_KAFKA = {
     "bootstrap.servers": "servers",
     "kafka.bootstrap.servers": "servers",
     "startingoffsetsbytimestamp": "startingTimestamp",
+    "endingoffsetsbytimestamp": "endingTimestamp",
+    "includeheaders": "columns",
     "kafkaconsumer.polltimeoutms": "fetchWait",
     "topic": "queue",
 }

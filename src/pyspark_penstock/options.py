@@ -74,7 +74,9 @@ _SINK = (
     _Option("txnVersion", parsing.integer(0, 2**62 - 1), None),
 )
 
-_ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK}
+_ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK} | dict.fromkeys(
+    ("endingOffsets", "endingTimestamp", "leaseTimeout"), "a batch read (spark.read)"
+)
 _ELSEWHERE_SOURCE = {option.name: "the source" for option in SOURCE}
 
 

@@ -238,6 +238,8 @@ def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pus
         times = [row.timestamp for row in frame.orderBy("sequence").collect()]
         assert len(times) == 20
         few = frame.where(f"sequence > 5 and sequence <= 9 and queue = '{queue}'").where(frame.timestamp >= times[6])
+        plan = few._jdf.queryExecution().executedPlan().toString()
+        assert ("isnotnull(sequence" in plan) == (pushed_down == "false"), "Spark applies only what is left to it"
         assert sorted(row.sequence for row in few.select("sequence").collect()) == [7, 8, 9]
         assert frame.where("queue = 'another'").count() == 0
     finally:

@@ -65,6 +65,8 @@ def test_everything_given():
         ({"maxOffsetPerTrigger": "5"}, "no option 'maxOffsetPerTrigger'; did you mean maxOffsetsPerTrigger?"),
         ({"Subscribe ": "x"}, "did you mean subscribe?"),
         ({"publishWindow": "5"}, "publishWindow is an option of the sink"),
+        ({"endingOffsets": "latest"}, "endingOffsets is an option of a batch read (spark.read)"),
+        ({"includeHeaders": "true"}, "what it is to Spark's Kafka source, columns is here"),
         ({"zzz": "5"}, "no option 'zzz'; it has servers, vhost"),
         ({"path": "/tmp/x"}, "no option 'path'"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger = '0' must be a whole number of at least 1"),

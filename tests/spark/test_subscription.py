@@ -223,6 +223,19 @@ def test_queue_of_a_pattern_that_is_deleted_leaves_and_the_query_goes_on(broker,
     assert f"queue '{two}', which the checkpoint has read up to 2, was deleted and declared anew" in caplog.text
 
 
+def test_batch_of_a_queue_that_was_deleted_is_an_error_or_left_out_on_replay(broker, reader_of):
+    one, two = queue_of(broker, 2), queue_of(broker, 2)
+    pattern = f"{one}|{two}"
+    reader = reader_of("pattern-replay", subscribePattern=pattern)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    broker.delete(two)
+    with pytest.raises(CursorError, match=f"a batch to be replayed reads '{two}', to which the query no longer"):
+        reader_of("pattern-replay", subscribePattern=pattern).partitions(start, end)
+    tolerant = reader_of("pattern-replay", subscribePattern=pattern, failOnDataLoss="false")
+    assert read(tolerant, start, end) == [f"{one}-1", f"{one}-2"]
+
+
 def test_pattern_that_matches_nothing_is_told_and_waits(broker, reader_of, caplog):
     reader = reader_of("pattern-empty", subscribePattern="no-such-queue-yet")
     start = reader.initialOffset()
