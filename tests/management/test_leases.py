@@ -10,6 +10,7 @@ from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
+from penstock.core.queue.cursor_lag import holds_back
 from penstock.core.queue.queue import Queue
 from penstock.management import leases
 from penstock.protocols.amqp091.content_frames import make_content
@@ -165,3 +166,20 @@ def test_leases_end_with_their_virtual_host_and_a_deleted_queue_is_told() -> Non
     desk.driver.control.cursors.forget_cursors(desk.vhost)
     assert desk.vhost.queues["q"].cursors == []
     assert "lease 1 has ended" in desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)["text"]
+
+
+def test_limit_of_the_lag_does_not_concern_a_lease() -> None:
+    desk = Desk()
+    queue = desk.declare("q", cursor_max_lag_messages=5, cursor_max_lag_policy="detach")
+    token = desk.cursor("c", "q")
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 9})
+    desk.ask("lease.open", queues=["q"])
+    for _ in range(3):
+        desk.pass_time(1.5)
+    assert [cursor.name for cursor in queue.cursors] == ["c", "lease 1 of con:1(guest@127.0.0.1:1/)"]
+    assert holds_back(queue.cursors[0].positions["q"])
+    desk.ask("cursor.delete", cursor="c")
+    for _ in range(3):
+        desk.pass_time(1.5)
+    assert len(queue.cursors) == 1
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") == queue.messages

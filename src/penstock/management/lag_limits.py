@@ -100,6 +100,8 @@ class LagWatch(TimerHandler):
             self.limits.forget(queue)
             return NEVER
         for cursor in list(queue.cursors):
+            if cursor.is_lease:
+                continue  # It has a time limit of its own, and its position is no lag.
             clause = self._beyond(cursor, limit, now)
             if not clause:
                 self._behind.discard(cursor.name)

@@ -73,9 +73,12 @@ def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
 
 
 def holds_back(position: Position) -> bool:
-    """Return whether no other cursor of the queue has settled less: what it settles leaves the queue."""
+    """Return whether no other cursor of the queue has settled less: what it settles leaves the queue.
+
+    Leases do not count: they keep what is settled, and end by themselves.
+    """
     queue = position.queue
     for cursor in queue.cursors:
-        if cursor.positions[queue.name].settled < position.settled:
+        if not cursor.is_lease and cursor.positions[queue.name].settled < position.settled:
             return False
     return not queue.deleted
