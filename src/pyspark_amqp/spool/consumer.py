@@ -223,7 +223,8 @@ class Consumer(threading.Thread):
     def _take(self, queue: str, delivery: Delivery) -> None:
         """Take a message into the next frame, or tell that it is there already, or that it does not fit."""
         self._came_at = now = time.monotonic()
-        if self._held or not self._writer.fits(estimated_octets(delivery)):
+        octets = estimated_octets(delivery)
+        if self._held or not self._writer.fits(octets):
             self._hold(queue, delivery)
             return
         digest = digest_of(queue, delivery) if self._settings.duplicates != NONE else NO_DIGEST
@@ -237,7 +238,7 @@ class Consumer(threading.Thread):
             assert self._channel is not None
             self._channel.ack(delivery.delivery_tag)
             return
-        number = self._writer.add(queue, delivery, digest)
+        number = self._writer.add(queue, delivery, digest, octets)
         self._tags.add(delivery.delivery_tag, number, now)
         self._duplicates.add(number, digest, message_id)
 

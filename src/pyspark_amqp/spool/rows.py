@@ -1,9 +1,7 @@
 """Record batches of messages, with the columns of the source and a digest of each message."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client import Delivery
 from penstock.content.header_values import header_octets, headers_to_json
@@ -29,8 +27,7 @@ _OWN_OCTETS: Final = 300
 """Octets of a row beside its texts, headers and body: fixed widths, offsets, padding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Message with the number that it gets in the spool."""
 
     number: int
@@ -39,11 +36,6 @@ class Row:
     """Microseconds since the epoch at which it came."""
     delivery: Delivery
     digest: bytes
-
-    @property
-    def octets(self) -> int:
-        """Estimate of its size in the spool."""
-        return estimated_octets(self.delivery)
 
 
 def estimated_octets(delivery: Delivery) -> int:
@@ -79,7 +71,7 @@ def batch_of(rows: list[Row]) -> "pa.RecordBatch":
 
     properties = [row.delivery.properties for row in rows]
     headers = [each.headers for each in properties]
-    columns: dict[str, Iterable[Any]] = {
+    columns: dict[str, list[Any]] = {
         "queue": [row.queue for row in rows],
         "sequence": [row.number for row in rows],
         "timestamp": [row.micros for row in rows],
@@ -92,15 +84,25 @@ def batch_of(rows: list[Row]) -> "pa.RecordBatch":
         "headers_json": [None if each is None else headers_to_json(each) for each in headers],
         "message_timestamp": [_signed(each.timestamp) for each in properties],
         "delivery_mode": [each.delivery_mode for each in properties],
-        "deaths": [deaths_of(each) for each in headers],
+        "deaths": [0 if each is None else deaths_of(each) for each in headers],
         DIGEST: [row.digest for row in rows],
     }
     for name in _TEXTS:
         columns[name] = [getattr(each, name) for each in properties]
     schema = spool_schema()
-    return pa.RecordBatch.from_arrays(
-        [pa.array(columns[field.name], type=field.type) for field in schema], schema=schema
-    )
+    return pa.RecordBatch.from_arrays([_array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _array(values: list[Any], kind: "pa.DataType") -> "pa.Array":
+    """Return values as an array; of most properties all are the same, which is found out by one scan."""
+    import pyarrow as pa
+
+    first = values[0]
+    if first is None and values.count(None) == len(values):
+        return pa.nulls(len(values), kind)
+    if isinstance(first, str | int) and values.count(first) == len(values):
+        return pa.repeat(pa.scalar(first, type=kind), len(values))
+    return pa.array(values, type=kind)
 
 
 def _octets_of(headers: dict[str, object]) -> list[dict[str, object]]:

@@ -46,14 +46,13 @@ class Writer:
         """Tell whether a message of an estimated size fits into the spool, beside those of the next frame."""
         return self._failed_at is None and self._octets + octets + 2 * _FRAME_OWN <= self._log.room()
 
-    def add(self, queue: str, delivery: Delivery, digest: bytes) -> int:
-        """Add a message to the next frame; return its number."""
+    def add(self, queue: str, delivery: Delivery, digest: bytes, octets: int) -> int:
+        """Add a message of an estimated size to the next frame; return its number."""
         if not self._rows:
             self._first_at = time.monotonic()
         number = self._log.tail + len(self._rows) + 1
-        row = Row(number, queue, time.time_ns() // 1_000, delivery, digest)
-        self._rows.append(row)
-        self._octets += row.octets
+        self._rows.append(Row(number, queue, time.time_ns() // 1_000, delivery, digest))
+        self._octets += octets
         return number
 
     def drop(self) -> list[Row]:
