@@ -58,8 +58,8 @@ def digest_of(queue: str, delivery: Delivery) -> bytes:
     properties = delivery.properties
     headers = properties.headers
     told: dict[str, Any] = {name: value for name in _TOLD if (value := getattr(properties, name)) is not None}
-    if headers is not None:
-        told["headers"] = sorted((name, repr(value)) for name, value in headers.items() if name not in _COUNTED)
+    if headers and (own := [(name, repr(value)) for name, value in headers.items() if name not in _COUNTED]):
+        told["headers"] = sorted(own)
     hashed = blake2b(delivery.body, digest_size=DIGEST_OCTETS)
     hashed.update(repr((queue, delivery.exchange, delivery.routing_key, told)).encode())
     return hashed.digest()

@@ -10,6 +10,7 @@ def test_digest_is_that_of_what_a_broker_repeats():
     base = digest_of("q", delivery(headers={"a": 1}))
     again = delivery(redelivered=True, tag=9, headers={"a": 1, "x-delivery-count": 2})
     assert digest_of("q", again) == base
+    assert digest_of("q", delivery(headers={"x-delivery-count": 1})) == digest_of("q", delivery())
     different = [
         digest_of("r", delivery(headers={"a": 1})), digest_of("q", delivery(b"y", headers={"a": 1})),
         digest_of("q", delivery(headers={"a": 2})), digest_of("q", delivery(headers={"a": 1}, message_id="m")),
