@@ -58,6 +58,8 @@ ASK_SECONDS = 3.0
 """Seconds of waiting before a task asks whether the target's reader has cores, and between two such questions."""
 PROGRESS_MS = 500
 """Milliseconds between two notes of the broker about a block that it takes row by row."""
+BLOCKS_MOST = 32
+"""Most blocks of a task that wait for their answers, however small they are."""
 BLOCK_MOST = 15 << 20
 """Most octets of a row in a block; a larger one is sent as an ordinary message."""
 _PAUSE_SECONDS = (0.05, 2.0)
@@ -230,6 +232,8 @@ class Sender:
         """Return whether a block may be sent: the window has room, and a large row has no block before it."""
         if not self._unanswered:
             return True
+        if len(self._unanswered) >= BLOCKS_MOST:
+            return False
         rows = sum(each.batch.num_rows for each in self._unanswered) + piece.batch.num_rows
         size = sum(each.size for each in self._unanswered) + piece.size
         return rows <= self._options.window and size <= UNANSWERED_BYTES and piece.size <= BLOCK_MOST

@@ -53,6 +53,12 @@ def test_texts_and_slices_of_batches_are_sent_as_they_are(broker):
     assert broker.drain(queue, 2) == ["één".encode(), b"two"]
 
 
+def test_very_small_batches_wait_for_answers_before_there_are_too_many(broker):
+    queue = broker.declare()
+    assert sender(broker, queue=queue, publishWindow="100000").send(rows(at, at + 2) for at in range(0, 400, 2)) == 400
+    assert broker.drain(queue, 400) == [b"%d" % number for number in range(400)]
+
+
 def test_task_without_rows_connects_nowhere():
     assert Sender(sink_options({"servers": "127.0.0.1:1", "queue": "out"})).send(iter([rows(0, 0)])) == 0
 

@@ -1,0 +1,193 @@
+"""Rate of a chain q1 → A → q2 → B whose two queues count in one full limit, beside the rate without that limit.
+
+A and B do what the tasks of two queries do, without a JVM: A reads batches of one queue and sends them to the other
+before it settles them, B reads and settles. A producer fills q1 all the time. `python -m bench.spark.chain SECONDS`
+prints the rows a second that arrive at B: without a limit, and with 1,000 messages for a virtual host, an address, or
+as much memory of the node. Rounds are interleaved, and half of the time is for the chain without a limit.
+"""
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pika  # type: ignore[import-untyped]
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from pyspark_penstock.options import sink_options, source_options
+from pyspark_penstock.publish import Sender
+from pyspark_penstock.reader import PenstockStreamReader
+
+LIMIT = 1_000
+BODY = 4_000
+CHARGE = 4_300
+"""About what a row is charged."""
+ROWS = LIMIT // 2
+"""Most rows of a batch; a plan takes no more of a limit."""
+ROUNDS = 2
+SETTLING_IN = 0.2
+"""Part of a round before it counts."""
+EXCHANGE = "chain"
+LIMITS: dict[str, tuple[str, str, dict[str, object]]] = {
+    "virtual host": ("vhost", "/", {"capacity-messages": LIMIT}),
+    "address": ("address", EXCHANGE, {"capacity-messages": LIMIT}),
+    "memory": ("broker", "", {"memory-capacity": LIMIT * CHARGE}),
+}
+
+
+def ask(address: str, operation: str, **fields: object) -> dict[str, Any]:
+    """Ask for a control operation."""
+    host, port = address.split(":")
+    with pika.BlockingConnection(pika.ConnectionParameters(host, int(port))) as connection:
+        channel = connection.channel()
+        replies = channel.queue_declare("", exclusive=True).method.queue
+        properties = pika.BasicProperties(reply_to=replies, correlation_id="1")
+        channel.basic_publish("penstock.control", operation, json.dumps(fields).encode(), properties)
+        for _, reply, body in channel.consume(replies, auto_ack=True, inactivity_timeout=60):
+            if reply is None or reply.content_type != "application/json":
+                raise RuntimeError(f"{operation} was refused: {body!r}")
+            found: dict[str, Any] = json.loads(body)
+            return found
+    raise RuntimeError("the channel was closed")
+
+
+def _as_task_of(query: str) -> None:
+    """Be a task of a query, as Spark's local properties tell."""
+    context = TaskContext._getOrCreate()
+    context._localProperties = {"sql.streaming.queryId": query, "streaming.sql.batchId": "0"}
+
+
+def _rows(until: float) -> Iterator[pa.RecordBatch]:
+    batch = pa.RecordBatch.from_pydict({"value": [bytes(BODY)] * ROWS})
+    while time.monotonic() < until:
+        yield batch
+
+
+def _to(address: str, queue: str) -> Sender:
+    options = {"servers": address, "exchange": EXCHANGE, "routingKey": queue, "publishTimeout": "60s"}
+    return Sender(sink_options(options))
+
+
+def produce(address: str, seconds: float, ready: Any) -> None:
+    """Fill q1 as fast as it takes."""
+    sender = _to(address, "q1")
+    ready.wait()
+    sender.send(_rows(time.monotonic() + seconds))
+
+
+def pass_on(address: str, seconds: float, ready: Any) -> None:
+    """Be query A: send each batch of q1 to q2, then settle it."""
+    _as_task_of("a")
+    reader = _reader(address, "q1")
+    start = reader.initialOffset()
+    ready.wait()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        end = reader.latestOffset(start, ReadMaxRows(ROWS))
+        if end == start:
+            continue
+        for partition in reader.partitions(start, end):
+            _to(address, "q2").send(batch.select(["value"]) for batch in reader.read(partition))
+        start = end
+    reader.stop()
+
+
+def take_out(address: str, seconds: float, ready: Any, found: Any) -> None:
+    """Be query B: read and settle q2; tells the rows a second of its time."""
+    _as_task_of("b")
+    reader = _reader(address, "q2")
+    start, count = reader.initialOffset(), 0
+    ready.wait()
+    since = time.monotonic() + seconds * SETTLING_IN
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        end = reader.latestOffset(start, ReadMaxRows(ROWS))
+        if end == start:
+            continue
+        for partition in reader.partitions(start, end):
+            rows = sum(batch.num_rows for batch in reader.read(partition))
+            count += rows if time.monotonic() > since else 0
+        start = end
+    reader.stop()
+    found.put(count / (until - since))
+
+
+def _reader(address: str, queue: str) -> PenstockStreamReader:
+    return PenstockStreamReader(source_options({"servers": address, "subscribe": queue, "cursor": queue}))
+
+
+@contextmanager
+def broker() -> Iterator[str]:
+    """Run a broker with the two queues; gives its address."""
+    command = (sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split("amqp://")[1].split()[0].rstrip("/")
+        host, port = address.split(":")
+        with pika.BlockingConnection(pika.ConnectionParameters(host, int(port))) as connection:
+            channel = connection.channel()
+            channel.exchange_declare(EXCHANGE, "direct")
+            for queue in ("q1", "q2"):
+                channel.queue_declare(queue, arguments={"hold-deadline": 0})
+                channel.queue_bind(queue, EXCHANGE, queue)
+        yield address
+        process.terminate()
+
+
+def rate(limit: str | None, seconds: float) -> float:
+    """Return the rows a second that arrive at B within a limit; None is without."""
+    with broker() as address:
+        if limit is not None:
+            scope, pattern, settings = LIMITS[limit]
+            ask(address, "settings.set", scope=scope, pattern=pattern, settings=settings)
+        processes = multiprocessing.get_context("spawn")
+        found, ready = processes.Queue(), processes.Barrier(3)
+        parts = [
+            processes.Process(target=produce, args=(address, seconds, ready), daemon=True),
+            processes.Process(target=pass_on, args=(address, seconds, ready), daemon=True),
+            processes.Process(target=take_out, args=(address, seconds, ready, found), daemon=True),
+        ]
+        for part in parts:
+            part.start()
+        answer = float(found.get(timeout=seconds + 120))
+        for part in parts:
+            part.kill()
+            part.join()
+        return answer
+
+
+def compare(seconds: float, limits: list[str], rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
+    """Return the median rate within each limit, and that of the rounds without one beside them."""
+    each = seconds / (2 * rounds * len(limits))
+    rates: dict[str, list[tuple[float, float]]] = {limit: [] for limit in limits}
+    for _ in range(rounds):
+        for limit in limits:
+            within, free = rate(limit, each), rate(None, each)
+            print(f"{limit}: {within:,.0f} and {free:,.0f} without", file=sys.stderr, flush=True)
+            rates[limit].append((within, free))
+    return {
+        limit: (statistics.median(within for within, _ in found), statistics.median(free for _, free in found))
+        for limit, found in rates.items()
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seconds", type=float, help="of all rounds")
+    seconds = parser.parse_args().seconds
+    print(f"rows a second through q1 → A → q2 → B, batches of {ROWS}, {LIMIT:,} messages in a limit")
+    for limit, (within, free) in compare(seconds, list(LIMITS)).items():
+        print(f"  {limit}: {within:,.0f} of {free:,.0f} without it ({within / free:.0%})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
