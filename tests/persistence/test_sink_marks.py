@@ -57,7 +57,7 @@ class Sink:
             content = make_content(Properties(), f"{self.batch}/{partition}/{row}".encode())
             self.queue.enqueue(Envelope("", "kept", persistent=True), content, 1000, 0.0)
         if end > skipped:
-            marks.advance(mark, first + end)
+            marks.advance(mark, first + end, True)
         if end == rows:
             marks.verify(mark, first + end, f"digest of {first + end}")
         self.sent[partition] = first + end
@@ -197,7 +197,7 @@ def test_mark_is_at_most_a_kibibyte_in_the_store() -> None:
     query, target = "q" * 128, "exchange '" + "x" * 200 + "'"
     progress = sink.driver.broker.sink_marks.begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64)
     mark = sink.driver.broker.sink_marks.begin_partition(progress, (1 << 31) - 1, 0)
-    sink.driver.broker.sink_marks.advance(mark, 1 << 61)
+    sink.driver.broker.sink_marks.advance(mark, 1 << 61, True)
     sink.driver.broker.sink_marks.verify(mark, 1 << 61, "d" * 64)
     sink.store.write()
     sizes = [len(data) for (kind, _), data in sink.store.shelf.things.items() if kind == MARK]
@@ -213,3 +213,17 @@ def test_deleting_a_virtual_host_drops_its_marks() -> None:
     sink.store.write()
     assert [kind for kind, _ in sink.store.names() if kind == MARK] == []
     assert sink.driver.broker.sink_marks.count == 0
+
+
+def test_mark_of_rows_that_are_not_stored_is_not_stored_either() -> None:
+    sink = Sink()
+    mark = sink.mark(0)
+    sink.driver.broker.sink_marks.advance(mark, 5, False)
+    sink.driver.broker.sink_marks.verify(mark, 5, "digest")
+    sink.store.write()
+    assert [kind for kind, _ in sink.store.names() if kind == MARK] == []
+    assert (int(mark.rows), mark.digest) == (5, "digest")
+    sink.driver.broker.sink_marks.advance(mark, 6, True)
+    sink.die()
+    sink.batch = 0
+    assert int(sink.mark(0).rows) == 0, "the last one was not written"

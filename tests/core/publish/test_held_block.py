@@ -49,7 +49,7 @@ class Recorded(BlockMark):
             raise self.error
         return max(row, self.first)
 
-    def advance(self, end: int) -> None:
+    def advance(self, end: int, stored: bool) -> None:
         self.ends.append(int(end))
 
 

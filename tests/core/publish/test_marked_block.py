@@ -26,7 +26,7 @@ def block(marks: SinkMarks, mark: SinkMark, first: int, rows: int, attempt: int 
 
 
 def test_block_takes_what_the_mark_does_not_have(marks: SinkMarks, mark: SinkMark) -> None:
-    marks.advance(mark, 7)
+    marks.advance(mark, 7, True)
     assert block(marks, mark, 7, 3).first_to_take(0) == 0
     assert block(marks, mark, 5, 10).first_to_take(0) == 2
     assert block(marks, mark, 5, 10).first_to_take(4) == 4
@@ -34,18 +34,18 @@ def test_block_takes_what_the_mark_does_not_have(marks: SinkMarks, mark: SinkMar
 
 
 def test_block_after_missing_rows_takes_nothing_and_records_nothing(marks: SinkMarks, mark: SinkMark) -> None:
-    marks.advance(mark, 7)
+    marks.advance(mark, 7, True)
     late = block(marks, mark, 9, 5)
     assert late.first_to_take(0) == MISSING
-    late.advance(0)
+    late.advance(0, True)
     assert mark.rows == 7
 
 
 def test_rows_are_recorded_as_they_are_taken_and_the_digest_when_all_are(marks: SinkMarks, mark: SinkMark) -> None:
     here = block(marks, mark, 0, 10)
-    here.advance(4)
+    here.advance(4, True)
     assert (mark.rows, mark.checked) == (4, 0)
-    here.advance(10)
+    here.advance(10, True)
     assert (mark.rows, mark.checked, mark.digest) == (10, 10, "digest of 10")
 
 
@@ -55,5 +55,5 @@ def test_block_of_an_older_attempt_or_batch_ends(marks: SinkMarks, mark: SinkMar
     with pytest.raises(Fenced):
         here.first_to_take(0)
     marks.begin_batch("/", "q", "t", 1, "r", "w1")
-    here.advance(10)
+    here.advance(10, True)
     assert mark.progress.marks == {}

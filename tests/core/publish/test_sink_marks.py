@@ -45,7 +45,7 @@ def later(bench: Bench, seconds: float) -> None:
 
 def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
-    marks.advance(mark, 7)
+    marks.advance(mark, 7, True)
     again = mark_of(marks, 0, attempt=1)
     assert again is mark
     assert again.rows == 7
@@ -53,7 +53,7 @@ def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) ->
 
 def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(marks: SinkMarks) -> None:
     for partition in range(5):
-        marks.advance(mark_of(marks, 0, partition), 10)
+        marks.advance(mark_of(marks, 0, partition), 10, True)
     assert marks.count == 6
     assert mark_of(marks, 1, 2, write="w1").rows == 0
     assert marks.count == 2
@@ -102,7 +102,7 @@ def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_fail
 
 
 def test_other_target_and_other_query_have_marks_of_their_own(marks: SinkMarks) -> None:
-    marks.advance(mark_of(marks, 4), 10)
+    marks.advance(mark_of(marks, 4), 10, True)
     other = marks.begin_batch("/", "q", "queue 'other'", 0, "r", "w")
     assert marks.begin_partition(other, 0, 0).rows == 0
     assert marks.begin_partition(begin(marks, 0, query="p"), 0, 0).rows == 0
@@ -111,9 +111,9 @@ def test_other_target_and_other_query_have_marks_of_their_own(marks: SinkMarks) 
 
 def test_digest_covers_whole_blocks_only_and_never_goes_back(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
-    marks.advance(mark, 10)
+    marks.advance(mark, 10, True)
     marks.verify(mark, 10, "ten")
-    marks.advance(mark, 15)
+    marks.advance(mark, 15, True)
     marks.verify(mark, 20, "twenty")
     assert (mark.checked, mark.digest) == (10, "ten"), "only 15 rows of the block were taken"
     marks.verify(mark, 5, "five")
@@ -135,7 +135,7 @@ def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks
 
 def test_batch_ends_only_with_all_rows_taken(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0, partition=1)
-    marks.advance(mark, 7)
+    marks.advance(mark, 7, True)
     text = refused(PreconditionFailed, lambda: marks.finish(mark.progress, {0: 0, 1: 9}))
     assert "partition 1 of batch 0 of query 'q' at queue 'bills' has 9 rows, and 7 of them were taken" in text
     marks.finish(mark.progress, {0: 0, 1: 7})
@@ -144,7 +144,7 @@ def test_batch_ends_only_with_all_rows_taken(marks: SinkMarks) -> None:
 def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
     marks.check_mode(mark.progress, True)
-    marks.advance(mark, 1)
+    marks.advance(mark, 1, True)
     assert "begun with delivery=dedup" in refused(PreconditionFailed, lambda: marks.check_mode(mark.progress, True))
     marks.check_mode(mark.progress, False)
     progress = begin(marks, 1, write="w1")

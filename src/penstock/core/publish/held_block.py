@@ -78,8 +78,11 @@ class BlockMark:
         """
         return row
 
-    def advance(self, end: i64) -> None:
-        """Record that the rows before `end` are in their queues: they came in this turn."""
+    def advance(self, end: i64, stored: bool) -> None:
+        """Record that the rows before `end` are in their queues: they came in this turn, and some of them are `stored`.
+
+        Without any the record need not outlive the broker.
+        """
 
 
 NO_MARK: Final = BlockMark()
@@ -280,7 +283,7 @@ class HeldBlock(Held):
         """Finish a slice that began at `promises`: record its rows, wait for the disk, number a block that is over."""
         producer = self.producer
         broker = producer.broker
-        self.mark.advance(self.row)
+        self.mark.advance(self.row, broker.durable_changes.durable_ops != promises)
         if broker.durable_changes.durable_ops != promises:
             producer.await_disk(producer.confirms.published + 1)
         if self.over:

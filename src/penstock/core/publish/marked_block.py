@@ -39,10 +39,10 @@ class MarkedBlock(BlockMark):
         return taken if taken > row else row
 
     @override
-    def advance(self, end: i64) -> None:
+    def advance(self, end: i64, stored: bool) -> None:
         if self._mark.rows < self._first:
             return
         if self._first + end > self._mark.rows:
-            self._marks.advance(self._mark, self._first + end)
+            self._marks.advance(self._mark, self._first + end, stored)
         if end == self._rows:
             self._marks.verify(self._mark, self._first + end, self._digest)

@@ -276,10 +276,13 @@ class SinkMarks(TimerHandler):
         self.drop_stages(progress)
         self._record_progress(progress)
 
-    def advance(self, mark: SinkMark, rows: i64) -> None:
-        """Record that the rows of a partition up to this number are in their queues, in the journal group of those."""
+    def advance(self, mark: SinkMark, rows: i64, stored: bool) -> None:
+        """Record that the rows of a partition up to this number are in their queues.
+
+        If some of them are `stored`, this is in their journal group. If not, a restart loses the rows and the mark.
+        """
         mark.rows = rows
-        if mark.is_current():
+        if stored and mark.is_current():
             self._record(mark)
 
     def verify(self, mark: SinkMark, rows: i64, digest: str) -> None:
@@ -287,7 +290,8 @@ class SinkMarks(TimerHandler):
         if rows > mark.checked and rows <= mark.rows and mark.is_current():
             mark.checked = rows
             mark.digest = digest
-            self._record(mark)
+            if mark.record is not None:
+                self._record(mark)
 
     def check_mode(self, progress: BatchProgress, transactional: bool) -> None:
         """Check that a batch goes on as it began. Raises PreconditionFailed (406)."""
