@@ -16,7 +16,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, method_frame
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import answers, request
-from tests.support.driven_connection import Dialogue, drain, make_driver, publish
+from tests.support.driven_connection import Dialogue, drain, make_driver, methods, publish
 
 MOST_A_STEP = 300
 """Units by which the last step of a turn may pass the share."""
@@ -349,6 +349,20 @@ def test_why_names_the_block_that_waits() -> None:
     (answer,) = sink.heard()
     (blocked,) = answer["blocked"]
     assert "/blocks" in json.dumps(blocked)
+
+
+def test_connection_is_told_why_its_block_waits_and_why_tells_the_operator() -> None:
+    sink = Sink(capacity_messages=3, hold_deadline=20)
+    publisher = Dialogue(sink.driver)
+    frames = publisher.say(block(encode_published(bodies(0, 6), {"routing_key": "q"})))
+    (notice,) = [method for method in methods(frames) if method.name == "connection.blocked"]
+    assert "queue q: 3 messages > stop 2" in str(notice.args["reason"])
+    sink.client.say(request("why", connection=str(publisher.connection.number)))
+    (answer,) = sink.heard()
+    assert "/blocks is blocked" in answer["sentences"][0]
+    sink.take(3)
+    sink.take(3)
+    assert "connection.unblocked" in [method.name for method in methods(publisher.listen())]
 
 
 @pytest.mark.parametrize(

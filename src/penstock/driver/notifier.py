@@ -20,7 +20,6 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
-from penstock.core.publish.producer import producers_of
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because
@@ -158,13 +157,12 @@ class Notifier:
 
     def block_reason(self, connection: Connection) -> str:
         """Return why publishes of a connection are blocked (connection.blocked); empty if none is."""
-        for session in connection.engine.sessions():
-            for producer in producers_of(session):
-                for gate in producer.gates.values():
-                    if not gate.frequent:
-                        patience_s = producer.entry(gate).patience_s
-                        until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
-                        return f"{because(producer, gate, self.broker.now)}{until}"
+        for producer in [] if connection.origin is None else connection.origin.producers:
+            for gate in producer.gates.values():
+                if not gate.frequent:
+                    patience_s = producer.entry(gate).patience_s
+                    until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
+                    return f"{because(producer, gate, self.broker.now)}{until}"
         return ""
 
     def _on_cancelled(self, effect: Cancelled) -> None:

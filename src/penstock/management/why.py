@@ -148,7 +148,7 @@ def of_channel(channel: Session, node: Node) -> dict[str, object]:
     view = views.session_view(channel, broker.now)
     refusals = [each for each in node.refused.of(channel.connection_number) if each.producer == channel.name]
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
+    view["sentences"] = _of_channels([channel], [], broker) + _refusals(refusals, broker.now)
     return view
 
 
@@ -293,7 +293,8 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
     sentences = _first(slowed, "connections are slowed by their own work")
     sentences += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
-    sentences += _first(unwritten, "connections wait for the store") + _of_channels(channels, broker)
+    sentences += _first(unwritten, "connections wait for the store")
+    sentences += _of_channels(channels, _outside_of(channels, connections), broker)
     return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
 
@@ -305,8 +306,18 @@ def _answers(count: int) -> str:
     return "1 answer waits" if count == 1 else f"{count:,} answers wait"
 
 
-def _of_channels(channels: list[Session], broker: Broker) -> list[str]:
-    """Describe what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
+def _outside_of(channels: list[Session], connections: list[Connection]) -> list[Producer]:
+    """Return the producers of connections that belong to none of their channels: those of blocks."""
+    of_channels = {id(producer) for channel in channels for producer in producers_of(channel)}
+    origins = [connection.origin for connection in connections if connection.origin is not None]
+    return [producer for origin in origins for producer in origin.producers if id(producer) not in of_channels]
+
+
+def _of_channels(channels: list[Session], others: list[Producer], broker: Broker) -> list[str]:
+    """Describe what blocks producers, then what each of these gates waits for (once), then what consumers wait for.
+
+    `others` are producers besides those of the channels.
+    """
     now = broker.now
     blocks: list[tuple[float, int, Gate, BlockStats]] = []
     consumers: list[Consumer] = []
@@ -318,9 +329,11 @@ def _of_channels(channels: list[Session], broker: Broker) -> list[str]:
             producers.append(producer)
             if not channel.consumers and not producer.gates:
                 idle.append(producer)
-            for gate, block in producer.stories():
-                if block.since is not None:
-                    blocks.append((block.since, len(producers) - 1, gate, block))
+    producers += others
+    for index, producer in enumerate(producers):
+        for gate, block in producer.stories():
+            if block.since is not None:
+                blocks.append((block.since, index, gate, block))
     blocks.sort(key=_longest)
     gates: list[Gate] = []
     sentences: list[str] = []
