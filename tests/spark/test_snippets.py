@@ -1,0 +1,60 @@
+"""The Python snippets of the documentation run as they stand, page by page, against the broker of the tests."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming import StreamingQueryManager
+
+from tests.spark.conftest import until
+
+pytestmark = pytest.mark.spark
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+ADDRESS = "127.0.0.1:5672"
+
+
+def snippets(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def here(snippet: str, address: str, folder: Path) -> str:
+    """Return a snippet with the address of a broker, and a folder for the paths below the working directory."""
+    moved = snippet.replace(ADDRESS, address)
+    return re.sub(r'"(checkpoints|bills)/', rf'"{folder}/\1/', moved)
+
+
+def test_snippets_of_the_pages_on_spark_run_as_they_stand(spark, broker, tmp_path, monkeypatch):
+    for queue in ("orders", "bills"):
+        with broker.connect() as connection:
+            connection.channel().queue_declare(queue)
+    broker.publish("orders", [b"%d" % number for number in range(20)])
+    names: dict[str, object] = {"spark": spark}
+    listeners: list[object] = []
+    add = StreamingQueryManager.addListener
+    monkeypatch.setattr(
+        StreamingQueryManager, "addListener", lambda self, each: (listeners.append(each), add(self, each))
+    )
+    try:
+        for page in ("spark.md", "spark-operation.md", "spark-recipes.md"):
+            found = snippets(page)
+            assert found, page
+            for snippet in found:
+                assert "broker:" not in snippet, "an address that is none"
+                exec(compile(here(snippet, broker.address, tmp_path), page, "exec"), names)
+        names["query"].processAllAvailable()
+        assert broker.depth("bills") == 20
+        names["copies"].processAllAvailable()
+        until(lambda: broker.depth("orders") == 0, "both queries have settled")
+        assert len(names["parsed"].columns) == 2
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        for listener in listeners:
+            spark.streams.removeListener(listener)
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+        for cursor in broker.control("list", kind="cursors")["items"]:
+            if cursor["name"] in ("billing", "copies"):
+                broker.control("cursor.delete", cursor=cursor["name"])
+        for queue in ("orders", "bills"):
+            broker.delete(queue)
