@@ -26,6 +26,8 @@ RETRY_SECONDS = 60.0
 """Seconds after which queues of a pattern that were refused are tried again."""
 ATTEMPTS = 3
 """Attempts to attach at a time: what was found may have left the queue before the attach."""
+WARNED_MAX = 1_000
+"""Most warnings that are remembered, so that none is logged twice."""
 SHOWN = 3
 """Most names in a sentence."""
 
@@ -202,9 +204,23 @@ class Attachment:
             self.standing[key], self.tail[key] = settled, tail
             if tail > settled:
                 self._warn_left(key, settled, tail)
+        self._forget_others()
         self._refused[server] = reply["refused"]
         for queue, reason in reply["refused"].items():
             self._warn(f"queue '{queue}' of {server} matches subscribePattern and is left out: {reason}")
+
+    def _forget_others(self) -> None:
+        """Forget what was told of queues that the cursor has no position on any more."""
+        tables: tuple[dict[str, Any], ...] = (
+            self.initial,
+            self.standing,
+            self.tail,
+            self.generations,
+            self.limits,
+        )
+        for table in tables:
+            for key in [key for key in table if key not in self.places and key not in self.left]:
+                del table[key]
 
     # Telling
 
@@ -226,6 +242,8 @@ class Attachment:
     def _warn(self, text: str) -> None:
         """Log a warning, once."""
         if text not in self._warned:
+            if len(self._warned) >= WARNED_MAX:
+                self._warned.clear()
             self._warned.add(text)
             LOG.warning("penstock: %s", text)
 

@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Mapping
 
-from pyspark_penstock.attachment import Attachment
+from pyspark_penstock.attachment import WARNED_MAX, Attachment
 from pyspark_penstock.errors import CursorError
 from pyspark_penstock.offsets import Positions, advanced, ahead, filled, lost
 from pyspark_penstock.options import SourceOptions
@@ -103,5 +103,7 @@ class Checkpoint:
         if fatal and self._options.fail_on_data_loss:
             raise CursorError(f"{text}{fatal_rest}")
         if text not in self._warned:
+            if len(self._warned) >= WARNED_MAX:
+                self._warned.clear()
             self._warned.add(text)
             LOG.warning("penstock: %s; %s", text, rest)

@@ -236,6 +236,22 @@ def test_batch_of_a_queue_that_was_deleted_is_an_error_or_left_out_on_replay(bro
     assert read(tolerant, start, end) == [f"{one}-1", f"{one}-2"]
 
 
+def test_reader_of_a_pattern_remembers_present_queues_alone(broker, reader_of):
+    one = queue_of(broker, 1)
+    reader = reader_of("pattern-churn", subscribePattern=f"{one}.*")
+    start = reader.initialOffset()
+    for number in range(3):
+        name = f"{one}-{number}"
+        with broker.connect() as connection:
+            connection.channel().queue_declare(name)
+        reader.latestOffset(start, ALL)
+        assert name in reader.latestOffset(start, ALL)["q"]
+        broker.delete(name)
+        assert name not in reader.latestOffset(start, ALL)["q"]
+        assert reader.reportLatestOffset()["q"] == {one: 1}
+    assert set(reader._planner._attachment.tail) == {one}
+
+
 def test_pattern_that_matches_nothing_is_told_and_waits(broker, reader_of, caplog):
     reader = reader_of("pattern-empty", subscribePattern="no-such-queue-yet")
     start = reader.initialOffset()
