@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.management.cursor_views import QUEUES_SHOWN, blocked_view, cursor_view
@@ -47,3 +49,21 @@ def test_nobody_waits_where_nobody_is_blocked() -> None:
     desk = Desk()
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
     assert blocked_view(desk.vhost.cursors["c"], desk.driver.broker.now) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "beyond"),
+    [(9, True), (10, False)],
+)
+def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool) -> None:
+    desk = Desk()
+    settings = {"cursor-max-lag-messages": messages, "cursor-max-lag-policy": "tell"}
+    queue = desk.vhost.declare_queue("limited", settings, False, False, None, None)
+    for _ in range(10):
+        queue.enqueue(Envelope("", "limited"), b"", 10, 0.0)
+    desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "limited"]})
+    first, second = cursor_view(desk.vhost.cursors["c"], desk.driver)["queues"]
+    assert first["max_lag"] is None
+    assert second["max_lag"] == {
+        "messages": messages, "bytes": None, "age_s": None, "policy": "tell", "beyond": beyond,
+    }  # fmt: skip

@@ -59,6 +59,9 @@ def show_cursor(name: str, as_json: bool, url: str) -> None:
                 f"queue {each['queue']} is left: its query no longer subscribes to it; "
                 f"`penstock cursor release {name} {each['queue']}` gives it up"
             )
+    for each in found["queues"]:
+        if each["max_lag"] is not None:
+            say(f"queue {each['queue']}: {_max_lag(each['max_lag'])}")
     for each in found.get("blocked_producers", ()):
         say(f"queue {each['queue']} blocks {each['producer']} for {each['blocked_for_s']:.1f} s")
 
@@ -69,6 +72,14 @@ def _reader(reader: dict[str, Any] | None) -> str:
         return "no reader since the start of the broker"
     query = f" for query {reader['query']}" if reader["query"] else ""
     return f"{'read' if reader['open'] else 'last read'} by {reader['connection']}{query}"
+
+
+def _max_lag(limit: dict[str, Any]) -> str:
+    """Describe the limit of lag of a queue."""
+    amounts = {"messages": limit["messages"], "bytes": limit["bytes"], "s": limit["age_s"]}
+    parts = [f"{value:,g} {unit}" for unit, value in amounts.items() if value is not None]
+    state = "the cursor is beyond it" if limit["beyond"] else "the cursor is within it"
+    return f"lag is limited to {' and '.join(parts)} ({limit['policy']}); {state}"
 
 
 def _position(each: dict[str, Any]) -> tuple[str, ...]:

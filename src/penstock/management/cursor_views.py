@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.queue.cursor import Cursor, Position
-from penstock.core.queue.cursor_lag import holds_back, lag_of
+from penstock.core.queue.cursor_lag import Lag, holds_back, lag_of
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_settings import LagLimit
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -86,10 +89,27 @@ def position_view(position: Position, node: Node) -> Shape:
         "lag": None
         if lag is None
         else {"messages": int(lag.messages), "bytes": int(lag.bytes), "oldest_s": lag.oldest_s(broker.now)},
+        "max_lag": max_lag_view(position.queue.settings.lag_limit, lag, broker.now),
         "holds_back": holds_back(position),
         "gate_open": position.queue.gate.open,
         "closed_s": stats.closed_s + (0.0 if stats.since is None else broker.now - stats.since),
         "blocked": len(position.queue.gate.blocked),
+    }
+
+
+def max_lag_view(limit: LagLimit | None, lag: Lag | None, now: float) -> Shape | None:
+    """Return the limit of lag of a queue (null is no limit), and whether a cursor is beyond it; None without one."""
+    if limit is None:
+        return None
+    beyond = lag is not None and (
+        lag.messages > limit.messages or lag.bytes > limit.bytes or (lag.oldest_s(now) or 0.0) > limit.age_s
+    )
+    return {
+        "messages": None if limit.messages == UNLIMITED else int(limit.messages),
+        "bytes": None if limit.bytes == UNLIMITED else int(limit.bytes),
+        "age_s": None if limit.age_s == NEVER else limit.age_s,
+        "policy": "detach" if limit.detaches else "tell",
+        "beyond": beyond,
     }
 
 
