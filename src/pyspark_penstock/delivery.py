@@ -321,6 +321,10 @@ def commit_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
         return
     ids, mode = parts[0].ids, parts[0].mode
     staged = mode == TRANSACTIONAL
+    if staged:
+        parts = [part for part in parts if part.rows]  # A task without rows has asked for no stage.
+        if not parts:
+            return
     partitions = {str(part.partition): part.attempt if staged else part.rows for part in parts}
     fields = {**batch_fields(options, mode, ids), "partitions": partitions, "wait_ms": options.timeout_ms}
     until = time.monotonic() + options.timeout_ms / 1000

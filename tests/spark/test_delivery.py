@@ -179,6 +179,19 @@ def test_staged_rows_appear_all_together_and_once(broker):
     assert in_queue(broker, queue) == bodies(0, 9)
 
 
+def test_partitions_without_rows_have_no_stage_and_need_none(broker):
+    queue = broker.declare()
+    batch = Batch(broker, queue, "transactional")
+    commit_batch(batch.options, [batch.task(), batch.task(partition=1)])
+    batch.number += 1
+    batch.run()
+    commit_batch(batch.options, [batch.task(), batch.task(rows(0, 3), partition=1)])
+    assert in_queue(broker, queue) == bodies(0, 3)
+    dedup = Batch(broker, queue)
+    commit_batch(dedup.options, [dedup.task(), dedup.task(rows(0, 3), partition=1)])
+    assert in_queue(broker, queue) == bodies(0, 3)
+
+
 def test_aborted_batch_leaves_nothing(broker):
     queue = broker.declare()
     batch = Batch(broker, queue, "transactional")
