@@ -138,8 +138,10 @@ def broker() -> Iterator[str]:
             for queue in ("q1", "q2"):
                 channel.queue_declare(queue, arguments={"hold-deadline": 0})
                 channel.queue_bind(queue, EXCHANGE, queue)
-        yield address
-        process.terminate()
+        try:
+            yield address
+        finally:
+            process.terminate()
 
 
 def rate(limit: str | None, seconds: float) -> float:
