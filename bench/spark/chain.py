@@ -3,7 +3,8 @@
 A and B do what the tasks of two queries do, without a JVM: A reads batches of one queue and sends them to the other
 before it settles them, B reads and settles. A producer fills q1 all the time. `python -m bench.spark.chain SECONDS`
 prints the rows a second that arrive at B: without a limit, and with 1,000 messages for a virtual host, an address, or
-as much memory of the node. Rounds are interleaved, and half of the time is for the chain without a limit.
+as much memory of the node. Each queue has that capacity too. Rounds are interleaved, and half of the time is for the
+chain without a limit.
 """
 
 import argparse
@@ -136,7 +137,7 @@ def broker() -> Iterator[str]:
             channel = connection.channel()
             channel.exchange_declare(EXCHANGE, "direct")
             for queue in ("q1", "q2"):
-                channel.queue_declare(queue, arguments={"hold-deadline": 0})
+                channel.queue_declare(queue, arguments={"hold-deadline": 0, "capacity-messages": LIMIT})
                 channel.queue_bind(queue, EXCHANGE, queue)
         try:
             yield address
@@ -185,10 +186,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seconds", type=float, help="of all rounds")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    given = parser.parse_args()
     print(f"rows a second through q1 → A → q2 → B, batches of {ROWS}, {LIMIT:,} messages in a limit")
-    for limit, (within, free) in compare(seconds, list(LIMITS)).items():
-        print(f"  {limit}: {within:,.0f} of {free:,.0f} without it ({within / free:.0%})", flush=True)
+    for limit, (within, free) in compare(given.seconds, list(LIMITS), given.rounds).items():
+        part = f" ({within / free:.0%})" if free else ""
+        print(f"  {limit}: {within:,.0f} of {free:,.0f} without it{part}", flush=True)
 
 
 if __name__ == "__main__":
