@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
+from penstock.server.event_loop import stepped
 from tests.support.brokers import GRACE, eventually, serving
 from tests.support.raw_client import open_peer, peer_of, publish_frames
 
@@ -40,3 +41,10 @@ def test_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(
         eventually(lambda: len(broker.logged("CHN-1005")) == 1, "a publisher is blocked")
         assert broker.stop() == 0
         assert "Traceback" not in broker.log()
+
+
+def test_wall_offset_changes_only_when_the_clock_was_set() -> None:
+    assert stepped(1_000.0, 5.0, 1_005.000_003, 5.000_01) == 1_000.0, "two readings of clocks are never at once"
+    assert stepped(1_000.0, 5.0, 1_035.0, 5.000_01) == 1_030.0
+    assert stepped(1_000.0, 5.0, 995.0, 5.000_01) == 990.0
+    assert stepped(1_000.0, 5.0, 1_005.3, 5.3) == 1_000.0, "a process that was held between the readings"

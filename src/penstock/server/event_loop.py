@@ -31,6 +31,8 @@ WRITTEN_AT_ONCE: Final = 250
 """Connections written to per turn; the others follow in the next."""
 TICKED_AT_ONCE: Final = 1000
 """Connections ticked per pass of the loop."""
+STEP_S: Final = 0.1
+"""Seconds of difference from which the wall clock counts as set; as in the rows of the store (`wall_clock.JUMP_S`)."""
 TICK_S: Final = 1.0
 """Seconds between two ticks for heartbeats and time-outs."""
 
@@ -316,7 +318,8 @@ class EventLoop:
         self._wall_offset = time.time() - now
         if self.driver.recorder is not None:
             self.driver.recorder.wall_offset = self._wall_offset
-        self.driver.broker.wall_offset = self._wall_offset
+        broker = self.driver.broker
+        broker.wall_offset = stepped(broker.wall_offset, self.loop.time(), time.time(), self.loop.time())
         self.driver.tick()
         if self.store_writer is not None:
             self.store_writer.tick()
@@ -390,3 +393,13 @@ def _wake(known: asyncio.Future[None]) -> None:
     """Wake a waiter in the next pass of the loop."""
     if not known.done():
         known.set_result(None)
+
+
+def stepped(offset: float, before: float, wall: float, after: float) -> float:
+    """Return the offset from the loop's clock to the wall clock: a new one only if the wall clock was set.
+
+    `wall` was read between `before` and `after`. Each reading of two clocks differs by some microseconds, and the
+    arrival of a message must be the same whenever it is told.
+    """
+    found = wall - before
+    return found if abs(found - offset) >= STEP_S and after - before < STEP_S / 2 else offset
