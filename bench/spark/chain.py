@@ -3,7 +3,7 @@
 A and B do what the tasks of two queries do, without a JVM: A reads batches of one queue and sends them to the other
 before it settles them, B reads and settles. A producer fills q1 all the time. `python -m bench.spark.chain SECONDS`
 prints the rows a second that arrive at B: without a limit, and with 1,000 messages for a virtual host, an address, or
-as much memory of the node. Each queue has that capacity too. Rounds are interleaved, and half of the time is for the
+16 MiB of memory of the node. Each queue has a capacity too. Rounds are interleaved, and half of the time is for the
 chain without a limit.
 """
 
@@ -29,8 +29,10 @@ from pyspark_penstock.reader import PenstockStreamReader
 
 LIMIT = 1_000
 BODY = 4_000
-CHARGE = 4_300
-"""About what a row is charged."""
+MEMORY = 16 << 20
+"""Limit of the memory: blocks on their way to readers count in it as well."""
+CAPACITIES: dict[str | None, int] = {"memory": 8 * LIMIT}
+"""Capacity of each queue within a limit, if it is not that of the limit."""
 ROWS = LIMIT // 2
 """Most rows of a batch; a plan takes no more of a limit."""
 ROUNDS = 2
@@ -40,7 +42,7 @@ EXCHANGE = "chain"
 LIMITS: dict[str, tuple[str, str, dict[str, object]]] = {
     "virtual host": ("vhost", "/", {"capacity-messages": LIMIT}),
     "address": ("address", EXCHANGE, {"capacity-messages": LIMIT}),
-    "memory": ("broker", "", {"memory-capacity": LIMIT * CHARGE}),
+    "memory": ("broker", "", {"memory-capacity": MEMORY}),
 }
 
 
@@ -126,8 +128,8 @@ def _reader(address: str, queue: str) -> PenstockStreamReader:
 
 
 @contextmanager
-def broker() -> Iterator[str]:
-    """Run a broker with the two queues; gives its address."""
+def broker(capacity: int) -> Iterator[str]:
+    """Run a broker with the two queues, which have this capacity; gives its address."""
     command = (sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -137,7 +139,7 @@ def broker() -> Iterator[str]:
             channel = connection.channel()
             channel.exchange_declare(EXCHANGE, "direct")
             for queue in ("q1", "q2"):
-                channel.queue_declare(queue, arguments={"hold-deadline": 0, "capacity-messages": LIMIT})
+                channel.queue_declare(queue, arguments={"hold-deadline": 0, "capacity-messages": capacity})
                 channel.queue_bind(queue, EXCHANGE, queue)
         try:
             yield address
@@ -147,7 +149,7 @@ def broker() -> Iterator[str]:
 
 def rate(limit: str | None, seconds: float) -> float:
     """Return the rows a second that arrive at B within a limit; None is without."""
-    with broker() as address:
+    with broker(CAPACITIES.get(limit, LIMIT)) as address:
         if limit is not None:
             scope, pattern, settings = LIMITS[limit]
             ask(address, "settings.set", scope=scope, pattern=pattern, settings=settings)
