@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from penstock.core.message import Envelope
 from penstock.core.queue.cursor_lag import holds_back
 from penstock.core.queue.queue import Queue
 from penstock.management import leases
-from penstock.protocols.amqp091.content_frames import make_content
-from tests.support.control_requests import answers, request
+from penstock.protocols.amqp091.content_frames import body_of, make_content
+from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 
 CONTENT = make_content(Properties(), b"body")
@@ -46,7 +47,7 @@ class Desk:
         queue = self.vhost.queues["answers"]
         assert queue.messages == before + 1, "one answer"
         if operation == "cursor.range" and b"PSB1" in queue.ready_queue.messages()[-1].content:
-            return queue.ready_queue.messages().pop().content
+            return queue.ready_queue.messages()[-1].content
         return answers_of(self)[-1]
 
     def cursor(self, name: str, *queues: str) -> int:
@@ -60,11 +61,8 @@ class Desk:
 
 def answers_of(desk: Desk) -> list[Any]:
     """Return the answers that are objects."""
-    kept = [m for m in desk.vhost.queues["answers"].ready_queue.messages() if b"PSB1" not in m.content]
-    desk.vhost.queues["answers"].ready_queue.clear()
-    desk.vhost.queues["answers"].ready_queue.extend(kept)  # type: ignore[arg-type]
-    desk.vhost.queues["answers"].messages = len(kept)
-    return answers(desk.driver)
+    found = desk.vhost.queues["answers"].ready_queue.messages()
+    return [json.loads(body_of(message.content)) for message in found if b"PSB1" not in message.content]
 
 
 def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end() -> None:

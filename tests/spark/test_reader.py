@@ -269,11 +269,11 @@ def test_checkpoint_beyond_the_queue_is_refused(broker, reader_of):
         reader_of(queue).latestOffset({"v": 1, "q": {queue: 500}}, ALL)
 
 
-def test_queue_with_consumers_is_not_read_by_a_cursor(broker, reader_of):
+def test_queue_with_an_exclusive_consumer_is_not_read_by_a_cursor(broker, reader_of):
     queue = broker.declare()
     with broker.connect() as connection:
         channel = connection.channel()
-        channel.basic_consume(queue, lambda *_: None)
+        channel.basic_consume(queue, lambda *_: None, exclusive=True)
         with pytest.raises(CursorError, match=queue):
             reader_of(queue).initialOffset()
 

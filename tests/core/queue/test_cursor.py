@@ -17,7 +17,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope, Message
-from penstock.core.queue.cursor import SETTLED_A_UNIT, Cursor
+from penstock.core.queue.cursor import POSITIONS_MAX, SETTLED_A_UNIT, Cursor
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
@@ -230,14 +230,15 @@ def test_holder_changes_its_subscription_and_keeps_its_token() -> None:
         desk.cursor.check(token, 0.0)
 
 
-def test_cursor_has_a_limit_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cursor_has_a_limit_of_queues() -> None:
     desk = Grown()
-    monkeypatch.setattr("penstock.core.queue.cursor.POSITIONS_MAX", 2)
     desk.subscribe("q")
-    desk.subscribe("r")
-    with pytest.raises(ResourceError, match="1 more would be beyond 2"):
+    position = desk.cursor.positions["q"]
+    for number in range(1, POSITIONS_MAX):
+        desk.cursor.positions[f"left-{number}"] = position
+    with pytest.raises(ResourceError, match=f"1 more would be beyond {POSITIONS_MAX}"):
         desk.subscribe("s")
-    assert desk.positions() == {"q": (0, True), "r": (0, False)}
+    assert len(desk.cursor.positions) == POSITIONS_MAX
 
 
 def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
