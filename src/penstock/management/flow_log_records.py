@@ -92,8 +92,7 @@ class Recorder:
         self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
         queue = queue_of(effect.gate)
         if queue is not None:
-            queue.counters.unsampled_refused += effect.messages
-            queue.counters.unsampled_refused_bytes += effect.bytes
+            self._sampler.count_refused(queue, effect.messages, effect.bytes)
 
     def _on_confirmed_late(self, effect: ConfirmedLate) -> None:
         self._add("confirmed-late", effect.producer, effect.gate, "deadline", effect.messages, 0)

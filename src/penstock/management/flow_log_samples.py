@@ -102,8 +102,7 @@ class Sampler:
         self._round_at = now + ROUND_S
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
-                queue.counters.last_look = self._state_of(queue)
-                queue.counters.begin_sampling()
+                queue.counters.begin_sampling(self._state_of(queue))
 
     def _state_of(self, queue: Queue) -> LastLook:
         look = LastLook(self.broker.now)
@@ -112,6 +111,15 @@ class Sampler:
         look.tail = queue.tail
         look.removed_bytes = queue.counters.removed_bytes
         return look
+
+    def count_refused(self, queue: Queue, messages: i64, bytes: i64) -> None:
+        """Count publishes to a queue that were refused."""
+        look = queue.counters.last_look
+        if look is None:
+            look = LastLook(self._ticked_at)
+            queue.counters.last_look = look
+        look.refused += messages
+        look.refused_bytes += bytes
 
     def tick(self, wall_offset: float) -> list[Record]:
         """Return the samples of this second; `wall_offset` leads from monotonic seconds to those since 1970."""
@@ -136,13 +144,15 @@ class Sampler:
         now, counters = self.broker.now, queue.counters
         last = counters.last_look
         if last is None:
+            if queue.tail == 0 and queue.gate.open:
+                return  # Nothing has happened to it: an idle queue has no state of a look.
             last = LastLook(self._ticked_at)  # It was declared since.
             counters.last_look = last
         messages, size = queue.depth_messages(), queue.depth_bytes()
         came = queue.tail - last.tail
         moved = came > 0 or counters.delivered != last.delivered or counters.removed_bytes != last.removed_bytes
         same_depth = messages == last.messages and size == last.bytes and queue.gate.open == last.open
-        if moved or not same_depth or counters.unsampled_refused > 0 or queue.gate.blocked:
+        if moved or not same_depth or last.refused > 0 or queue.gate.blocked:
             if (
                 last.recorded_at < 0.0
                 or now - last.recorded_at >= RECORDED_AGAIN_S
@@ -150,9 +160,9 @@ class Sampler:
             ):
                 self._record_thresholds(queue, last)
             self._record_depth(queue, last)
-        arrivals = counters.arrivals
+        arrivals = last.arrivals
         if arrivals is None:
-            counters.begin_sampling()
+            counters.begin_sampling(last)
         else:
             counters.next_sample = queue.tail + arrivals.fit(came)
             if arrivals.senders:
@@ -165,8 +175,8 @@ class Sampler:
         last.removed_bytes = counters.removed_bytes
         last.delivered = counters.delivered
         last.delivered_bytes = counters.delivered_bytes
-        counters.unsampled_refused = 0
-        counters.unsampled_refused_bytes = 0
+        last.refused = 0
+        last.refused_bytes = 0
 
     def _record_depth(self, queue: Queue, last: LastLook) -> None:
         gate, counters, now = queue.gate, queue.counters, self.broker.now
@@ -190,11 +200,11 @@ class Sampler:
         record["out_bytes"] = int(counters.delivered_bytes - last.delivered_bytes)
         record["settled_messages"] = int(came - (queue.depth_messages() - last.messages))
         record["settled_bytes"] = int(left_bytes)
-        if counters.unsampled_refused > 0:
-            record["refused_messages"] = int(counters.unsampled_refused)
-            record["refused_bytes"] = int(counters.unsampled_refused_bytes)
-        if counters.arrivals is not None:
-            sizes = counters.arrivals.take_sizes()
+        if last.refused > 0:
+            record["refused_messages"] = int(last.refused)
+            record["refused_bytes"] = int(last.refused_bytes)
+        if last.arrivals is not None:
+            sizes = last.arrivals.take_sizes()
             if sizes:
                 record["sizes"] = sizes
         self._records.append(record)

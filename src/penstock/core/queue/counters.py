@@ -31,10 +31,7 @@ class QueueCounters:
         "removed_bytes",
         "delivered",
         "delivered_bytes",
-        "unsampled_refused",
-        "unsampled_refused_bytes",
         "next_sample",
-        "arrivals",
         "last_look",
     )
 
@@ -57,26 +54,21 @@ class QueueCounters:
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
         """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
-        self.unsampled_refused: i64 = 0
-        self.unsampled_refused_bytes: i64 = 0
-        """Refused publishes since the last look of the flow log."""
         self.next_sample: i64 = UNLIMITED
         """Sequence from which the next message is sampled."""
-        self.arrivals: ArrivalSamples | None = None
-        """Sampled arrivals; None while no flow log is written."""
         self.last_look: LastLook | None = None
-        """State at the last look of the flow log; None before the first."""
+        """State at the last look of the flow log; None before the first, and without a flow log."""
 
     def sample(self, sender: str, charge: i64, sequence: i64) -> None:
         """Sample a message that its publisher has put into the queue."""
-        if self.arrivals is not None:
-            self.next_sample = sequence + self.arrivals.add(sender, charge)
+        if self.last_look is not None and self.last_look.arrivals is not None:
+            self.next_sample = sequence + self.last_look.arrivals.add(sender, charge)
 
-    def begin_sampling(self) -> ArrivalSamples:
-        """Begin to sample arrivals."""
-        self.arrivals = ArrivalSamples()
+    def begin_sampling(self, look: LastLook) -> None:
+        """Begin to sample arrivals, from this look on."""
+        self.last_look = look
+        look.arrivals = ArrivalSamples()
         self.next_sample = 0
-        return self.arrivals
 
     def count_delivered(self, messages: i64, bytes: i64) -> None:
         """Count deliveries."""

@@ -25,38 +25,6 @@ SIZES: Final = 41
 """Powers of two that are told apart; larger messages count with the largest."""
 
 
-class LastLook:
-    """State of a queue when the flow log looked at it last. Counts are totals."""
-
-    __slots__ = (
-        "at",
-        "messages",
-        "bytes",
-        "open",
-        "tail",
-        "removed_bytes",
-        "delivered",
-        "delivered_bytes",
-        "recorded_at",
-        "thresholds",
-    )
-
-    def __init__(self, now: float) -> None:
-        self.at: float = now
-        """Time of the look: monotonic seconds."""
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
-        self.open: bool = True
-        self.tail: i64 = 0
-        self.removed_bytes: i64 = 0
-        self.delivered: i64 = 0
-        self.delivered_bytes: i64 = 0
-        self.thresholds: Thresholds | None = None
-        """The thresholds that were recorded last; None for none."""
-        self.recorded_at: float = now
-        """Time when they were recorded (monotonic seconds)."""
-
-
 class ArrivalSamples:
     """Sampled arrivals of one queue: how many messages had which size, and came from whom."""
 
@@ -118,3 +86,43 @@ class ArrivalSamples:
         senders = self.senders
         self.senders = {}
         return senders
+
+
+class LastLook:
+    """State of a queue when the flow log looked at it last. Counts are totals."""
+
+    __slots__ = (
+        "at",
+        "messages",
+        "bytes",
+        "open",
+        "tail",
+        "removed_bytes",
+        "delivered",
+        "delivered_bytes",
+        "recorded_at",
+        "thresholds",
+        "refused",
+        "refused_bytes",
+        "arrivals",
+    )
+
+    def __init__(self, now: float) -> None:
+        self.at: float = now
+        """Time of the look: monotonic seconds."""
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.open: bool = True
+        self.tail: i64 = 0
+        self.removed_bytes: i64 = 0
+        self.delivered: i64 = 0
+        self.delivered_bytes: i64 = 0
+        self.thresholds: Thresholds | None = None
+        """The thresholds that were recorded last; None for none."""
+        self.recorded_at: float = now
+        """Time when they were recorded (monotonic seconds)."""
+        self.refused: i64 = 0
+        self.refused_bytes: i64 = 0
+        """Publishes refused since."""
+        self.arrivals: ArrivalSamples | None = None
+        """Sampled arrivals; None before sampling has begun."""
