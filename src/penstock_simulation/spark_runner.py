@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.java import NoJavaError, java_home
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.grid import Trial
 from penstock_simulation.outcome import NAMES, Outcome
@@ -40,6 +41,10 @@ def session() -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise ValueError("PySpark is not installed: pip install 'penstock[spark]', or plan with --local") from None
+    try:
+        os.environ["JAVA_HOME"] = java_home()
+    except NoJavaError as error:
+        raise ValueError(f"{error}; or plan with --local") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
     if running is not None:
