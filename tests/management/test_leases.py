@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.cursor_lag import holds_back
 from penstock.core.queue.queue import Queue
-from penstock.management import leases
+from penstock.management.leases import LEASES_MAX
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
@@ -134,7 +132,7 @@ def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:
     assert "no cursor 'none'" in desk.ask("lease.open", cursor="none")["text"]
 
 
-def test_wrong_requests_are_refused_and_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_requests_are_refused_and_leave_nothing() -> None:
     desk = Desk("q")
     desk.declare("first", x_max_priority=5)
     assert "no queue 'none'" in desk.ask("lease.open", queues=["q", "none"])["text"]
@@ -143,8 +141,14 @@ def test_wrong_requests_are_refused_and_leave_nothing(monkeypatch: pytest.Monkey
     assert desk.vhost.queues["q"].cursors == []
     partial = desk.ask("lease.open", queues=["first", "none", "q"], partial=True)
     assert (list(partial["queues"]), sorted(partial["refused"])) == (["q"], ["first", "none"])
-    monkeypatch.setattr(leases, "LEASES_MAX", 1)
-    assert "there are 1 leases" in desk.ask("lease.open", queues=["q"])["text"]
+
+
+def test_leases_have_a_limit() -> None:
+    desk = Desk("q")
+    for _ in range(LEASES_MAX):
+        assert "lease" in desk.ask("lease.open", queues=["q"])
+    assert f"there are {LEASES_MAX} leases" in desk.ask("lease.open", queues=["q"])["text"]
+    assert len(desk.vhost.queues["q"].cursors) == LEASES_MAX
 
 
 def test_lease_settles_nothing_and_is_no_cursor_by_name() -> None:
