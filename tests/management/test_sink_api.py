@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import SHARE
 from penstock.management.arrow_blocks import CONTENT_TYPE
 from penstock.management.control_request import BLOCK_OCTETS
@@ -124,6 +125,25 @@ def test_rows_go_where_single_publishes_go() -> None:
     assert sink.held("other") == [b"both", b"default", b"copied", b"blind"]
     blind = list(sink.vhost.queues["q"].ready_queue.messages())[4]
     assert properties_of(blind.content).headers == {"x": 1}, "BCC is removed"
+
+
+def test_blocks_that_wait_for_the_memory_limit_do_not_fill_it() -> None:
+    """A block of more octets than the limit passes as its rows are consumed, though no other client makes room."""
+    sink = Sink(**{"hold-deadline": 0})
+    limit = Thresholds(Level(bytes=20_000), Level(bytes=16_000), Level(bytes=14_000))
+    sink.driver.broker.gates.set_memory_capacity(limit, 0)
+    rows: list[dict[str, object]] = [{"value": bytes(1_000)}] * 40
+    assert sink.send(rows) == []
+    memory = sink.driver.broker.gates.memory
+    assert memory is not None
+    assert not memory.gate.open
+    taken = 0
+    while not (answer := sink.heard()):
+        assert memory.bytes <= limit.capacity.bytes
+        assert sink.held(), "nothing is in the queue, and nothing comes"
+        taken += len(sink.take(len(sink.held())))
+    assert answer == [{"rows": 40, "taken": 40}]
+    assert taken + len(sink.held()) == 40
 
 
 def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it() -> None:

@@ -169,9 +169,11 @@ class SinkApi:
         """Octets of all blocks that are not over."""
 
     def count(self, octets: i64) -> None:
-        """Count octets of blocks that came, or are over (negative)."""
+        """Count octets of blocks that came, or are over (negative).
+
+        They are no part of the node's memory limit, as held publishes are not: they may wait for its gate.
+        """
         self._octets += octets
-        self.broker.gates.count_other_memory(octets)
 
     def publish_block(self, request: ControlRequest, properties: Properties, body: bytes) -> None:
         """Publish the rows of a block; it is answered when it is over.
