@@ -1,14 +1,12 @@
 """Size of a batch: its limits, the least size that it may wait for, and warnings where they do not fit the queues."""
 
-import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import SourceOptions
-
-LOG = logging.getLogger("pyspark_penstock")
 
 MOST_ROWS = 400_000
 """Most messages in a batch without a lower option or capacity."""

@@ -6,19 +6,17 @@ pattern are looked up again when a broker's queues have changed; the cursor's to
 other query is fenced off.
 """
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Positions, key_of
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address, Start, shown_instant
 from pyspark_penstock.servers import Servers
-
-LOG = logging.getLogger("pyspark_penstock")
 
 LIST_SECONDS = 2.0
 """Least seconds between two looks for queues of a pattern on one server."""

@@ -7,7 +7,6 @@ end), so that the end of one hourly job is the start of the next.
 ``partitions`` runs in the driver, ``read`` in executors.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark_penstock.batch_options import BatchOptions
 from pyspark_penstock.errors import CursorError
 from pyspark_penstock.fetch import Slice, record_batches
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.narrowing import Narrowing
 from pyspark_penstock.offsets import Positions, key_of, split
 from pyspark_penstock.parsing import Address, Start
@@ -25,8 +25,6 @@ from pyspark_penstock.subscription import Starting
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LOG = logging.getLogger("pyspark_penstock")
 
 
 class PushedFilters:

@@ -3,16 +3,14 @@
 What does not fit ends the query with one sentence, or is told and left out (``failOnDataLoss=false``).
 """
 
-import logging
 import re
 from collections.abc import Mapping
 
 from pyspark_penstock.attachment import WARNED_MAX, Attachment
 from pyspark_penstock.errors import CursorError
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Positions, advanced, ahead, filled, lost
 from pyspark_penstock.options import SourceOptions
-
-LOG = logging.getLogger("pyspark_penstock")
 
 _WITH_SERVER = re.compile(r".+@[^@]+:\d{1,5}")
 

@@ -11,7 +11,6 @@ process, and connects on first use. The servers, the subscription, the sizes of 
 have modules of their own.
 """
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pyspark_penstock.admission import Admission, Caps
 from pyspark_penstock.attachment import Attachment, place_of
 from pyspark_penstock.checkpoint import Checkpoint
 from pyspark_penstock.errors import CursorError
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import (
     Positions,
     Range,
@@ -34,8 +34,6 @@ from pyspark_penstock.offsets import (
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.servers import Servers, is_not_found
-
-LOG = logging.getLogger("pyspark_penstock")
 
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a query that waits for the disk, or for a server."""

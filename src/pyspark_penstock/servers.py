@@ -5,7 +5,6 @@ each request is tried once, and a server that does not answer is *away*: it is a
 the others go on. A refused login is not waited for.
 """
 
-import logging
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ from penstock.client import ControlError, LoginRefused
 from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.connections import BrokerLink
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries
 from pyspark_penstock.parsing import Address
-
-LOG = logging.getLogger("pyspark_penstock")
 
 MOVED = "moved by an operator"
 """Words of a broker's refusal of a request with the token from before a move."""
