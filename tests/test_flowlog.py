@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,20 @@ def test_the_reader_refuses_a_newer_schema(tmp_path: Path) -> None:
     (tmp_path / "flow-00000001.jsonl").write_text('{"v":1}\n{"v":2}\n')
     with pytest.raises(ValueError, match=r"line 2: its schema is version 2, and this Penstock reads up to 1"):
         records(tmp_path)
+
+
+def test_a_time_is_seconds_or_iso_8601_and_utc_where_it_names_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert flowlog.seconds_of("2026-09-21T14:13:20Z") == flowlog.seconds_of("2026-09-21 14:13:20") == 1_790_000_000
+        assert flowlog.seconds_of("2026-09-21T16:13:20+02:00") == flowlog.seconds_of("1790000000")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-5", "nan", "1e9", ""])
+def test_a_text_that_is_no_time_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' is no time: give seconds since 1970, or ISO 8601"):
+        flowlog.seconds_of(text)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
@@ -151,6 +153,22 @@ def read(directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
                             yield _record(path, number, line)
             except (FileNotFoundError, EOFError):
                 continue
+
+
+def seconds_of(text: str) -> float:
+    """Return the time that a text names, in seconds since 1970, as in `wall`.
+
+    The text is such seconds, or ISO 8601, which is UTC where it names no zone. Raises ValueError.
+    """
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"'{text}' is no time: give seconds since 1970, or ISO 8601 such as 2026-11-22T17:00:00Z"
+        ) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _open(path: Path) -> gzip.GzipFile | BufferedReader:

@@ -49,8 +49,10 @@ def _sentences() -> Iterator[None]:
 
 
 def _time_options(command: Callable[..., None]) -> Callable[..., None]:
-    begin = click.option("--from", "begin", metavar="TIME", help="Take the log from here on, as 2026-11-22T17:00.")
-    end = click.option("--to", "end", metavar="TIME", help="Take the log up to here.")
+    begin = click.option(
+        "--from", "begin", metavar="TIME", help="Take the log from TIME on: ISO 8601 (UTC without a zone), or seconds."
+    )
+    end = click.option("--to", "end", metavar="TIME", help="Take the log up to TIME.")
     return begin(end(command))
 
 
@@ -163,8 +165,8 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 def _recording(logs: Sequence[Path], queue: str, given: dict[str, Any]) -> Recording:
-    begin = None if given["begin"] is None else texts.moment(given["begin"])
-    end = None if given["end"] is None else texts.moment(given["end"])
+    begin = None if given["begin"] is None else flowlog.seconds_of(given["begin"])
+    end = None if given["end"] is None else flowlog.seconds_of(given["end"])
     return record(flowlog.read(*logs), queue, begin, end)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 from typing import TypeVar
 
 from penstock_simulation.workload import Source, Worker
@@ -34,18 +33,6 @@ def seconds(text: str) -> float:
     if found is None:
         raise TextError(f"'{text}' is not a time, such as 30s")
     return float(found[1]) * _TIMES[found[2] or ""]
-
-
-def moment(text: str) -> float:
-    """Return a moment in seconds since 1970: such a number, or a date and time (ISO 8601, of this place)."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise TextError(f"'{text}' is not a time, such as 2026-11-22T17:00 or seconds since 1970") from None
 
 
 def percent(text: str) -> float:

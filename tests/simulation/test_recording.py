@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli import main
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.recording import Recording, RecordingError, record
 from penstock_simulation.replay import compare
@@ -101,3 +107,21 @@ def test_replay_tells_what_other_settings_would_have_done() -> None:
     for part in ("queue orders: 2,000 messages in 20 s", "recorded", "with others", "capacity-messages=1000"):
         assert part in text
     assert set(comparison.as_dict()) == {"recorded", "simulated", "changed"}
+
+
+def test_replay_takes_times_without_a_zone_as_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in log()))
+    begin = datetime.fromtimestamp(START + 10, UTC)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        answers = [
+            CliRunner().invoke(main, ["replay", str(tmp_path), "--queue", "orders", "--from", text])
+            for text in (f"{begin:%Y-%m-%dT%H:%M:%S}", f"{begin:%Y-%m-%dT%H:%M:%SZ}", str(begin.timestamp()), "soon")
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [answer.exit_code for answer in answers] == [0, 0, 0, 1]
+    assert answers[0].output == answers[1].output == answers[2].output
+    assert answers[3].output.startswith("penstock: 'soon' is no time: give seconds since 1970, or ISO 8601")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_penstock.analysis.__main__ import main, sentence_of
-from pyspark_penstock.analysis.logs import LogError, find, seconds_of
+from pyspark_penstock.analysis.logs import LogError, find
 
 
 def test_logs_are_found_in_directories_data_directories_and_as_files(tmp_path: Path) -> None:
@@ -43,13 +43,6 @@ def test_logs_that_cannot_be_analyzed_are_refused_in_one_sentence(
         (log / "flow-00000001.jsonl").write_text(lines)
     with pytest.raises(LogError, match=says):
         find([log])
-
-
-def test_times_are_iso_8601_or_seconds() -> None:
-    assert seconds_of("2026-09-21T14:13:20Z") == seconds_of("2026-09-21 14:13:20") == seconds_of("1790000000")
-    assert seconds_of("2026-09-21T16:13:20+02:00") == 1_790_000_000.0
-    with pytest.raises(LogError, match="'yesterday' is no time: give seconds since 1970, or ISO 8601"):
-        seconds_of("yesterday")
 
 
 def test_a_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from penstock.errors import PenstockError
+from penstock.flowlog import seconds_of
 from pyspark_penstock.analysis.compact import compact
 from pyspark_penstock.analysis.job import analyze, summary
-from pyspark_penstock.analysis.logs import Window, seconds_of
+from pyspark_penstock.analysis.logs import LogError, Window
 from pyspark_penstock.analysis.page import page
 from pyspark_penstock.analysis.progress import Progress
 from pyspark_penstock.interpreter import choose_python
@@ -69,9 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(wanted: argparse.Namespace) -> int:
-    window = Window()
-    if wanted.job == "analyze":
-        window = Window(wanted.begin and seconds_of(wanted.begin), wanted.end and seconds_of(wanted.end))
+    window = _window(wanted.begin, wanted.end) if wanted.job == "analyze" else Window()
     choose_python()
     from pyspark.sql import SparkSession
 
@@ -92,6 +91,13 @@ def _run(wanted: argparse.Namespace) -> int:
         return 0
     finally:
         spark.stop()
+
+
+def _window(begin: str | None, end: str | None) -> Window:
+    try:
+        return Window(None if begin is None else seconds_of(begin), None if end is None else seconds_of(end))
+    except ValueError as error:
+        raise LogError(str(error)) from None
 
 
 def sentence_of(error: Exception) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -319,19 +318,3 @@ def _notices(found: list[Any]) -> list[str]:
 def moment(seconds: float) -> str:
     """Return a time as text: "2026-11-22 17:00:00 UTC"."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def seconds_of(text: str) -> float:
-    """Return the time that a text names, in seconds since 1970: such seconds, or ISO 8601, UTC where it names no zone.
-
-    Raises LogError.
-    """
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise LogError(
-            f"'{text}' is no time: give seconds since 1970, or ISO 8601 such as 2026-11-22T17:00:00Z"
-        ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
