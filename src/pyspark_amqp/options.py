@@ -11,7 +11,7 @@ from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, REDELIVERED, SETTLED, 
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
-from pyspark_penstock.options import DELAY_MS, check_least
+from pyspark_penstock.options import ADMISSION, DELAY_MS, LOGIN, check_least
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 
@@ -52,9 +52,7 @@ def _folder(text: str) -> str:
 
 _SOURCE: Final = (
     Option("servers", _servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
-    Option("vhost", parsing.text, "/"),
-    Option("user", parsing.text, "guest"),
-    Option("password", parsing.text, "guest", secret=True),
+    *LOGIN,
     Option("tlsCaFile", parsing.text, None),
     Option("tlsCertificateFile", parsing.text, None),
     Option("tlsKeyFile", parsing.text, None),
@@ -68,16 +66,7 @@ _SOURCE: Final = (
     Option("heartbeat", parsing.duration(65_535_000), 60_000),
     Option("consumerTimeout", parsing.duration(7 * 24 * 3_600_000), 30 * 60_000),
     Option("columns", columns, DEFAULT_COLUMNS),
-    Option("failOnDataLoss", parsing.boolean, True),
-    Option("maxOffsetsPerTrigger", parsing.integer(1), None),
-    Option("maxBytesPerTrigger", parsing.size(1), None),
-    Option("minOffsetsPerTrigger", parsing.integer(1), None),
-    Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
-    Option("minPartitions", parsing.integer(1, 10_000), 1),
-    Option("maxRecordsPerPartition", parsing.integer(1), 50_000),
-    Option("fetchWait", parsing.duration(10_000), 500),
-    Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
-    Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
+    *ADMISSION,
 )
 _PENSTOCK: Final = "the source penstock"
 _ELSEWHERE: Final = {

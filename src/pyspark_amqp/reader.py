@@ -17,6 +17,7 @@ from pyspark_amqp.fetch import Slice, record_batches
 from pyspark_amqp.offsets import from_spark, to_spark
 from pyspark_amqp.options import AmqpOptions
 from pyspark_amqp.process import SpoolProcess
+from pyspark_penstock.admission import MOST_ROWS
 from pyspark_penstock.offsets import split
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_ROWS: Final = 100_000
-"""Most messages in a batch without a lower option."""
 _SPOOL: Final = "spool"
 
 

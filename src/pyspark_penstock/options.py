@@ -25,12 +25,31 @@ DEDUP = "dedup"
 TRANSACTIONAL = "transactional"
 """Modes of delivery of a sink; see delivery.py."""
 
-_ACCESS = (
-    _Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)),
+LOGIN = (
     _Option("vhost", parsing.text, "/"),
     _Option("user", parsing.text, "guest"),
     _Option("password", parsing.text, "guest", secret=True),
 )
+"""Options of every source and sink."""
+
+ADMISSION = (
+    _Option("failOnDataLoss", parsing.boolean, True),
+    _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
+    _Option("maxBytesPerTrigger", parsing.size(1), None),
+    _Option("minOffsetsPerTrigger", parsing.integer(1), None),
+    # As in Spark's Kafka source: a batch may wait for its least size so long, and no longer.
+    _Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
+    _Option("minPartitions", parsing.integer(1, 10_000), 1),
+    # A task costs PySpark 45 ms of CPU: 0.9 s for a million rows with 50,000 rows in each, 0.23 s with these.
+    _Option("maxRecordsPerPartition", parsing.integer(1), 200_000),
+    # Where Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
+    _Option("fetchWait", parsing.duration(10_000), 1_500),
+    _Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
+    _Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
+)
+"""Options of every streaming source: the size of its batches, and when it gives up."""
+
+_ACCESS = (_Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)), *LOGIN)
 
 SOURCE = (
     *_ACCESS,
@@ -44,22 +63,10 @@ SOURCE = (
     _Option("onNewCheckpoint", parsing.choice("fail", "continue"), "fail"),
     _Option("onLeftQueue", parsing.choice("keep", "release"), "keep"),
     _Option("onServerLoss", parsing.choice("fail", "wait"), "fail"),
-    _Option("failOnDataLoss", parsing.boolean, True),
-    _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
-    _Option("maxBytesPerTrigger", parsing.size(1), None),
-    _Option("minOffsetsPerTrigger", parsing.integer(1), None),
-    # As in Spark's Kafka source: a batch may wait for its least size so long, and no longer.
-    _Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
-    _Option("minPartitions", parsing.integer(1, 10_000), 1),
-    # A task costs PySpark 45 ms of CPU: 0.9 s for a million rows with 50,000 rows in each, 0.23 s with these.
-    _Option("maxRecordsPerPartition", parsing.integer(1), 200_000),
+    *ADMISSION,
     _Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
     _Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
-    # Where Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
-    _Option("fetchWait", parsing.duration(10_000), 1_500),
-    _Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
-    _Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
 )
 
 _SINK = (

@@ -4,8 +4,11 @@ import pickle
 import pytest
 
 from pyspark_amqp.options import amqp_options
+from pyspark_amqp.reader import AmqpStreamReader
 from pyspark_amqp.spool.settings import Settings, Tls
 from pyspark_penstock.errors import OptionError
+from pyspark_penstock.options import source_options
+from pyspark_penstock.reader import PenstockStreamReader
 
 LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 
@@ -19,6 +22,17 @@ def test_smallest_source():
     assert (settings.heartbeat, settings.consumer_timeout) == (60, 1_800)
     assert pickle.loads(pickle.dumps(options)) == options
     assert Settings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+
+
+def test_batches_have_the_defaults_of_the_source_penstock():
+    here = amqp_options({**LEAST, "minOffsetsPerTrigger": "1"})
+    there = source_options({"subscribe": "orders", "cursor": "app", "minOffsetsPerTrigger": "1"})
+    shared = (
+        "fail_on_data_loss", "max_rows", "max_bytes", "delay_ms", "min_partitions", "max_records_per_partition",
+        "wait_ms",
+    )  # fmt: skip
+    assert {name: getattr(here, name) for name in shared} == {name: getattr(there, name) for name in shared}
+    assert AmqpStreamReader(here).getDefaultReadLimit() == PenstockStreamReader(there).getDefaultReadLimit()
 
 
 def test_everything_given():
