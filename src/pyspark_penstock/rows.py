@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client import Properties
 from penstock.content.header_values import headers_from_json
 from penstock.content.message_columns import text_or_octets
+from penstock.content.properties import TEXT_PROPERTIES
 from pyspark_penstock.errors import PublishFailed, SchemaError
 from pyspark_penstock.options import SinkOptions
 from pyspark_penstock.schema import SINK_COLUMNS
@@ -22,18 +23,7 @@ OCTET_MAX = 255
 SHOWN = 60
 """Most letters of a wrong value that an error shows."""
 
-SHORT_TEXTS = (
-    "routing_key",
-    "message_id",
-    "correlation_id",
-    "reply_to",
-    "content_type",
-    "content_encoding",
-    "type",
-    "app_id",
-    "user_id",
-    "expiration",
-)
+SHORT_TEXTS = ("routing_key", *TEXT_PROPERTIES)
 _OCTETS = ("priority", "delivery_mode")
 _EXPIRATION = "^[0-9]{1,10}$"
 
@@ -78,8 +68,7 @@ def properties_of(row: dict[str, Any]) -> Properties:
 
     Raises `SchemaError` for ``headers_json`` that is not a JSON object of headers.
     """
-    same = ("message_id", "correlation_id", "reply_to", "content_type", "content_encoding", "type", "app_id", "user_id")
-    found = Properties(**{name: row.get(name) for name in (*same, "expiration", "priority")})
+    found = Properties(**{name: row.get(name) for name in (*TEXT_PROPERTIES, "priority")})
     found.delivery_mode = row.get("delivery_mode", PERSISTENT)
     seconds = row.get("message_timestamp")
     found.timestamp = seconds + (1 << 64) if seconds is not None and seconds < 0 else seconds

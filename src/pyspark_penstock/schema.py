@@ -9,6 +9,7 @@ import difflib
 from functools import cache
 from typing import TYPE_CHECKING
 
+from penstock.content.properties import TEXT_PROPERTIES
 from pyspark_penstock.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -51,20 +52,12 @@ DEFAULT_COLUMNS = tuple(SOURCE_COLUMNS)[:13]
 SINK_COLUMNS = (
     "value",
     "routing_key",
-    "message_id",
-    "correlation_id",
-    "reply_to",
-    "content_type",
+    *TEXT_PROPERTIES,
     "priority",
     "headers",
     "headers_json",
-    "type",
-    "app_id",
-    "user_id",
-    "content_encoding",
     "message_timestamp",
     "delivery_mode",
-    "expiration",
 )
 """Columns that a sink accepts; ``value`` alone is required."""
 

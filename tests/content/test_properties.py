@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.content.properties import Properties
+from penstock.content.properties import PROPERTY_NAMES, TEXT_PROPERTIES, Properties
 
 
 def test_properties_that_are_absent_are_left_out_and_the_order_is_fixed() -> None:
@@ -18,3 +18,8 @@ def test_properties_are_equal_by_value_and_have_no_hash() -> None:
     assert Properties() != {}
     with pytest.raises(TypeError):
         hash(Properties())
+
+
+def test_properties_that_are_texts_are_all_but_tables_numbers_and_the_reserved_one() -> None:
+    others = {"headers", "delivery_mode", "priority", "timestamp", "cluster_id"}
+    assert sorted(TEXT_PROPERTIES) == sorted(name for name in PROPERTY_NAMES if name not in others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.content.header_values import headers_from_json
-from penstock.content.properties import Properties
+from penstock.content.properties import TEXT_PROPERTIES, Properties
 from penstock.core.death_record import EXPIRED, REJECTED, DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats
@@ -121,3 +121,7 @@ def test_a_block_has_fewer_rows_where_their_columns_are_more_work(
     assert rows_within(names, [decoded] * 20_000, FORMATS)[0] <= rows
     assert rows_within(names, [one], FORMATS)[0] == 1
     assert rows_within(names, [], FORMATS) == (0, 0)
+
+
+def test_text_properties_are_in_the_order_of_the_columns() -> None:
+    assert [name for name in EVERY if name in TEXT_PROPERTIES] == list(TEXT_PROPERTIES)

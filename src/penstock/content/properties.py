@@ -22,6 +22,22 @@ PROPERTY_NAMES: Final = (
 )
 """Names of all properties, in the order of AMQP 0-9-1 (section 1.8.3)."""
 
+TEXT_PROPERTIES: Final = (
+    "message_id",
+    "correlation_id",
+    "reply_to",
+    "content_type",
+    "expiration",
+    "type",
+    "app_id",
+    "user_id",
+    "content_encoding",
+)
+"""Names of the properties that are texts, in the order of the columns of a block.
+
+`cluster_id` is none of them: AMQP 0-9-1 reserves it, so no block has it.
+"""
+
 
 class Properties:
     """The properties of a message; `None` for absent ones.

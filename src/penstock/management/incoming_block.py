@@ -16,6 +16,7 @@ from penstock.content.message_columns import (
     NumberColumn,
     OctetsColumn,
 )
+from penstock.content.properties import TEXT_PROPERTIES
 from penstock.errors import ContentTooLarge, PreconditionFailed
 from penstock.management.arrow_blocks import MAGIC
 
@@ -27,19 +28,7 @@ ITEMS_MAX: Final = 1_000_000
 FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
 """Fields of the header that have a meaning here; those about where a block was read have none in this direction."""
 ORIGIN_FIELDS: Final = ("queue", "first", "last")
-TEXTS: Final = (
-    "exchange",
-    "routing_key",
-    "message_id",
-    "correlation_id",
-    "reply_to",
-    "content_type",
-    "content_encoding",
-    "type",
-    "app_id",
-    "user_id",
-    "expiration",
-)
+TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
 _INT64_MAX: Final = (1 << 63) - 1
 _PREFIX: Final = 8
 """Octets before the header: the magic, and the length of the header."""

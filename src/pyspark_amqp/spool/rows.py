@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client import Delivery
 from penstock.content.header_values import header_octets, headers_to_json
+from penstock.content.properties import TEXT_PROPERTIES
 from pyspark_penstock.schema import SOURCE_COLUMNS, arrow_schema
 
 if TYPE_CHECKING:
@@ -15,11 +16,8 @@ DIGEST: Final = "digest"
 DIGEST_OCTETS: Final = 16
 NO_DIGEST: Final = bytes(DIGEST_OCTETS)
 """Digest of messages that are not compared."""
-_TEXTS: Final = (
-    "message_id", "correlation_id", "reply_to", "content_type", "expiration", "type", "app_id", "user_id",
-    "content_encoding",
-)  # fmt: skip
-_TOLD: Final = (*_TEXTS, "priority", "delivery_mode", "timestamp")
+_TOLD: Final = (*TEXT_PROPERTIES, "priority", "delivery_mode", "timestamp")
+"""Properties that a broker repeats. A digest depends on their order."""
 _COUNTED: Final = ("x-delivery-count", "x-acquired-count")
 """Headers that RabbitMQ's quorum queues change with each delivery."""
 _INT64_MAX: Final = (1 << 63) - 1
@@ -41,7 +39,7 @@ class Row(NamedTuple):
 def estimated_octets(delivery: Delivery) -> int:
     """Return about how much a message takes in a spool."""
     properties = delivery.properties
-    texts = sum(len(text) for name in _TEXTS if (text := getattr(properties, name)))
+    texts = sum(len(text) for name in TEXT_PROPERTIES if (text := getattr(properties, name)))
     headers = 0 if properties.headers is None else 2 * len(repr(properties.headers))
     return len(delivery.body) + _OWN_OCTETS + texts + headers + len(delivery.exchange) + len(delivery.routing_key)
 
@@ -87,7 +85,7 @@ def batch_of(rows: list[Row]) -> "pa.RecordBatch":
         "deaths": [0 if each is None else deaths_of(each) for each in headers],
         DIGEST: [row.digest for row in rows],
     }
-    for name in _TEXTS:
+    for name in TEXT_PROPERTIES:
         columns[name] = [getattr(each, name) for each in properties]
     schema = spool_schema()
     return pa.RecordBatch.from_arrays([_array(columns[field.name], field.type) for field in schema], schema=schema)

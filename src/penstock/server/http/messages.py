@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from penstock.content.properties import Properties
+from penstock.content.properties import TEXT_PROPERTIES, Properties
 from penstock.errors import ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.management.rabbitmq_json import Shape
@@ -29,18 +29,7 @@ BASE64_AT_ONCE: Final = 256 * 1024
 """Characters of a payload decoded per slice: four make three octets."""
 NUMBERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
 """Largest value of each numeric property (those of AMQP 0-9-1, section 1.8.1)."""
-TEXTS: Final = (
-    "content_type",
-    "content_encoding",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
+TEXTS: Final = (*TEXT_PROPERTIES, "cluster_id")
 
 
 async def publish(request: ApiRequest) -> Response:
