@@ -15,7 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformError
 
-PURE_PACKAGES = ("content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
+PURE_PACKAGES = ("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
 BUILDING = {"bdist_wheel", "build", "build_ext", "install", "editable_wheel", "develop"}
 # Only the compiled modules are checked here; `make lint` checks everything, and more strictly.
 MYPY_OPTIONS = [

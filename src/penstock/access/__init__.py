@@ -1,0 +1,5 @@
+"""Access: users, their passwords and tags, permissions and limits, and the rules that answer for them.
+
+Pure: no input or output, no clock, no randomness; salts are arguments. mypyc compiles the whole package where a C
+compiler is found; without one it runs interpreted.
+"""

@@ -1,0 +1,414 @@
+"""The table of users, their permissions and limits, and the limits of virtual hosts.
+
+Users come from the settings file and from the store. One of the file hides one of the store with the same name. A user
+of the file is changed there only. `epoch` counts the changes: what was learnt at another epoch must be asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.access.expressions import Expressions
+from penstock.access.password_hash import PasswordHash, file_password
+from penstock.access.permission import Permission, TopicPermission
+from penstock.access.scram import ScramKeys
+from penstock.access.tags import ADMINISTRATOR
+from penstock.access.user import DEFAULT, FILE, STORE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.errors import NotFound, PreconditionFailed, ResourceError
+
+GUEST: Final = "guest"
+"""The user that is there while no other is (as in RabbitMQ), with the password guest, from this machine only."""
+USERS_MOST: Final = 100_000
+"""Most users of the store, and as many of the settings file."""
+PERMISSIONS_MOST: Final = 1_000_000
+"""Most permissions of all users of the store, with topic permissions."""
+TEXTS_OCTETS: Final = 64 * 1024 * 1024
+"""Most octets of all names, tags and expressions of users in the store."""
+NAME_OCTETS: Final = 255
+"""Longest name, and longest tag, in octets."""
+TAGS_MOST: Final = 64
+"""Most tags of a user."""
+LIMIT_MOST: Final = 2**31 - 1
+"""Largest value of a limit."""
+
+
+class AccessTable:
+    """Users by name. `vhosts` are the names of the virtual hosts that there are now."""
+
+    def __init__(self, vhosts: Collection[str]) -> None:
+        self.epoch: i64 = 0
+        """Number of changes."""
+        self.expressions = Expressions()
+        self.vhost_limits: dict[str, dict[str, int]] = {}
+        """Limits by virtual host and name."""
+        self._vhosts = vhosts
+        self._file: dict[str, User] = {}
+        self._stored: dict[str, User] = {}
+        self._permissions: i64 = 0
+        self._octets: i64 = 0
+        self._set_default()
+
+    # Questions
+
+    def find(self, name: str) -> User | None:
+        """Return a user; None if there is none."""
+        return self._file.get(name) or self._stored.get(name)
+
+    def user(self, name: str) -> User:
+        """Return a user. Raises NotFound."""
+        found = self.find(name)
+        if found is None:
+            raise NotFound(f"no user '{name}'")
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of all users: those of the settings file first."""
+        return [*self._file, *(name for name in self._stored if name not in self._file)]
+
+    def users(self) -> list[User]:
+        """Return all users, in the order of `names`."""
+        return [*self._file.values(), *(user for name, user in self._stored.items() if name not in self._file)]
+
+    def stored(self) -> list[User]:
+        """Return the users of the store, also those that are hidden by one of the settings file."""
+        return [user for user in self._stored.values() if user.source == STORE]
+
+    def hidden(self) -> list[str]:
+        """Return the names of users of the store that are hidden by one of the settings file."""
+        return [name for name in self._stored if name in self._file]
+
+    def _administrators(self) -> list[str]:
+        """Return the names of all administrators."""
+        return [user.name for user in self.users() if user.is_administrator()]
+
+    def may_enter(self, name: str, vhost: str) -> bool:
+        """Tell whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
+        user = self.find(name)
+        return user is not None and (user.everywhere or vhost in user.permissions)
+
+    def permits(self, name: str, kind: str, vhost: str, resource: str) -> bool:
+        """Tell whether a user may configure, write or read a queue or an exchange."""
+        user = self.find(name)
+        if user is None:
+            return False
+        permission = user.permissions.get(vhost)
+        if permission is None:
+            return user.everywhere
+        return self.expressions.matches(permission.expression(kind), resource)
+
+    def topic_permission(self, name: str, vhost: str, exchange: str) -> TopicPermission | None:
+        """Return the topic permission of a user for an exchange; None: every routing key is permitted."""
+        user = self.find(name)
+        return None if user is None else user.topic_permissions.get(vhost, {}).get(exchange)
+
+    def user_limit(self, name: str, limit: str) -> int:
+        """Return a limit of a user; -1 if there is none."""
+        user = self.find(name)
+        return -1 if user is None else user.limits.get(limit, -1)
+
+    def vhost_limit(self, vhost: str, limit: str) -> int:
+        """Return a limit of a virtual host; -1 if there is none."""
+        return self.vhost_limits.get(vhost, {}).get(limit, -1)
+
+    # Users
+
+    def put_user(self, name: str, password_hash: PasswordHash | None, tags: Sequence[str]) -> User:
+        """Add a user to the store, or change password and tags of one that is there; it keeps its permissions.
+
+        Raises PreconditionFailed for a user of the settings file, for a bad name or tag, and where the last
+        administrator would lose its tag; ResourceError at the limits of the table.
+        """
+        _check_name("user", name)
+        check_tags(tags)
+        user = self._stored.get(name)
+        self._check_changeable(name)
+        self._check_administrators(name, tags)
+        if user is None:
+            if len(self._stored) >= USERS_MOST:
+                raise ResourceError(f"user '{name}' is refused: there are {USERS_MOST} users, the most")
+            self._check_room(name, len(name) + sum(map(len, tags)))
+            user = User(name, password_hash, tags)
+            self._stored[name] = user
+        else:
+            self._check_room(name, sum(map(len, tags)))
+            self._octets -= user.octets()
+            user.password_hash = password_hash
+            user.scram = None
+            user.tags = list(tags)
+        self._octets += user.octets()
+        self._changed(user)
+        return user
+
+    def set_password(self, name: str, password_hash: PasswordHash | None, scram: ScramKeys | None = None) -> None:
+        """Change the password of a user. Raises NotFound; PreconditionFailed for a user of the settings file."""
+        user = self._changeable(name)
+        user.password_hash = password_hash
+        user.scram = scram
+        self._changed(user)
+
+    def set_scram(self, name: str, scram: ScramKeys) -> None:
+        """Keep the keys that were derived from a user's password. Raises NotFound."""
+        user = self.user(name)
+        user.scram = scram
+        if user.source != FILE:
+            self._changed(user)
+
+    def set_tags(self, name: str, tags: Sequence[str]) -> None:
+        """Change the tags of a user. Raises NotFound, or PreconditionFailed as `put_user`."""
+        user = self._changeable(name)
+        check_tags(tags)
+        self._check_administrators(name, tags)
+        self._check_room(name, sum(map(len, tags)))
+        self._octets -= user.octets()
+        user.tags = list(tags)
+        self._octets += user.octets()
+        self._changed(user)
+
+    def delete_user(self, name: str) -> None:
+        """Delete a user with its permissions and limits.
+
+        Raises NotFound; PreconditionFailed for a user of the settings file, and for the last administrator.
+        """
+        user = self._changeable(name)
+        self._check_administrators(name, ())
+        del self._stored[name]
+        self._permissions -= _count(user)
+        self._octets -= user.octets()
+        self._changed(user)
+
+    def set_file_users(self, users: Iterable[User] | None) -> None:
+        """Replace the users of the settings file: at the start, and when it is read again; None: it names none."""
+        self._file = {} if users is None else {user.name: user for user in users}
+        self._set_default()
+        self.epoch += 1
+
+    def restore(self, users: Iterable[User], vhost_limits: Mapping[str, dict[str, int]]) -> None:
+        """Take users and limits from the store, at the start."""
+        for user in users:
+            self._stored[user.name] = user
+            self._permissions += _count(user)
+            self._octets += user.octets()
+        self.vhost_limits.update(vhost_limits)
+        self._set_default()
+        self.epoch += 1
+
+    # Permissions
+
+    def set_permission(self, name: str, vhost: str, permission: Permission) -> None:
+        """Set the permission of a user in a virtual host.
+
+        Raises NotFound for a user or a virtual host that is not there; PreconditionFailed for a user of the settings
+        file and an expression that RE2 refuses; ResourceError at the limits of the table.
+        """
+        user = self._changeable(name)
+        self._check_vhost(vhost)
+        permission.check(name, vhost)
+        former = user.permissions.get(vhost)
+        self._check_more(name, former is None, permission.octets() + len(vhost))
+        self._octets -= user.octets()
+        self._permissions += 1 if former is None else 0
+        user.permissions[vhost] = permission
+        self._octets += user.octets()
+        self._changed(user)
+
+    def clear_permission(self, name: str, vhost: str) -> bool:
+        """Remove the permission of a user in a virtual host; returns whether there was one. Raises as above."""
+        user = self._changeable(name)
+        self._check_vhost(vhost)
+        if vhost not in user.permissions and not user.everywhere:
+            return False
+        self._end_everywhere(user)
+        self._octets -= user.octets()
+        self._permissions -= 1
+        del user.permissions[vhost]
+        self._octets += user.octets()
+        self._changed(user)
+        return True
+
+    def set_topic_permission(self, name: str, vhost: str, exchange: str, permission: TopicPermission) -> None:
+        """Set the topic permission of a user for an exchange. Raises as `set_permission`."""
+        user = self._changeable(name)
+        self._check_vhost(vhost)
+        _check_name("exchange", exchange)
+        permission.check(name, vhost, exchange)
+        topics = user.topic_permissions.get(vhost, {})
+        self._check_more(name, exchange not in topics, permission.octets() + len(vhost) + len(exchange))
+        self._octets -= user.octets()
+        self._permissions += 0 if exchange in topics else 1
+        topics[exchange] = permission
+        user.topic_permissions[vhost] = topics
+        self._octets += user.octets()
+        self._changed(user)
+
+    def clear_topic_permissions(self, name: str, vhost: str, exchange: str | None = None) -> int:
+        """Remove the topic permission for an exchange, None: all of the virtual host; returns how many. Raises so."""
+        user = self._changeable(name)
+        self._check_vhost(vhost)
+        topics = user.topic_permissions.get(vhost, {})
+        removed = [each for each in topics if exchange is None or each == exchange]
+        if not removed:
+            return 0
+        self._octets -= user.octets()
+        self._permissions -= len(removed)
+        for each in removed:
+            del topics[each]
+        if not topics:
+            del user.topic_permissions[vhost]
+        self._octets += user.octets()
+        self._changed(user)
+        return len(removed)
+
+    # Limits
+
+    def set_user_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        """Set limits of a user by name; a negative value removes one (as in RabbitMQ).
+
+        Raises NotFound; PreconditionFailed for an unknown name and for a user of the settings file.
+        """
+        user = self._changeable(name)
+        check_limits(limits, USER_LIMITS)
+        for limit, value in limits.items():
+            _set_limit(user.limits, limit, value)
+        self._changed(user)
+
+    def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> None:
+        """Set limits of a virtual host by name; a negative value removes one. Raises NotFound, PreconditionFailed."""
+        self._check_vhost(vhost)
+        check_limits(limits, VHOST_LIMITS)
+        own = self.vhost_limits.get(vhost, {})
+        for limit, value in limits.items():
+            _set_limit(own, limit, value)
+        if own:
+            self.vhost_limits[vhost] = own
+        else:
+            self.vhost_limits.pop(vhost, None)
+        self.epoch += 1
+
+    def forget_vhost(self, vhost: str) -> None:
+        """Remove all permissions and limits of a virtual host that is deleted."""
+        for user in self._stored.values():
+            if vhost in user.permissions or vhost in user.topic_permissions:
+                self._octets -= user.octets()
+                self._permissions -= _count(user)
+                user.permissions.pop(vhost, None)
+                user.topic_permissions.pop(vhost, None)
+                self._octets += user.octets()
+                self._permissions += _count(user)
+                self._changed(user)
+        self.vhost_limits.pop(vhost, None)
+        self.epoch += 1
+
+    # Checks
+
+    def _changed(self, user: User) -> None:
+        """Count a change of a user of the store; guest stays when there is another one, so it is stored as well."""
+        found = self._stored.get(GUEST)
+        if found is not None and found.source == DEFAULT:
+            found.source = STORE
+        self.epoch += 1
+
+    def _changeable(self, name: str) -> User:
+        self._check_changeable(name)
+        return self.user(name)
+
+    def _check_changeable(self, name: str) -> None:
+        if name in self._file:
+            raise PreconditionFailed(
+                f"user '{name}' is in the settings file, [users]; change it there and reload (SIGHUP)"
+            )
+
+    def _check_administrators(self, name: str, tags: Sequence[str]) -> None:
+        """Refuse what leaves no administrator: `tags` are those that a user will have."""
+        user = self.find(name)
+        if user is None or not user.is_administrator() or ADMINISTRATOR in tags:
+            return
+        if self._administrators() == [name]:
+            raise PreconditionFailed(
+                f"user '{name}' is the last administrator; give another user the tag administrator first"
+            )
+
+    def _check_vhost(self, vhost: str) -> None:
+        if vhost not in self._vhosts:
+            raise NotFound(f"no vhost '{vhost}'")
+
+    def _check_more(self, name: str, new: bool, octets: int) -> None:
+        if new and self._permissions >= PERMISSIONS_MOST:
+            raise ResourceError(
+                f"permission of user '{name}' is refused: there are {PERMISSIONS_MOST} permissions, the most"
+            )
+        self._check_room(name, octets)
+
+    def _check_room(self, name: str, octets: int) -> None:
+        if self._octets + octets > TEXTS_OCTETS:
+            raise ResourceError(
+                f"user '{name}' is refused: names and expressions of all users would take more than "
+                f"{TEXTS_OCTETS} octets, the most"
+            )
+
+    def _end_everywhere(self, user: User) -> None:
+        """Give a user that may do everything everywhere a permission in each virtual host instead."""
+        if user.everywhere:
+            user.everywhere = False
+            self._octets -= user.octets()
+            for vhost in self._vhosts:
+                if vhost not in user.permissions:
+                    user.permissions[vhost] = Permission(".*", ".*", ".*")
+                    self._permissions += 1
+            self._octets += user.octets()
+
+    def _set_default(self) -> None:
+        """Add guest while there is no other user; take it away when there is one and guest was never changed."""
+        found = self._stored.get(GUEST)
+        if found is not None and found.source == DEFAULT:
+            self._octets -= found.octets()
+            del self._stored[GUEST]
+        if not self._file and not self._stored:
+            added = guest()
+            self._stored[GUEST] = added
+            self._octets += added.octets()
+
+
+def guest() -> User:
+    """Return the user guest: password guest, administrator, everything in every virtual host."""
+    user = User(GUEST, file_password(GUEST), [ADMINISTRATOR], DEFAULT)
+    user.everywhere = True
+    return user
+
+
+def check_tags(tags: Sequence[str]) -> None:
+    """Check tags. Raises PreconditionFailed for an empty one, one that is too long, and for too many."""
+    if len(tags) > TAGS_MOST:
+        raise PreconditionFailed(f"a user has at most {TAGS_MOST} tags, not {len(tags)}")
+    for tag in tags:
+        _check_name("tag", tag)
+
+
+def check_limits(limits: Mapping[str, int], known: Sequence[str]) -> None:
+    """Check limits. Raises PreconditionFailed for an unknown name, and a value that is too large."""
+    for name, value in limits.items():
+        if name not in known:
+            raise PreconditionFailed(f"unknown limit '{name}'; known are {', '.join(known)}")
+        if value > LIMIT_MOST:
+            raise PreconditionFailed(f"limit {name} must be {LIMIT_MOST} at most, or negative for none, not {value}")
+
+
+def _set_limit(limits: dict[str, int], name: str, value: int) -> None:
+    if value < 0:
+        limits.pop(name, None)
+    else:
+        limits[name] = value
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name:
+        raise PreconditionFailed(f"the name of a {what} must not be empty")
+    octets = len(name.encode(errors="replace"))
+    if octets > NAME_OCTETS:
+        raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} octets; the most is {NAME_OCTETS}")
+
+
+def _count(user: User) -> int:
+    return len(user.permissions) + sum(map(len, user.topic_permissions.values()))

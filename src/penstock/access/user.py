@@ -1,0 +1,68 @@
+"""A user: its password, tags, permissions and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.access.password_hash import PasswordHash
+from penstock.access.permission import Permission, TopicPermission
+from penstock.access.scram import ScramKeys
+from penstock.access.tags import ADMINISTRATOR
+
+FILE: Final = "file"
+"""Source of a user in the settings file: no command changes it."""
+STORE: Final = "store"
+"""Source of a user that commands made and change."""
+DEFAULT: Final = "default"
+"""Source of guest, which is there while there are no others; it becomes one of the store when a user is stored."""
+MAX_CONNECTIONS: Final = "max-connections"
+MAX_CHANNELS: Final = "max-channels"
+MAX_QUEUES: Final = "max-queues"
+USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
+"""Names of limits of a user (RabbitMQ's)."""
+VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
+"""Names of limits of a virtual host (RabbitMQ's)."""
+
+
+class User:
+    """One user. Only the table of users changes it (`AccessTable`)."""
+
+    def __init__(
+        self,
+        name: str,
+        password_hash: PasswordHash | None = None,
+        tags: Sequence[str] = (),
+        source: str = STORE,
+        scram: ScramKeys | None = None,
+    ) -> None:
+        self.name = name
+        self.password_hash = password_hash
+        """None: no login with a password."""
+        self.tags = list(tags)
+        self.source = source
+        self.scram = scram
+        """Keys for SCRAM-SHA-256; None until they are derived from the password."""
+        self.everywhere: bool = False
+        """True for one that may do everything in every virtual host where it has no permissions of its own."""
+        self.permissions: dict[str, Permission] = {}
+        """Permissions by virtual host. A user without one for a virtual host cannot enter it."""
+        self.topic_permissions: dict[str, dict[str, TopicPermission]] = {}
+        """Topic permissions by virtual host and exchange."""
+        self.limits: dict[str, int] = {}
+        """Limits by name; a limit that is not there is none."""
+
+    def is_administrator(self) -> bool:
+        """Tell whether it has the tag administrator."""
+        return ADMINISTRATOR in self.tags
+
+    def octets(self) -> int:
+        """Return the memory that its texts take, in octets; names of virtual hosts and exchanges included."""
+        total = len(self.name) + sum(map(len, self.tags))
+        for vhost, permission in self.permissions.items():
+            total += len(vhost) + permission.octets()
+        for vhost, topics in self.topic_permissions.items():
+            total += len(vhost)
+            for exchange, topic in topics.items():
+                total += len(exchange) + topic.octets()
+        return total

@@ -1,0 +1,109 @@
+"""Hashes of passwords, RabbitMQ's and ours."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.access.password_hash import (
+    MD5,
+    SCRYPT,
+    SHA256,
+    SHA512,
+    PasswordHash,
+    file_password,
+    hash_password,
+    rabbitmq_hash,
+    read_hash,
+)
+from penstock.errors import PreconditionFailed
+
+SALT = b"sixteen octets.."
+
+
+def test_a_hash_of_rabbitmq_is_verified() -> None:
+    # The example of RabbitMQ's guide "Credentials and passwords": password test12, salt 908DC60A.
+    given = read_hash("kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
+    assert given is not None
+    assert (given.algorithm, given.salt.hex()) == (SHA256, "908dc60a")
+    assert given.verify("test12")
+    assert not given.verify("test13")
+    assert given.needs_rehash()
+
+
+@pytest.mark.parametrize("algorithm", [SHA256, SHA512, MD5])
+@settings(max_examples=20)
+@given(password=st.text(min_size=1, max_size=40), salt=st.binary(min_size=4, max_size=4))
+def test_hashes_of_rabbitmq_survive_their_text(algorithm: str, password: str, salt: bytes) -> None:
+    made = rabbitmq_hash(password, salt, algorithm)
+    again = read_hash(made.text(), algorithm)
+    assert again == made
+    assert made.verify(password)
+    assert not made.verify(password + "x")
+
+
+def test_a_new_hash_is_scrypt_with_its_parameters() -> None:
+    made = hash_password("secret", SALT)
+    assert made.text().startswith("$scrypt$ln=14,r=8,p=1$")
+    again = read_hash(made.text(), SCRYPT)
+    assert again == made
+    assert again is not None
+    assert again.verify("secret")
+    assert not again.verify("Secret")
+    assert not again.needs_rehash()
+
+
+def test_a_cheaper_scrypt_is_verified_and_replaced() -> None:
+    cheap = read_hash("$scrypt$ln=4,r=8,p=1$c2l4dGVlbiBvY3RldHMuLg$" + "A" * 43, SCRYPT)
+    assert cheap is not None
+    assert not cheap.verify("secret")
+    assert cheap.needs_rehash()
+
+
+def test_a_password_of_the_settings_file_is_never_told() -> None:
+    made = file_password("secret")
+    assert made.verify("secret")
+    assert not made.verify("secre")
+    assert made.text() == ""
+    assert not made.needs_rehash()
+
+
+def test_no_hash_is_no_login_by_password() -> None:
+    assert read_hash("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "algorithm", "said"),
+    [
+        ("AAAA", "rabbit_password_hashing_sha1", "unknown hashing_algorithm 'rabbit_password_hashing_sha1'; known are"),
+        ("no base64!", SHA256, "password_hash is not base64"),
+        ("AAAA", SHA256, "password_hash has 3 octets; rabbit_password_hashing_sha256 needs 36"),
+        ("$scrypt$ln=14", SCRYPT, "must be"),
+        ("$scrypt$ln=30,r=8,p=1$AAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "at most 64 MiB"),
+        ("$scrypt$ln=99999999,r=8,p=1$AAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "at most 64 MiB"),
+        ("$scrypt$ln=14,r=8,p=99$AAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "p at most 4"),
+        ("$scrypt$ln=14,r=8,p=1$A$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "not base64"),
+        ("$scrypt$ln=14,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "8 to 64 octets"),
+    ],
+)
+def test_what_is_no_hash_is_refused(text: str, algorithm: str, said: str) -> None:
+    with pytest.raises(PreconditionFailed, match=said.replace("(", "\\(")) as refused:
+        read_hash(text, algorithm)
+    assert "no base64!" not in str(refused.value)
+
+
+@given(st.text(max_size=80), st.sampled_from([SHA256, SHA512, MD5, SCRYPT, "", "other"]))
+def test_any_text_is_a_hash_or_refused(text: str, algorithm: str) -> None:
+    try:
+        made = read_hash(text, algorithm)
+    except PreconditionFailed:
+        return
+    assert made is None or isinstance(made, PasswordHash)
+
+
+@pytest.mark.parametrize("password", ["", "x" * 1025])
+def test_empty_and_endless_passwords_are_refused(password: str) -> None:
+    with pytest.raises(PreconditionFailed, match="a password"):
+        hash_password(password, SALT)
+    assert not file_password("x").verify(password)

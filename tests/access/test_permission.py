@@ -1,0 +1,35 @@
+"""Permissions and topic permissions."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.access.permission import CONFIGURE, READ, WRITE, Permission, TopicPermission
+from penstock.errors import PreconditionFailed
+
+
+def test_each_kind_has_its_expression() -> None:
+    permission = Permission("c", "w", "r")
+    assert [permission.expression(kind) for kind in (CONFIGURE, WRITE, READ)] == ["c", "w", "r"]
+    assert [TopicPermission("w", "r").expression(kind) for kind in (WRITE, READ)] == ["w", "r"]
+
+
+def test_permissions_are_equal_by_their_texts() -> None:
+    assert Permission("c", "w", "r") == Permission("c", "w", "r")
+    assert Permission("c", "w", "r") != Permission("c", "w", "")
+    assert TopicPermission("w", "r") == TopicPermission("w", "r")
+    assert TopicPermission("w", "r") != TopicPermission("w", "x")
+
+
+def test_a_bad_expression_is_named_with_its_user_vhost_and_kind() -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        Permission(".*", "(?=x)", ".*").check("anna", "/shop")
+    assert str(refused.value) == (
+        "write permission of user 'anna' in vhost '/shop': RE2 refuses '(?=x)': invalid perl operator: (?="
+    )
+    with pytest.raises(PreconditionFailed, match=r"topic read permission of user 'anna' for exchange 'amq.topic' in"):
+        TopicPermission(".*", "[").check("anna", "/", "amq.topic")
+
+
+def test_variables_of_topic_permissions_are_no_repetitions() -> None:
+    TopicPermission("^a{username}", "{vhost}.{client_id}").check("anna", "/", "amq.topic")
