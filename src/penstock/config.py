@@ -36,6 +36,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "handshake-s": (1, 600),
     "handshakes-max": (1, 1_000_000),
     "handshakes-address-max": (1, 1_000_000),
+    "login-threads": (0, 64),
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
     "arguments-octets-max": (256, 2**20),
@@ -71,6 +72,7 @@ AT_START: Final = (
     "handshake_s",
     "handshakes_max",
     "handshakes_address_max",
+    "login_threads",
     "flow_log",
     "flow_log_files",
     "flow_log_file_bytes",
@@ -151,6 +153,8 @@ class Settings:
     """Connections that are not logged in, of one address (an IPv6 network of 64 bits), and of this machine; a quarter
     of the open files at most.
     """
+    login_threads: int = 0
+    """Threads that verify passwords; 0 is one for two cores, 4 at most. Each takes 16 MiB while it verifies one."""
     flow_log: str | None = None
     """Directory of the flow log; None is flow-log in the data directory if there is one, "off" disables it."""
     flow_log_files: int = 8

@@ -14,9 +14,9 @@ def test_services_make_names_that_do_not_repeat_and_begin_as_asked() -> None:
 
 def test_services_refuse_a_login_for_people_to_read_and_take_a_right_one() -> None:
     services = Dialogue(make_driver()).connection.services
-    assert services.login_refusal("guest", "guest", True) == ""
-    assert services.login_refusal("guest", "wrong", True) != ""
-    assert services.login_refusal("guest", "guest", False) != "", "guest only from this machine"
+    assert services.password_check("guest", "guest", True).refusal() == ""
+    assert services.password_check("guest", "wrong", True).refusal() != ""
+    assert services.password_check("guest", "guest", False).refusal() != "", "guest only from this machine"
 
 
 def test_services_say_once_that_an_argument_has_no_effect() -> None:

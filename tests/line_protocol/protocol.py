@@ -73,11 +73,9 @@ class LineEngine(ProtocolEngine):
             self.unparsed = self.unparsed[len(HEADER) :]
             connection.user = "guest"
             connection.move(ConnectionState.START)
-            if log_in(connection, "guest", "guest"):
-                connection.open(connection.broker.vhost("/"))
-                self.lines = LineSession(self)
+            log_in(connection, "guest", "guest")
         while b"\n" in self.unparsed and not connection.ignores_input():
-            if connection.work.used_up():
+            if connection.work.used_up() or connection.busy > 0:
                 connection.input_paused = True
                 return
             line, _, self.unparsed = self.unparsed.partition(b"\n")
@@ -109,8 +107,12 @@ class LineEngine(ProtocolEngine):
             self.write(f"ERROR {error.condition} {error}")
             self.connection.end()
 
-    def refuse_login(self) -> None:
-        self.connection.end()
+    def on_login(self, accepted: bool) -> None:
+        if accepted:
+            self.connection.open(self.connection.broker.vhost("/"))
+            self.lines = LineSession(self)
+        else:
+            self.connection.end()
 
     def answer_close(self) -> None:
         self.write("BYE")

@@ -129,7 +129,7 @@ class BrokerDriver(Node):
         self.broker.begin(now)
         self.scheduler.receive(connection, data)
         return (
-            connection.input_paused
+            (connection.input_paused and not connection.login.reads_ahead())
             or not self.scheduler.has_room()
             or connection.is_closed()
             or connection.may_pause()

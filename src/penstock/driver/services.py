@@ -12,12 +12,14 @@ from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
 from penstock.management.scram_keys import ScramKeyCache
+from penstock.management.users import GUEST, PasswordCheck
+from penstock.protocols.common.authentication import Authenticator, InlineAuthenticator
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
-from penstock.protocols.common.services import ScramKeys, Services
+from penstock.protocols.common.services import CredentialCheck, ScramKeys, Services
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -30,6 +32,7 @@ class DriverServices(Services):
         self._driver = driver
         self.broker = driver.broker
         self.connection_limits = driver.connection_limits
+        self.authenticator: Authenticator = InlineAuthenticator()
         self.backoff = Backoff(driver.users.names())
         self.version = version
         self.logins = PendingLogins(self)
@@ -40,8 +43,12 @@ class DriverServices(Services):
         self._without_effect: set[str] = set()
 
     @override
-    def login_refusal(self, user: str, password: str, loopback: bool) -> str:
-        return self._driver.users.refusal(user, password, loopback)
+    def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
+        return PasswordCheck(self._driver.users, user, password, loopback)
+
+    @override
+    def may_be_anonymous(self, loopback: bool) -> bool:
+        return not self._driver.users.refusal(GUEST, GUEST, loopback)
 
     @override
     def access_refusal(self, user: str, loopback: bool) -> str:

@@ -6,6 +6,10 @@ import hmac
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from typing_extensions import override
+
+from penstock.protocols.common.services import CredentialCheck
+
 GUEST: Final = "guest"
 ADMINISTRATOR: Final = "administrator"
 """Tag of users with access to the operator's commands."""
@@ -62,3 +66,25 @@ class Users:
     def password(self, user: str) -> str | None:
         """Return the password of a user, for keys that are derived from it; None for an unknown user."""
         return self._passwords.get(user)
+
+
+class PasswordCheck(CredentialCheck):
+    """Check of the password of a user of the settings file."""
+
+    def __init__(self, users: Users, user: str, password: str, loopback: bool) -> None:
+        self.user = user
+        self._users = users
+        self._password = password
+        self._loopback = loopback
+
+    @override
+    def is_slow(self) -> bool:
+        return False
+
+    @override
+    def verify(self) -> None:
+        """Do nothing: a comparison is quick."""
+
+    @override
+    def refusal(self) -> str:
+        return self._users.refusal(self.user, self._password, self._loopback)

@@ -32,6 +32,7 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.flowlog import FlowLog
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.listener import Listener
+from penstock.server.login_threads import LoginThreads, default_threads
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import Transport
@@ -86,6 +87,7 @@ class Broker:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
         """True if the settings file must be read once more."""
+        self._login_threads: LoginThreads | None = None
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners: host and port."""
@@ -119,6 +121,8 @@ class Broker:
                 await take_hold(self._store, self._standby)
                 self._store_writer = StoreWriter(self._store, self.driver.broker)
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer)
+            self._login_threads = LoginThreads(self._event_loop, self.settings.login_threads or default_threads())
+            self.driver.services.authenticator = self._login_threads
             if self._store_writer is not None:
                 await self._store_writer.recover(self._event_loop)
             if self.driver.recorder is not None:
@@ -163,6 +167,8 @@ class Broker:
         stuck = self._store_writer is not None and self._store_writer.is_stuck()
         if self._store is not None and not stuck:  # Otherwise the end of the process closes it.
             self._store.close()
+        if self._login_threads is not None:
+            self._login_threads.stop()
         if event_loop is not None:
             event_loop.stop()
         if self._flow_log is not None:

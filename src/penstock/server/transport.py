@@ -217,7 +217,7 @@ class Transport(asyncio.BufferedProtocol):
         assert connection is not None
         if connection.is_closed():
             return
-        if connection.input_paused:
+        if connection.input_paused and not connection.login.reads_ahead():
             self._read(ReadState.DEFERRED)
         elif connection.may_pause():
             connection.pausing.begin_pause(asyncio.get_running_loop().time())

@@ -16,9 +16,10 @@ from penstock.errors import CommandInvalid
 from penstock.management.users import Users
 from penstock.protocols.amqp10.sasl import RESPONSE_MAX, SCRAM_MAX, SCRAM_WORK, SaslExchange, SaslState, SaslStep
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS, ConnectionLimits
+from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import ScramKeys, Services
+from penstock.protocols.common.services import CredentialCheck, ScramKeys, Services
 from penstock.wire.sasl import plain_response
 
 PASSWORDS = {"ada": "lovelace", "é,=": "pässword", "guest": "guest"}
@@ -31,10 +32,35 @@ def make_driver(passwords: dict[str, str] | None = None) -> BrokerDriver:
     return BrokerDriver(core, ConnectionLimits(), users, "seed", "0")
 
 
+class Outcome(LoginListener):
+    step: SaslStep | None = None
+
+    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
+        self.step = SaslStep(False, b"", refusal, delay_s)
+
+
+class Exchange(SaslExchange):
+    """An exchange whose passwords are verified at once."""
+
+    def init(self, mechanism: str, initial_response: bytes | None) -> SaslStep:
+        return self._verified(super().init(mechanism, initial_response))
+
+    def respond(self, response: bytes) -> SaslStep:
+        return self._verified(super().respond(response))
+
+    def _verified(self, step: SaslStep) -> SaslStep:
+        if step.check is None:
+            return step
+        outcome = Outcome()
+        LoginAttempt(self._services, step.check, self._peer.network, outcome).start()
+        assert outcome.step is not None
+        return outcome.step
+
+
 def exchange(driver: BrokerDriver | None = None, address: str = "127.0.0.1", subject: str = "") -> SaslExchange:
     peer = Peer(f"{address}:1", address.startswith("127."))
     peer.tls_subject = subject
-    return SaslExchange((driver or make_driver()).services, peer)
+    return Exchange((driver or make_driver()).services, peer)
 
 
 def accepted(step: SaslStep) -> bool:
@@ -157,8 +183,8 @@ class Rfc7677(Services):
         self.backoff = Backoff(["user"])
         self.connection_limits = services.connection_limits
 
-    def login_refusal(self, user: str, password: str, loopback: bool) -> str:
-        return "no"
+    def may_be_anonymous(self, loopback: bool) -> bool:
+        return False
 
     def access_refusal(self, user: str, loopback: bool) -> str:
         return "" if user == "user" else "no"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.authentication import Authenticator, Verification
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.login import VERIFYING_OCTETS_MAX
+from penstock.protocols.common.login_backoff import WAITING_MOST
 from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.services import CredentialCheck
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import cut, make_driver
 
 GREETING = b"AMQP\x00\x00\x09\x01"
 
@@ -49,3 +53,116 @@ def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_g
     driver.disconnect(late)
     assert driver.services.backoff.waits() == 0
     assert driver.next_deadline() is None
+
+
+class SlowCheck(CredentialCheck):
+    """A check of guest's password that takes as long as the test wants."""
+
+    def __init__(self, password: str) -> None:
+        self.user = "guest"
+        self.password = password
+        self.verified = False
+
+    def is_slow(self) -> bool:
+        return True
+
+    def verify(self) -> None:
+        self.verified = self.password == "guest"
+
+    def refusal(self) -> str:
+        return "" if self.verified else "user 'guest' gave a wrong password"
+
+
+class HeldAuthenticator(Authenticator):
+    """Verifications that wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.held: list[Verification] = []
+
+    def start(self, verification: Verification) -> None:
+        self.held.append(verification)
+
+    def let_go(self) -> None:
+        held = self.held.pop(0)
+        held.run()
+        if not held.cancelled:
+            held.conclude()
+
+
+def held_login(
+    password: str = "guest", address: str = "10.0.0.1"
+) -> tuple[BrokerDriver, HeldAuthenticator, Connection]:
+    """A client whose password is being verified."""
+    driver, authenticator = make_driver(), HeldAuthenticator()
+    driver.services.authenticator = authenticator
+    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
+    driver.receive(connection, GREETING, 0.0)
+    connection.take_output()
+    connection.login.start(connection, SlowCheck(password))
+    return driver, authenticator, connection
+
+
+def test_the_outcome_of_a_slow_check_comes_in_a_later_turn() -> None:
+    driver, authenticator, connection = held_login()
+    assert (connection.state, connection.take_output()) == (ConnectionState.VERIFYING, b"")
+    assert connection.state.word() == "start"
+    authenticator.let_go()
+    assert (connection.state, connection.logged_in) == (ConnectionState.TUNE, True)
+    assert decode_method(cut(connection.take_output())[0][2]).name == "connection.tune"
+    driver, authenticator, connection = held_login("wrong")
+    authenticator.let_go()
+    assert (connection.state, connection.logged_in) == (ConnectionState.CLOSED, False)
+    assert driver.services.backoff.waits() == 0, "the first wrong ones are answered at once"
+
+
+def test_input_waits_for_the_outcome_but_is_read_within_a_bound() -> None:
+    driver, authenticator, connection = held_login()
+    tune_ok = method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=9, frame_max=0, heartbeat=0)
+    open_ = method_frame(0, spec.CONNECTION_OPEN, virtual_host="/")
+    assert not driver.receive(connection, tune_ok, 1.0), "its socket is read on"
+    driver.receive(connection, open_, 1.0)
+    assert connection.state is ConnectionState.VERIFYING
+    authenticator.let_go()
+    driver.end_turn(0.0, 2.0)
+    driver.begin_turn(2.0)
+    assert connection.state is ConnectionState.RUNNING
+    driver, authenticator, connection = held_login()
+    assert driver.receive(connection, b"x" * VERIFYING_OCTETS_MAX, 1.0), "too much: its socket is read no more"
+
+
+def test_a_connection_that_closes_meanwhile_drops_its_attempt() -> None:
+    driver, authenticator, connection = held_login()
+    (attempt,) = authenticator.held
+    driver.disconnect(connection)
+    assert attempt.cancelled
+    assert (connection.busy, connection.login.attempt) == (0, None)
+    attempt.conclude()
+    assert not connection.logged_in
+    assert driver.services.logins.count("10.0.0.1") == 0
+
+
+def test_a_connection_that_the_broker_closes_meanwhile_is_not_logged_in() -> None:
+    _, authenticator, connection = held_login()
+    connection.shut_down()
+    authenticator.let_go()
+    assert (connection.state, connection.logged_in) == (ConnectionState.CLOSED, False)
+
+
+def test_a_client_is_turned_away_where_too_many_wait() -> None:
+    driver, authenticator, connection = held_login()
+    authenticator.held.pop().turn_away()
+    assert connection.state is ConnectionState.CLOSED
+    assert driver.log_queue.take(1)[0].text.endswith("login refused: too many logins are being verified")
+
+
+def test_who_hangs_up_to_guess_again_has_no_more_guesses_for_it() -> None:
+    driver = make_driver()
+    driver.services.backoff.succeeded("guest", "10.0.0.2")
+    for _ in range(3 + WAITING_MOST):
+        driver.disconnect(log_in(driver, "wrong", "10.0.0.1"))
+    assert driver.services.backoff.waits() == WAITING_MOST
+    refused = log_in(driver, "guest", "10.0.0.1")
+    assert (refused.state, refused.logged_in) == (ConnectionState.CLOSED, False)
+    driver.begin(9.0)
+    driver.run_turn()
+    assert driver.services.backoff.waits() == 0

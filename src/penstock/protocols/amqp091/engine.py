@@ -165,7 +165,8 @@ class Amqp091Engine(ProtocolEngine):
 
     def frame_bound(self) -> str:
         """Return the largest frame that is accepted now, with the reason, for an error."""
-        if self.connection.state in (ConnectionState.START, ConnectionState.REFUSED, ConnectionState.TUNE):
+        state = self.connection.state
+        if state <= ConnectionState.TUNE or state is ConnectionState.REFUSED:
             return f"the {self.frame_max} octets that it may have before connection.tune-ok"
         return f"the agreed frame_max of {self.frame_max}"
 
@@ -232,8 +233,11 @@ class Amqp091Engine(ProtocolEngine):
             self.send(0, spec.CONNECTION_CLOSE, arguments)
 
     @override
-    def refuse_login(self) -> None:
-        handshake.refuse_login(self)
+    def on_login(self, accepted: bool) -> None:
+        if accepted:
+            handshake.accept_login(self)
+        else:
+            handshake.refuse_login(self)
 
     @override
     def answer_close(self) -> None:

@@ -85,9 +85,12 @@ def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
     connection = engine.connection
     connection.peer.mechanism = mechanism
     connection.user = user[:KEPT_LETTERS]
-    if not log_in(connection, user, password):
-        return
-    connection.move(ConnectionState.TUNE)
+    log_in(connection, user, password)
+
+
+def accept_login(engine: Amqp091Engine) -> None:
+    """Offer the limits of the connection (section 1.4.2.5)."""
+    engine.connection.move(ConnectionState.TUNE)
     engine.send(
         0,
         spec.CONNECTION_TUNE,

@@ -364,9 +364,9 @@ class Amqp10Engine(ProtocolEngine):
             self.send(0, composite(CLOSE, error=error_composite(error, self.close_info)))
 
     @override
-    def refuse_login(self) -> None:
+    def on_login(self, accepted: bool) -> None:
         if self.sasl is not None:
-            self.sasl.refuse()
+            self.sasl.conclude(accepted)
 
     @override
     def answer_close(self) -> None:

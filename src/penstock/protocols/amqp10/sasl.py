@@ -15,11 +15,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
-from penstock.protocols.common.login import check_login, count_login
+from penstock.protocols.common.login import count_login
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import ScramKeys, Services
+from penstock.protocols.common.services import CredentialCheck, ScramKeys, Services
 from penstock.wire.sasl import SaslError, parse_plain
 
 EXTERNAL: Final = "EXTERNAL"
@@ -66,11 +68,18 @@ SASL_STATES: Final = StateTable(
 
 
 class SaslStep:
-    """Answer to an init or a response: a challenge, or the outcome."""
+    """Answer to an init or a response: a challenge, a password to verify, or the outcome."""
 
-    __slots__ = ("is_challenge", "data", "refusal", "delay_s")
+    __slots__ = ("is_challenge", "data", "refusal", "delay_s", "check")
 
-    def __init__(self, is_challenge: bool, data: bytes, refusal: str = "", delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        is_challenge: bool,
+        data: bytes,
+        refusal: str = "",
+        delay_s: float = 0.0,
+        check: CredentialCheck | None = None,
+    ) -> None:
         self.is_challenge: Final = is_challenge
         self.data: Final = data
         """The challenge, or the additional data of an outcome (the server's proof in SCRAM)."""
@@ -78,8 +87,11 @@ class SaslStep:
         """Reason of a refused login, for the log and never for the client; empty if it is accepted."""
         self.delay_s: Final = delay_s
         """Seconds before the client may know of the refusal; see `login.conclude_login`."""
+        self.check: Final = check
+        """Check of a password, which gives the outcome; None if it is known."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SaslExchange:
     """One login: `init`, then `respond` to each challenge, until a step is the outcome."""
 
@@ -123,7 +135,7 @@ class SaslExchange:
             if self.mechanism == PLAIN:
                 return self._plain(response)
             if self.mechanism == ANONYMOUS:
-                return self._password(GUEST, GUEST)  # The response is only a trace (RFC 4505 section 2).
+                return self._anonymous()
             if self.mechanism == EXTERNAL:
                 return self._external(response)
             self._services.broker.work.done += SCRAM_WORK
@@ -135,12 +147,15 @@ class SaslExchange:
 
     def _plain(self, response: bytes) -> SaslStep:
         user, password = parse_plain(response)
-        return self._password(user, password)
-
-    def _password(self, user: str, password: str) -> SaslStep:
         self.user = user
-        refusal, delay_s = check_login(self._services, user, password, self._peer.network, self._peer.loopback)
-        return self._outcome(b"", refusal, delay_s)
+        check = self._services.password_check(user, password, self._peer.loopback)
+        self.state = SASL_STATES.move(self.state, SaslState.DONE)
+        return SaslStep(False, b"", check=check)
+
+    def _anonymous(self) -> SaslStep:
+        """Log in guest; the response is only a trace (RFC 4505 section 2)."""
+        self.user = GUEST
+        return self._checked(b"", self._services.access_refusal(GUEST, self._peer.loopback))
 
     def _external(self, response: bytes) -> SaslStep:
         """Log in the user of the certificate; the response is empty, or names the same user."""
@@ -209,7 +224,7 @@ def _offered(services: Services, peer: Peer) -> list[str]:
     for mechanism in services.connection_limits.sasl_mechanisms:
         if mechanism == EXTERNAL and not peer.tls_subject:
             continue
-        if mechanism == ANONYMOUS and services.login_refusal(GUEST, GUEST, peer.loopback):
+        if mechanism == ANONYMOUS and not services.may_be_anonymous(peer.loopback):
             continue
         found.append(mechanism)
     return found

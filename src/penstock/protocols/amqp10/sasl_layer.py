@@ -34,6 +34,8 @@ class SaslLayer:
     def __init__(self, engine: Amqp10Engine) -> None:
         self._engine = engine
         self._exchange = SaslExchange(engine.services, engine.connection.peer)
+        self._additional_data: bytes = b""
+        """Proof for the client, with the outcome."""
 
     def begin(self) -> None:
         """Answer the SASL header and offer the mechanisms."""
@@ -65,15 +67,21 @@ class SaslLayer:
         connection.user = user[:USER_LETTERS]
         if step.is_challenge:
             self._send(composite(SASL_CHALLENGE, challenge=step.data))
-        elif conclude_login(connection, user, step.refusal, step.delay_s):
-            connection.move(ConnectionState.TUNE)
-            self._send(composite(SASL_OUTCOME, code=OK, additional_data=step.data or None))
-            self._engine.sasl = None
+        elif step.check is not None:
+            connection.login.start(connection, step.check)
+        else:
+            self._additional_data = step.data
+            conclude_login(connection, user, step.refusal, step.delay_s)
 
-    def refuse(self) -> None:
-        """Refuse the client, and close."""
-        self._send(composite(SASL_OUTCOME, code=AUTH))
-        self._engine.connection.end()
+    def conclude(self, accepted: bool) -> None:
+        """Tell the client that it is logged in, and the AMQP header follows; or refuse it, and close."""
+        if accepted:
+            self._engine.connection.move(ConnectionState.TUNE)
+            self._send(composite(SASL_OUTCOME, code=OK, additional_data=self._additional_data or None))
+            self._engine.sasl = None
+        else:
+            self._send(composite(SASL_OUTCOME, code=AUTH))
+            self._engine.connection.end()
 
     def _send(self, performative: Composite) -> None:
         self._engine.send(0, performative, FRAME_SASL)

@@ -26,7 +26,7 @@ from penstock.protocols.common.connection_teardown import begin_teardown, comple
 from penstock.protocols.common.connection_times import ConnectionTimes
 from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
 from penstock.protocols.common.exclusive_queues import ExclusiveQueues
-from penstock.protocols.common.login import LateRefusal
+from penstock.protocols.common.login import ConnectionLogin
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.read_pausing import ReadPausing
@@ -66,8 +66,8 @@ class Connection(Worker):
         self.user: str = ""
         self.logged_in: bool = False
         """True if its user gave the right password."""
-        self.late_refusal: LateRefusal | None = None
-        """Delayed answer to a wrong password."""
+        self.login = ConnectionLogin()
+        """Its attempt to log in."""
         self.vhost: VirtualHost | None = None
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
@@ -95,6 +95,7 @@ class Connection(Worker):
         """Store bytes that were read from the peer until its share of a turn comes."""
         self.times.received = self.broker.now
         if not self.is_closed():
+            self.login.count_deferred(len(data))
             self.engine.defer(data)
 
     def resume_input(self) -> bool:
@@ -269,9 +270,7 @@ class Connection(Worker):
         self.move(ConnectionState.GONE)
         if self.teardown is TeardownState.NONE:
             self.losses.cause = cause
-        if self.late_refusal is not None:
-            self.late_refusal.end()
-            self.late_refusal = None
+        self.login.end(self)
         engine = self.engine
         engine.on_disconnect()
         self.output.end()

@@ -18,22 +18,24 @@ class ConnectionState(IntEnum):
     """The first octets, which choose the protocol, are awaited."""
     START = 1
     """The client has to log in."""
-    TUNE = 2
+    VERIFYING = 2
+    """The client's password is being verified; its input waits (login.py)."""
+    TUNE = 3
     """Limits are being agreed."""
-    OPEN = 3
+    OPEN = 4
     """The client has to open a virtual host."""
-    RUNNING = 4
-    REFUSED = 5
+    RUNNING = 5
+    REFUSED = 6
     """The password was wrong; the answer is delayed (login_backoff.py)."""
-    CLOSE_SENT = 6
+    CLOSE_SENT = 7
     """Our close was sent, and the answer is awaited."""
-    CLOSE_RECEIVED = 7
+    CLOSE_RECEIVED = 8
     """The client's close is carried out; the answer follows the teardown. Ours may have been sent before."""
-    CLOSED = 8
+    CLOSED = 9
     """Nothing more is sent or read; the event loop closes the socket."""
-    CLOSED_BY_CLIENT = 9
+    CLOSED_BY_CLIENT = 10
     """As `CLOSED`, at the client's request: it gets a moment to close its side of the socket first."""
-    GONE = 10
+    GONE = 11
     """The socket is closed."""
 
     def word(self) -> str:
@@ -42,7 +44,7 @@ class ConnectionState(IntEnum):
             return "closed"
         if self >= ConnectionState.CLOSE_SENT:
             return "closing"
-        return "start" if self is ConnectionState.REFUSED else self.name.lower()
+        return "start" if self in (ConnectionState.VERIFYING, ConnectionState.REFUSED) else self.name.lower()
 
 
 class TeardownState(IntEnum):
@@ -70,6 +72,15 @@ CONNECTION_STATES: Final = StateTable(
             ConnectionState.GONE: _SOCKET_CLOSED,
         },
         ConnectionState.START: {
+            ConnectionState.VERIFYING: "credentials received",
+            ConnectionState.TUNE: "logged in without a password",
+            ConnectionState.REFUSED: "wrong proof, answered later",
+            ConnectionState.CLOSE_SENT: _CLOSED_BY_BROKER,
+            ConnectionState.CLOSE_RECEIVED: _CLOSED_BY_CLIENT,
+            ConnectionState.CLOSED: "refused, end of input, or the broker stops",
+            ConnectionState.GONE: _SOCKET_CLOSED,
+        },
+        ConnectionState.VERIFYING: {
             ConnectionState.TUNE: "logged in",
             ConnectionState.OPEN: "logged in, nothing to agree",
             ConnectionState.RUNNING: "logged in, virtual host known",

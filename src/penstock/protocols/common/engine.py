@@ -62,8 +62,8 @@ class ProtocolEngine:
         """Close the connection with an error, and wait for the peer's answer (`Connection.start_closing`)."""
         raise NotImplementedError
 
-    def refuse_login(self) -> None:
-        """Refuse a client that gave wrong credentials."""
+    def on_login(self, accepted: bool) -> None:
+        """Continue with a client that is logged in, or refuse one that gave wrong credentials."""
         raise NotImplementedError
 
     def write_last_outcomes(self) -> None:

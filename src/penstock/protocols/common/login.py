@@ -1,60 +1,173 @@
-"""Login of a client by user and password, for every protocol; wrong passwords are answered late (login_backoff.py)."""
+"""Login of a client, for every protocol: back-off, verification beside the event loop, and late refusals.
+
+Theory of operation. `log_in` begins an attempt, and the connection is `VERIFYING` until its password is verified. Its
+input waits meanwhile, but its socket is read, within a bound. So an end of input is seen at once, and the attempt of a
+client that is gone costs no verification. Wrong passwords are answered late (login_backoff.py).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.peer import THIS_MACHINE
 from penstock.protocols.common.refusal_log import LOGIN
-from penstock.protocols.common.services import Services
+from penstock.protocols.common.services import CredentialCheck, Services
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
 
 
-def log_in(connection: Connection, user: str, password: str) -> bool:
-    """Log a client in, and return whether that succeeded.
+VERIFYING_OCTETS_MAX: Final = 65_536
+"""Most octets of input that are read and wait while a password is verified."""
 
-    A wrong password is refused, now or later (`ProtocolEngine.refuse_login`); the reason goes to the log only.
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LoginListener:
+    """Receiver of the outcome of an attempt to log in."""
+
+    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
+        """Act on the outcome: "" if the client is logged in, or the reason of a refusal, for the log only.
+
+        `delay_s` is the delay in seconds before the client may know of a refusal.
+        """
+        raise NotImplementedError
+
+
+class LoginAttempt(Verification):
+    """Attempt to log in with credentials."""
+
+    def __init__(self, services: Services, check: CredentialCheck, network: str, listener: LoginListener) -> None:
+        super().__init__(network)
+        self._services = services
+        self._check = check
+        self._listener: LoginListener | None = listener
+        """Receiver of the outcome; None once it is told or dropped, so that no reference leads in a circle."""
+
+    def start(self) -> None:
+        """Begin, unless the back-off refuses; the outcome may be known at once."""
+        refusal = self._services.backoff.refusal(self._check.user, self.network)
+        if refusal:
+            self._tell(refusal, 0.0)
+        elif self._check.is_slow():
+            self._services.authenticator.start(self)
+        else:
+            self.conclude()
+
+    def cancel(self) -> None:
+        """Drop the attempt: the client is gone."""
+        self._listener = None
+        self._services.authenticator.cancel(self)
+
+    @override
+    def run(self) -> None:
+        self._check.verify()
+
+    @override
+    def conclude(self) -> None:
+        refusal = self._check.refusal()
+        delay_s = count_login(self._services, self._check.user, refusal, self.network)
+        self._tell(refusal, delay_s)
+
+    @override
+    def turn_away(self) -> None:
+        self._tell("too many logins are being verified", 0.0)
+
+    def _tell(self, refusal: str, delay_s: float) -> None:
+        listener = self._listener
+        self._listener = None
+        if listener is not None:
+            listener.on_login(self._check, refusal, delay_s)
+
+
+class AttemptListener(LoginListener):
+    """Receiver of the outcome for a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @override
+    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
+        connection = self._connection
+        connection.login.attempt = None
+        connection.busy -= 1
+        if connection.state is ConnectionState.VERIFYING:
+            conclude_login(connection, check.user, refusal, delay_s)
+        connection.services.resume_input(connection)
+
+
+class ConnectionLogin:
+    """Login of a connection: its attempt, the input that waits for it, and a late refusal."""
+
+    def __init__(self) -> None:
+        self.attempt: LoginAttempt | None = None
+        """Attempt while the password is verified."""
+        self.late_refusal: LateRefusal | None = None
+        """Delayed answer to a wrong password."""
+        self._deferred: int = 0
+        """Octets that were read while the password is verified."""
+
+    def start(self, connection: Connection, check: CredentialCheck) -> None:
+        """Begin an attempt; the outcome may be known at once."""
+        connection.move(ConnectionState.VERIFYING)
+        connection.busy += 1
+        self.attempt = LoginAttempt(connection.services, check, connection.peer.network, AttemptListener(connection))
+        self.attempt.start()
+
+    def count_deferred(self, octets: int) -> None:
+        """Count octets of input that wait."""
+        if self.attempt is not None:
+            self._deferred += octets
+
+    def reads_ahead(self) -> bool:
+        """Tell whether the socket is read although input waits: the client may hang up while it is verified."""
+        return self.attempt is not None and self._deferred < VERIFYING_OCTETS_MAX
+
+    def end(self, connection: Connection) -> None:
+        """Drop the attempt or the late refusal: the connection is closed."""
+        if self.attempt is not None:
+            self.attempt.cancel()
+            self.attempt = None
+            connection.busy -= 1
+        if self.late_refusal is not None:
+            self.late_refusal.end()
+
+
+def log_in(connection: Connection, user: str, password: str) -> None:
+    """Log a client in with a password, now or in a later turn: `ProtocolEngine.on_login` follows.
+
+    A wrong password is refused late; the reason goes to the log only.
     """
-    services, peer = connection.services, connection.peer
-    refusal, delay_s = check_login(services, user, password, peer.network, peer.loopback)
-    return conclude_login(connection, user, refusal, delay_s)
+    check = connection.services.password_check(user, password, connection.peer.loopback)
+    connection.login.start(connection, check)
 
 
-def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> bool:
-    """Log a client in whose credentials were checked, or refuse it as `log_in` does; return whether it is logged in."""
+def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> None:
+    """Log a client in whose credentials were checked, or refuse it as `log_in` does."""
     services = connection.services
     if not refusal:
         connection.logged_in = True
         services.logins.leave(connection)
-        return True
+        connection.engine.on_login(True)
+        return
     services.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
     if delay_s > 0:
         connection.move(ConnectionState.REFUSED)
-        connection.late_refusal = LateRefusal(connection, user, delay_s)
+        connection.login.late_refusal = LateRefusal(connection, user, delay_s)
     else:
-        connection.engine.refuse_login()
-    return False
-
-
-def check_login(services: Services, user: str, password: str, address: str, loopback: bool) -> tuple[str, float]:
-    """Return why a login is refused ("" if it is accepted), and the delay in seconds before the client may know.
-
-    `address` is the network of the client (`Peer.network`); the back-off counts per user and network.
-    """
-    refusal = services.backoff.refusal(user, address)
-    if refusal:
-        return refusal, 0.0
-    refusal = services.login_refusal(user, password, loopback)
-    return refusal, count_login(services, user, refusal, address)
+        connection.engine.on_login(False)
 
 
 def count_login(services: Services, user: str, refusal: str, address: str) -> float:
-    """Count checked credentials in the back-off. Return the delay in seconds before the client may know a refusal."""
+    """Count checked credentials in the back-off. Return the delay in seconds before the client may know a refusal.
+
+    `address` is the network of the client (`Peer.network`); the back-off counts per user and network.
+    """
     if refusal:
         return services.backoff.failed(user, address, services.broker.now)
     services.backoff.succeeded(user, address)
@@ -62,24 +175,39 @@ def count_login(services: Services, user: str, refusal: str, address: str) -> fl
 
 
 class LateRefusal(TimerHandler):
-    """Delayed answer to a wrong password."""
+    """Delayed answer to a wrong password.
+
+    It counts as waiting until its time even if the client goes: a right password is answered at once, so who hears
+    nothing for a moment knows enough, and could try the next on another connection.
+    """
 
     def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
         super().__init__()
-        self._connection = connection
-        self._keys = connection.services.backoff.wait(user, connection.peer.network)
+        self._connection: Connection | None = connection
+        """The connection; None once it is closed."""
+        self._backoff = connection.services.backoff
+        self._network = connection.peer.network
+        self._keys = self._backoff.wait(user, self._network)
         connection.broker.timers.add(self, connection.broker.now + delay_s)
 
     def end(self) -> None:
         """Cancel the answer: the connection is closed."""
-        self._connection.services.backoff.answered(self._keys)
-        self._connection.broker.timers.drop(self)
+        connection = self._connection
+        if connection is None:
+            return
+        self._connection = None
+        connection.login.late_refusal = None
+        if self._network == THIS_MACHINE or self._backoff.waits_are_many():
+            self._backoff.answered(self._keys)
+            connection.broker.timers.drop(self)
 
     @override
     def on_deadline(self, now: float) -> float:
+        self._backoff.answered(self._keys)
         connection = self._connection
-        connection.services.backoff.answered(self._keys)
-        connection.late_refusal = None
-        if connection.state is ConnectionState.REFUSED:
-            connection.engine.refuse_login()
+        if connection is not None:
+            self._connection = None
+            connection.login.late_refusal = None
+            if connection.state is ConnectionState.REFUSED:
+                connection.engine.on_login(False)
         return NEVER

@@ -37,6 +37,8 @@ WAITING_MOST: Final = 16
 """Answers that may wait for one address, and for one user name at one address."""
 USER_WAITING_MOST: Final = 64
 """Answers that may wait for one user name, from addresses at which it has not logged in."""
+WAITING_ALL: Final = 10_000
+"""Answers that may wait for clients that are gone; beyond, they count no more."""
 REMEMBERED: Final = 10_000
 """Most addresses with failures, and most pairs of user and address that have logged in; the least recently used is
 dropped.
@@ -74,6 +76,7 @@ class Backoff:
         """User and address of successful logins, the latest last."""
         self._waiting: dict[tuple[str, str], int] = {}
         """Number of waiting answers by user and address; one of the two may be empty."""
+        self._waits_all: int = 0
 
     def refusal(self, user: str, address: str) -> str:
         """Return the reason why the password of a login is not checked; "" if it is."""
@@ -115,10 +118,12 @@ class Backoff:
             keys.append((user, ""))
         for key in keys:
             self._waiting[key] = self._waiting.get(key, 0) + 1
+        self._waits_all += 1
         return keys
 
     def answered(self, keys: list[tuple[str, str]]) -> None:
-        """Undo `wait`: the answer was sent, or the connection is closed."""
+        """Undo `wait`: the time of the answer has come."""
+        self._waits_all -= 1
         for key in keys:
             count = self._waiting[key] - 1
             if count > 0:
@@ -128,7 +133,11 @@ class Backoff:
 
     def waits(self) -> int:
         """Return the number of waiting answers."""
-        return sum(count for (user, address), count in self._waiting.items() if user and address)
+        return self._waits_all
+
+    def waits_are_many(self) -> bool:
+        """Tell whether answers to clients that are gone need not be counted any more."""
+        return self._waits_all >= WAITING_ALL
 
     def _name(self, user: str) -> str:
         return user if user in self._names else "(unknown)"

@@ -10,6 +10,7 @@ from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
+from penstock.protocols.common.authentication import Authenticator
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
@@ -25,11 +26,36 @@ ScramKeys = tuple[bytes, bytes, bytes, int]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class CredentialCheck:
+    """Check of one client's credentials: what the broker knows of the user at its beginning."""
+
+    user: str
+    """User that the client claims to be."""
+
+    def is_slow(self) -> bool:
+        """Tell whether `verify` is needed, and takes longer than a turn may."""
+        raise NotImplementedError
+
+    def verify(self) -> None:
+        """Do the slow part, in a thread. It touches nothing of the broker, and does not raise."""
+        raise NotImplementedError
+
+    def refusal(self) -> str:
+        """Return the reason why the user may not log in, after `verify` if it is slow; empty if it may.
+
+        It is for the log and never for the client.
+        """
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Services:
     """Services of one broker for its connections."""
 
     broker: Broker
     connection_limits: ConnectionLimits
+    authenticator: Authenticator
+    """Runner of slow checks."""
     backoff: Backoff
     """Back-off of answers to wrong passwords."""
     logins: PendingLogins
@@ -41,8 +67,12 @@ class Services:
 
     # Login
 
-    def login_refusal(self, user: str, password: str, loopback: bool) -> str:
-        """Return the reason why a user may not log in; empty if it may."""
+    def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
+        """Return the check of a user's password."""
+        raise NotImplementedError
+
+    def may_be_anonymous(self, loopback: bool) -> bool:
+        """Tell whether clients may log in as guest without a password: everybody knows it."""
         raise NotImplementedError
 
     def access_refusal(self, user: str, loopback: bool) -> str:

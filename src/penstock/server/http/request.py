@@ -21,9 +21,10 @@ from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
-from penstock.protocols.common.login import check_login
+from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.peer import network_of
 from penstock.protocols.common.refusal_log import LOGIN
+from penstock.protocols.common.services import CredentialCheck
 from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
 
@@ -317,10 +318,28 @@ async def login(http_request: Request, driver: BrokerDriver) -> str:
     raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})
 
 
+class _Waiter(LoginListener):
+    """Receiver of the outcome of a login, for a coroutine."""
+
+    def __init__(self, outcome: asyncio.Future[tuple[str, float]]) -> None:
+        self.outcome = outcome
+
+    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
+        """See `LoginListener.on_login`."""
+        if not self.outcome.done():
+            self.outcome.set_result((refusal, delay_s))
+
+
 async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
     """Return why a login is refused, after the delay that `Backoff` demands; "" if it is accepted."""
     address = network_of(host, local)
-    refusal, delay_s = check_login(driver.services, user, password, address, local)
+    waiter = _Waiter(asyncio.get_running_loop().create_future())
+    attempt = LoginAttempt(driver.services, driver.services.password_check(user, password, local), address, waiter)
+    attempt.start()
+    try:
+        refusal, delay_s = await waiter.outcome
+    finally:
+        attempt.cancel()
     if not refusal:
         return ""
     driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: {refusal}")

@@ -1,0 +1,110 @@
+"""Threads that verify credentials: a password hash takes 40 ms of a core on purpose.
+
+Theory of operation. The line (login_line.py) belongs to the event loop, which hands one verification to each idle
+thread. A result comes back with `call_soon_threadsafe`. So a client that is gone costs nothing unless its verification
+runs already. The threads have a lower priority than the event loop (Linux).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from penstock.protocols.common.authentication import Authenticator, Verification
+from penstock.protocols.common.login_line import LoginLine
+
+if TYPE_CHECKING:
+    from penstock.server.event_loop import EventLoop
+
+NICENESS: Final = 10
+"""Niceness of the threads, in Linux' terms: a busy event loop comes first."""
+
+THREADS_MOST: Final = 4
+"""Most threads without a setting."""
+
+log = logging.getLogger("penstock")
+
+
+def default_threads() -> int:
+    """Return the number of threads without a setting: one for two cores, so that one core is left for the loop."""
+    return max(1, min(THREADS_MOST, (os.cpu_count() or 1) // 2))
+
+
+class LoginThreads(Authenticator):
+    """Threads of one broker; they start with the first slow verification."""
+
+    def __init__(self, event_loop: EventLoop, threads: int) -> None:
+        self._event_loop = event_loop
+        self._threads = threads
+        self._line = LoginLine()
+        self._handed: SimpleQueue[Verification | None] = SimpleQueue()
+        self._started = 0
+        self._running = 0
+        """Number of verifications that threads have: at most one each."""
+        self.verified = 0
+        """Number of verifications that threads have done."""
+
+    def waiting(self) -> int:
+        """Return the number of verifications that wait for a thread."""
+        return len(self._line)
+
+    @override
+    def start(self, verification: Verification) -> None:
+        if not self._line.add(verification):
+            verification.turn_away()
+            return
+        self._hand_over()
+
+    @override
+    def cancel(self, verification: Verification) -> None:
+        verification.cancelled = True
+        self._line.remove(verification)
+
+    def stop(self) -> None:
+        """End the threads, each after what it is doing; results are dropped."""
+        for _ in range(self._started):
+            self._handed.put(None)
+        self._started = 0
+
+    def _hand_over(self) -> None:
+        while self._running < self._threads:
+            verification = self._line.next()
+            if verification is None:
+                return
+            self._running += 1
+            if self._started < self._running:
+                self._started += 1
+                threading.Thread(target=self._run, name="penstock-login", daemon=True).start()
+            self._handed.put(verification)
+
+    def _run(self) -> None:
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        while (verification := self._handed.get()) is not None:
+            try:
+                if not verification.cancelled:
+                    verification.run()
+            except Exception:  # It counts as not verified.
+                log.exception("verification of a login failed")
+            try:
+                self._event_loop.loop.call_soon_threadsafe(self._done, verification)
+            except RuntimeError:  # The loop is closed.
+                return
+
+    def _done(self, verification: Verification) -> None:
+        event_loop = self._event_loop
+        self._running -= 1
+        self.verified += 1
+        event_loop.driver.begin(event_loop.loop.time())
+        if not verification.cancelled:
+            verification.conclude()
+        self._hand_over()
+        event_loop.schedule()
