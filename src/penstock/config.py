@@ -43,6 +43,8 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "transaction-timeout-s": (1, 86_400),
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
+    "audit-log-files": (2, 10_000),
+    "audit-log-file-bytes": (4096, 2**40),
 }
 """Settings with a least and a most value: the limits of the protocol (AMQP 0-9-1, connection.tune)."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {"sasl-mechanisms": SASL_MECHANISMS}
@@ -76,6 +78,9 @@ AT_START: Final = (
     "flow_log",
     "flow_log_files",
     "flow_log_file_bytes",
+    "audit_log",
+    "audit_log_files",
+    "audit_log_file_bytes",
 )
 """Start-up settings in `[broker]`."""
 START_ALIASES: Final = {"amqpMinLargeMessageSize": "min_large_message"}
@@ -85,8 +90,8 @@ TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."...
 
 USER_KEYS: Final = frozenset(("password", "tags"))
 """Keys of a user's table."""
-NO_FLOW_LOG: Final = "off"
-"""Value of the flow log's directory that disables it, although there is a data directory."""
+NO_LOG: Final = "off"
+"""Value of the directory of the flow log or the audit log that disables it, although there is a data directory."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,12 @@ class Settings:
     """Most files of the flow log; beyond, the oldest is deleted."""
     flow_log_file_bytes: int = 16 * 1024 * 1024
     """Largest file of the flow log: 8 of them cover days of a quiet broker and about an hour of a busy one."""
+    audit_log: str | None = None
+    """Directory of the audit log; None is audit-log in the data directory if there is one, "off" disables it."""
+    audit_log_files: int = 32
+    """Most files of the audit log; beyond, the oldest is deleted."""
+    audit_log_file_bytes: int = 4 * 1024 * 1024
+    """Largest file of the audit log: 32 of them hold some 400,000 records."""
     file: Path | None = None
     """Path of the settings file, to be read again at SIGHUP; None without one."""
     at_start: dict[str, object] = field(default_factory=dict)

@@ -8,14 +8,13 @@ spark.read.schema(penstock.flowlog.SCHEMA).json("data/flow-log")
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
+
+from penstock.record_files import RecordFiles
 
 VERSION: Final = 1
 """Version of the schema; raised when a field changes its meaning or is removed, not for new fields and events."""
@@ -108,51 +107,17 @@ EVENTS: Final = (
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
 """The fields as a schema for Spark: `spark.read.schema(SCHEMA).json(directory)`."""
 
-PREFIX: Final = "flow-"
-SUFFIX: Final = ".jsonl"
-COMPRESSED: Final = ".gz"
-"""Ending of an archived file, after `SUFFIX`: flow-00000007.jsonl.gz."""
-
-
-def number_of(path: Path) -> int | None:
-    """Return the number in the name of one of the log's files (flow-00000007.jsonl); None for any other file.
-
-    The same name with `.gz` is one of its files too, which somebody has compressed.
-    """
-    name = path.name.removesuffix(COMPRESSED)
-    digits = name.removeprefix(PREFIX).removesuffix(SUFFIX)
-    return int(digits) if name == f"{PREFIX}{digits}{SUFFIX}" and digits.isdecimal() else None
+FILES: Final = RecordFiles("flow-", VERSION, "flow log")
 
 
 def files(directory: str | Path) -> list[Path]:
-    """Return the log's files, oldest first, compressed ones too. Raises OSError if the directory cannot be read.
-
-    A file that is there in both forms is being compressed: only the other one counts.
-    """
-    found: dict[int, Path] = {}
-    for path in sorted(Path(directory).iterdir(), reverse=True):  # The compressed form comes before the other one.
-        number = number_of(path)
-        if number is not None:
-            found[number] = path
-    return [found[number] for number in sorted(found)]
+    """Return the log's files, oldest first, compressed ones too. Raises OSError if the directory cannot be read."""
+    return FILES.list(directory)
 
 
 def read(directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
-    """Read all records, oldest first; those of several directories one directory after the other.
-
-    An incomplete last line (its broker was killed, or is writing it) is left out, and so are the incomplete end of a
-    compressed file and a file that is deleted meanwhile. Raises ValueError for any other line that is not a record, and
-    for a record of a newer schema, with file and line. Raises OSError if a directory cannot be read.
-    """
-    for folder in (directory, *more):
-        for path in files(folder):
-            try:
-                with _open(path) as lines:
-                    for number, line in enumerate(lines, 1):
-                        if line.endswith(b"\n"):
-                            yield _record(path, number, line)
-            except (FileNotFoundError, EOFError):
-                continue
+    """Read all records, oldest first; see `RecordFiles.read`."""
+    return FILES.read(directory, *more)
 
 
 def seconds_of(text: str) -> float:
@@ -169,23 +134,3 @@ def seconds_of(text: str) -> float:
             f"'{text}' is no time: give seconds since 1970, or ISO 8601 such as 2026-11-22T17:00:00Z"
         ) from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-def _open(path: Path) -> gzip.GzipFile | BufferedReader:
-    return gzip.open(path) if path.suffix == COMPRESSED else path.open("rb")
-
-
-def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{path}, line {number}: {error}") from None
-    if not isinstance(record, dict):
-        raise ValueError(f"{path}, line {number}: a record is a JSON object, not {line[:40]!r}")
-    version = record.get("v", VERSION)
-    if not isinstance(version, int) or version > VERSION:
-        raise ValueError(
-            f"{path}, line {number}: its schema is version {version!r}, and this Penstock reads up to {VERSION}; "
-            "read it with the Penstock that wrote it, or a newer one"
-        )
-    return record

@@ -10,7 +10,7 @@ import pytest
 from aio_pika.abc import AbstractChannel
 
 import penstock
-from penstock.config import NO_FLOW_LOG, Settings
+from penstock.config import NO_LOG, Settings
 from penstock.management import why
 from penstock.protocols import standard_protocols
 from tests.line_protocol.protocol import HEADER, LineProtocol
@@ -47,9 +47,7 @@ class LineClient:
 @pytest.fixture
 async def broker() -> AsyncIterator[penstock.Broker]:
     protocols = [*standard_protocols(), LineProtocol()]
-    async with penstock.Broker(
-        listen="127.0.0.1:0", settings=Settings(flow_log=NO_FLOW_LOG), protocols=protocols
-    ) as broker:
+    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG), protocols=protocols) as broker:
         yield broker
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pika
 import pytest
 
-from penstock.server.flowlog import FlowLog
+from penstock import flowlog
+from penstock.server.record_log import RecordLog
 from penstock.store.reserve import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
 from tests.server.test_durability import client_of, killed
 from tests.server.test_store_open import fill
@@ -139,7 +140,7 @@ def test_flow_log_that_finds_no_room_at_the_start_is_told_and_written_later(
 ) -> None:
     with small_disk(tmp_path / "small", "1m,nr_inodes=2") as small:
         (small / "last").touch()
-        flow_log = FlowLog(small / "flow-log", 2, 1 << 20)
+        flow_log = RecordLog(flowlog.FILES, small / "flow-log", 2, 1 << 20)
         flow_log.start()
         flow_log.stop()
     assert "cannot be written: No space left on device" in caplog.text

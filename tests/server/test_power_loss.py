@@ -17,7 +17,7 @@ import pytest
 
 import penstock
 from penstock.client import Channel, Connection, Properties, Publisher
-from penstock.config import NO_FLOW_LOG, Settings
+from penstock.config import NO_LOG, Settings
 from penstock.errors import StoreError
 from penstock.protocols.amqp091.content_frames import body_of
 from tests.profiles import thorough
@@ -138,7 +138,7 @@ class Judge:
 
 async def recovered(folder: Path) -> list[int] | None:
     """Start a broker, and return the numbers of the messages in its queue, in order; None if there is no queue."""
-    settings = Settings(flow_log=NO_FLOW_LOG)
+    settings = Settings(flow_log=NO_LOG)
     async with penstock.Broker(listen=[], data=folder, settings=settings) as broker:
         queue = broker.driver.broker.vhosts["/"].queues.get("q")
         if queue is None:
@@ -159,7 +159,7 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, lies: set[str]) -> l
         with monkeypatch.context() as environment:
             for name, value in disk_recording.environment(disk_recording.library(folder), data, record).items():
                 environment.setenv(name, value)
-            broker = stack.enter_context(serving(folder, "--data", str(data), "--flow-log", NO_FLOW_LOG))
+            broker = stack.enter_context(serving(folder, "--data", str(data), "--flow-log", NO_LOG))
         with Connection(broker.url) as connection:
             Client(connection, marks).work(random.Random(5))
         broker.process.kill()

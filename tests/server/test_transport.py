@@ -7,7 +7,7 @@ import socket
 import struct
 
 import penstock
-from penstock.config import NO_FLOW_LOG, Settings
+from penstock.config import NO_LOG, Settings
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server import transport
 from penstock.server.transport import ReadState, SocketState
@@ -97,7 +97,7 @@ def test_beyond_the_bound_of_sockets_whose_connection_is_over_the_next_one_is_cl
 
 
 async def test_a_broker_stops_although_a_peer_has_reset_its_connection_in_the_same_moment() -> None:
-    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_FLOW_LOG)) as broker:
+    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
         loop = asyncio.get_running_loop()
         peer = socket.create_connection(broker.addresses[0])
         peer.setblocking(False)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from penstock.config import NO_FLOW_LOG
+from penstock.config import NO_LOG
 from penstock.store.sqlite import FILE
 from tests.server.test_durability import client_of, killed
 from tests.server.test_store_open import refused
@@ -159,7 +159,7 @@ def test_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing_i
 @pytest.mark.parametrize("what", ["directory", "store"])
 def test_broker_whose_files_were_removed_confirms_nothing_more_and_says_why(tmp_path: Path, what: str) -> None:
     data = tmp_path / "data"
-    with serving(tmp_path, "--data", str(data), "--flow-log", NO_FLOW_LOG) as broker, client_of(broker) as client:
+    with serving(tmp_path, "--data", str(data), "--flow-log", NO_LOG) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
         pause(broker)

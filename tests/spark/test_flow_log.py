@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock import flowlog
-from penstock.server.flowlog import FlowLog
+from penstock.server.record_log import RecordLog
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ CROSSING = {
 
 
 def test_spark_reads_what_the_broker_writes(spark, tmp_path: Path) -> None:
-    log = FlowLog(tmp_path, 3, 4096)
+    log = RecordLog(flowlog.FILES, tmp_path, 3, 4096)
     log.start()
     for number in range(20):
         log.put([{"event": "gate-closed", "wall": 1.5 + number, "mono": 0.5, **CROSSING}])

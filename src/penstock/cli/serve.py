@@ -66,6 +66,11 @@ dead letters had collections of 10 ms and more.
     metavar="DIR",
     help="Write the flow log to this directory (docs/flow-log.md); default: in the data directory; `off`: none.",
 )
+@click.option(
+    "--audit-log",
+    metavar="DIR",
+    help="Write the audit log to this directory (docs/audit-log.md); default: in the data directory; `off`: none.",
+)
 @click.option("--quiet", is_flag=True, help="Write no log to standard error.")
 def serve(
     listen: tuple[str, ...],
@@ -76,6 +81,7 @@ def serve(
     http: str | None,
     config: Path | None,
     flow_log: str | None,
+    audit_log: str | None,
     quiet: bool,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
@@ -109,6 +115,8 @@ def serve(
             settings = replace(settings, http=http)
         if flow_log is not None:
             settings = replace(settings, flow_log=flow_log)
+        if audit_log is not None:
+            settings = replace(settings, audit_log=audit_log)
         with (
             contextlib.nullcontext() if quiet else logging_to_stderr(),
             asyncio.Runner(loop_factory=new_loop) as runner,

@@ -33,6 +33,7 @@ from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
 from penstock.protocols import standard_protocols
+from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
@@ -72,6 +73,7 @@ class BrokerDriver(Node):
         self.broker = broker
         self.connection_limits = policy
         self.users = users
+        self.audit = AuditTrail(broker)
         self.control = ControlApi(self, broker, version)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
@@ -188,6 +190,7 @@ class BrokerDriver(Node):
             or self.single_publishes.has_done()
             or not self.log_queue.is_empty()
             or (self.recorder is not None and self.recorder.has_records())
+            or self.audit.has_records()
         )
 
     def has_store_work(self) -> bool:
@@ -232,6 +235,7 @@ class BrokerDriver(Node):
         self.log_queue.tick()
         if self.recorder is not None:
             self.recorder.tick()
+        self.audit.tick()
 
     def _log_slowed(self) -> None:
         """Log connections that became slowed by their own work, or ceased to be."""

@@ -35,6 +35,7 @@ class DriverServices(Services):
         self.authenticator: Authenticator = InlineAuthenticator()
         self.backoff = Backoff(driver.users.names())
         self.version = version
+        self.audit = driver.audit
         self.logins = PendingLogins(self)
         self.partial_messages = PartialMessages(self)
         self._seed: bytes = seed.encode()

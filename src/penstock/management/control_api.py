@@ -47,6 +47,7 @@ from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
 from penstock.management.users import ADMINISTRATOR
+from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -76,6 +77,12 @@ FOR_EVERYBODY: Final = (
 
 All others require the tag administrator.
 """
+UNAUDITED: Final = frozenset((*FOR_EVERYBODY, "show", "why", "list", "status", "settings.list")) - {
+    "cursor.move",
+    "cursor.delete",
+    "cursor.release",
+}
+"""Operations that change nothing that an operator set up: they read, or are the work of a query."""
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""
 REQUEST_VALUES: Final = 10_000
@@ -156,16 +163,18 @@ class ControlApi:
                 request.read(body)
             in_steps = self._in_steps.get(operation)
             if in_steps is not None:
-                self.node.start(self._answer_in_steps(request, in_steps(request)), connection)
+                self.node.start(self._answer_in_steps(request, self._audited(request, operation, in_steps)), connection)
                 return
             asking = self._asking.get(operation)
             if asking is not None:
                 self.node.start_asking(self._answer_in_steps(request, asking(request)), connection)
                 return
             answer = self._operations[operation](request)
+            self._audit(request, operation, answer)
             if answer is not None:
                 self.answer(request, answer)
         except BrokerError as error:
+            audit_refusal(connection, operation, error)
             self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
@@ -179,6 +188,24 @@ class ControlApi:
                 f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
                 "does not have"
             )
+
+    def _audited(
+        self,
+        request: ControlRequest,
+        operation: str,
+        in_steps: Callable[[ControlRequest], Steps[dict[str, object]]],
+    ) -> Steps[dict[str, object]]:
+        """Carry out a change in steps, and record it when it is made."""
+        answer = yield from in_steps(request)
+        self._audit(request, operation, answer)
+        return answer
+
+    def _audit(self, request: ControlRequest, operation: str, answer: dict[str, object] | None) -> None:
+        """Record an operation in the audit trail, if it changes anything."""
+        if request.connection is None or operation in UNAUDITED:
+            return
+        after = answer if operation == IMPORT else request.fields
+        self.node.audit.change(actor_of(request.connection), operation, request.subject(), request.before, after)
 
     def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
         """Reply with an object; encoding it is work as well."""

@@ -21,6 +21,8 @@ BLOCK_OCTETS: Final = 16 * 1024 * 1024
 IMPORT: Final = "definitions.import"
 PUBLISH_BLOCK: Final = "publish.block"
 """Operations with bodies of their own."""
+SUBJECTS: Final = ("scope", "pattern", "name", "user", "vhost", "cursor", "queue", "address", "connection", "exchange")
+"""Fields that name objects."""
 
 
 def octets_max(operation: str) -> int:
@@ -50,6 +52,8 @@ class ControlRequest:
         self.reply_to = reply_to
         self.correlation_id = correlation_id
         self.fields = _parse(body)
+        self.before: object = None
+        """State that the operation has changed, for the audit log; None if it tells none."""
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
 
@@ -62,6 +66,11 @@ class ControlRequest:
         found = ControlRequest(self.vhost, self.connection, self.reply_to, self.correlation_id, b"{}")
         found.fields = fields
         return found
+
+    def subject(self) -> str:
+        """Return the name of the object that it is about, for the audit log; empty if it names none."""
+        found = [self.fields.get(name) for name in SUBJECTS]
+        return " ".join(each for each in found if isinstance(each, str))
 
     def asker(self) -> str:
         """Return the requester's name, for people."""

@@ -11,6 +11,7 @@ from penstock.core.queue.cursor import Cursor
 from penstock.flow.work import Steps
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
+from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.slowed_connections import SlowedConnections
@@ -29,6 +30,7 @@ class Node:
     connections: dict[int, Connection]
     """Connections by number."""
     users: Users
+    audit: AuditTrail
     refused: RefusedPublishes
     control: ControlApi
 

@@ -34,6 +34,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
     words = read_settings(scope, pattern, given)
+    request.before = _set_by_command(node, scope, pattern)
     plan = yield from changes.set_settings_steps(node.broker, scope, pattern, words)
     matched = yield from changes.matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched)
@@ -58,6 +59,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[dict[str, objec
     names: list[str] = []
     if request.fields.get("names") is not None:
         names = [setting_named(scope, name) for name in request.names("names")]
+    request.before = _set_by_command(node, scope, pattern)
     plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
     matched = yield from changes.matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched)
@@ -66,6 +68,10 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[dict[str, objec
             sentences.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
     node.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
     return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
+
+
+def _set_by_command(node: Node, scope: str, pattern: str) -> dict[str, object]:
+    return {name: word.raw for name, word in node.broker.table.entries_of(scope, pattern, COMMAND).items()}
 
 
 def list_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
+from penstock import auditlog, flowlog
+from penstock.config import NO_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
@@ -26,13 +27,15 @@ from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.flow.work import Steps
 from penstock.management.flow_log_records import Recorder
 from penstock.management.users import Users
+from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
+from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop
-from penstock.server.flowlog import FlowLog
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.listener import Listener
 from penstock.server.login_threads import LoginThreads, default_threads
+from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import Transport
@@ -82,7 +85,13 @@ class Broker:
         self._store = store_of(self.settings.store, self._directory)
         self.storage_location: str = "" if self._store is None else str(self._store)
         """Location of durable data; empty without a store."""
-        self._flow_log = self._make_flow_log()
+        given = self.settings
+        self._flow_log = self._make_log(
+            flowlog.FILES, given.flow_log, "flow-log", given.flow_log_files, given.flow_log_file_bytes
+        )
+        self._audit_log = self._make_log(
+            auditlog.FILES, given.audit_log, "audit-log", given.audit_log_files, given.audit_log_file_bytes
+        )
         self._servers: list[Listener] = []
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
@@ -117,10 +126,13 @@ class Broker:
                 self._flow_log.start()
                 self.driver.recorder = Recorder(self.driver.broker)
                 self.driver.recorder.wall_offset = self.driver.broker.wall_offset
+            if self._audit_log is not None:
+                self._audit_log.start()
+                self.driver.audit.enabled = True
             if self._store is not None:
                 await take_hold(self._store, self._standby)
                 self._store_writer = StoreWriter(self._store, self.driver.broker)
-            self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer)
+            self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer, self._audit_log)
             self._login_threads = LoginThreads(self._event_loop, self.settings.login_threads or default_threads())
             self.driver.services.authenticator = self._login_threads
             if self._store_writer is not None:
@@ -173,6 +185,10 @@ class Broker:
             event_loop.stop()
         if self._flow_log is not None:
             self._flow_log.stop()
+        if self._audit_log is not None:
+            self.driver.audit.finish()
+            self._audit_log.put(self.driver.audit.take())
+            self._audit_log.stop()
         self._servers.clear()
         if self._directory is not None and not stuck:
             self._directory.unlock()
@@ -211,6 +227,7 @@ class Broker:
         try:
             plan = yield from replace_file_steps(self.driver.broker, settings.patterns)
             log.info("reload: '%s' is in effect; settings of %d queues were computed again", file, len(plan.queues))
+            self.driver.audit.change(Actor("", "file", "signal"), "settings.reload", str(file))
             if self.driver.recorder is not None:
                 self.driver.recorder.setting("file", f"'{file}' was read again")
             if self.driver.broker.table.has_commands():
@@ -234,16 +251,13 @@ class Broker:
     ) -> None:
         await self.stop()
 
-    def _make_flow_log(self) -> FlowLog | None:
-        """Return the flow log in the configured directory, or in the data directory, or None."""
-        settings = self.settings
-        if settings.flow_log is not None:
-            folder = None if settings.flow_log == NO_FLOW_LOG else Path(settings.flow_log)
+    def _make_log(self, files: RecordFiles, given: str | None, name: str, most: int, octets: int) -> RecordLog | None:
+        """Return a log in the configured directory, or in the data directory under its name, or None."""
+        if given is not None:
+            folder = None if given == NO_LOG else Path(given)
         else:
-            folder = None if self._directory is None else self._directory.path / "flow-log"
-        if folder is None:
-            return None
-        return FlowLog(folder, settings.flow_log_files, settings.flow_log_file_bytes)
+            folder = None if self._directory is None else self._directory.path / name
+        return None if folder is None else RecordLog(files, folder, most, octets)
 
     def _make_driver(self, protocols: list[Protocol] | None) -> BrokerDriver:
         settings = self.settings

@@ -22,7 +22,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
-from penstock.server.flowlog import FlowLog
+from penstock.server.record_log import RecordLog
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import ReadBuffers, ReadState, Transport
 from penstock.server.turn_loop import TurnLoop, TurnSelector
@@ -57,12 +57,14 @@ class EventLoop:
         self,
         driver: BrokerDriver,
         loop: asyncio.AbstractEventLoop,
-        flow_log: FlowLog | None = None,
+        flow_log: RecordLog | None = None,
         store_writer: StoreWriter | None = None,
+        audit_log: RecordLog | None = None,
     ) -> None:
         self.driver = driver
         self.loop = loop
         self.flow_log = flow_log
+        self.audit_log = audit_log
         self.store_writer = store_writer
         """Store writer; None without a store."""
         self.buffers = ReadBuffers(driver.connection_limits.pulse_bytes)
@@ -250,7 +252,7 @@ class EventLoop:
         self._publishing.pop(id(publication), None)
 
     def _flush_logs(self) -> None:
-        """Hand log lines and flow-log records over to their writers."""
+        """Hand log lines and the records of the flow log and the audit log over to their writers."""
         if self._lines < LINES_AT_ONCE and not self.driver.log_queue.is_empty():
             self._log()
             if self._log_batch_timer is None:
@@ -259,6 +261,8 @@ class EventLoop:
             records = self.driver.take_records()
             if records:
                 self.flow_log.put(records)
+        if self.audit_log is not None and self.driver.audit.has_records():
+            self.audit_log.put(self.driver.audit.take())
 
     def _log(self) -> None:
         enabled = log.isEnabledFor(logging.INFO)

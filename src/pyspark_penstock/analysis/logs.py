@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import flowlog
 from penstock.errors import PenstockError
+from penstock.record_files import COMPRESSED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -81,7 +82,7 @@ def _files(path: Path) -> list[Path]:
 def _check_version(path: Path) -> None:
     """Read the first line of a file, so that a newer schema is found before the work."""
     try:
-        with gzip.open(path) if path.suffix == flowlog.COMPRESSED else path.open("rb") as lines:
+        with gzip.open(path) if path.suffix == COMPRESSED else path.open("rb") as lines:
             version = json.loads(lines.readline()).get("v")
     except OSError as error:
         raise LogError(f"{path} cannot be read: {error.strerror or error}") from None

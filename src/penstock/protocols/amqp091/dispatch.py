@@ -14,6 +14,7 @@ from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN, ChannelState
+from penstock.protocols.amqp091.method_audit import AUDITED, MethodAudit
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
@@ -69,7 +70,12 @@ def channel_method(engine: Amqp091Engine, number: int, method: Method) -> None:
         handler = CHANNEL_METHODS.get(method.id)
         if handler is None:
             raise CommandInvalid("unimplemented method")
-        handler(channel, method.args)
+        if method.id in AUDITED and engine.services.audit.enabled:
+            audit = MethodAudit(channel, method)
+            handler(channel, method.args)
+            audit.finish()
+        else:
+            handler(channel, method.args)
 
 
 def _count_unheard(channel: Channel, method: Method) -> None:

@@ -34,6 +34,7 @@ from penstock.protocols.amqp091.frame_reader import FrameReader
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.message_format import Amqp091Format
+from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
@@ -213,6 +214,7 @@ class Amqp091Engine(ProtocolEngine):
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
+        audit_refusal(self.connection, spec.METHODS[method].name if method in spec.METHODS else "", error)
         if self.connection.teardown is not TeardownState.NONE:
             return  # The channel is being torn down already, whatever the error.
         if error.closes == "channel" and number in self.channels:

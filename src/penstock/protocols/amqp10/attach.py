@@ -34,6 +34,7 @@ from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.source_filters import SourceFilters
 from penstock.protocols.amqp10.subscriptions import NEVER
 from penstock.protocols.amqp10.target import target_of
+from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 from penstock.wire.amqp10.values import Symbol
@@ -64,6 +65,7 @@ def on_attach(session: AmqpSession, attach: Composite) -> None:
         else:
             _attach_outgoing(session, attach)
     except BrokerError as error:
+        audit_refusal(session.connection, "attach", error)
         session.connection.services.log(
             f"[{session.name}] link '{attach.text('name')}' refused: {error.condition}: {error}"
         )

@@ -38,6 +38,7 @@ from penstock.protocols.amqp10.sole_connections import SoleConnections
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
+from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
@@ -353,6 +354,7 @@ class Amqp10Engine(ProtocolEngine):
     @override
     def close(self, error: BrokerError) -> None:
         connection = self.connection
+        audit_refusal(connection, "open", error)
         if connection.state <= ConnectionState.TUNE:
             if connection.start_closing(str(error)):
                 connection.end()  # Nothing can be said before the AMQP header.

@@ -39,6 +39,7 @@ from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting, transactions_of, write_provisional
 from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
+from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.disposition import (
     ACCEPTED_STATE,
@@ -385,6 +386,7 @@ class IncomingLink(Link):
 
     def _reject(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery; one that was sent settled is dropped."""
+        audit_refusal(self.session.connection, "transfer", error)
         if self.posting is not None:
             self.posting.on_refused(error)
         if not settled:

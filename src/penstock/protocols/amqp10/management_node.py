@@ -26,6 +26,7 @@ from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, 
 from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
 from penstock.protocols.amqp10.neutral_values import neutral_table, to_amqp10
 from penstock.protocols.common import topology
+from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed, ulong
 
@@ -52,10 +53,17 @@ BINDING_FIELDS: Final[dict[str, object]] = {
 def answer(session: AmqpSession, request: HttpRequest) -> bytes:
     """Carry out a request and return the response as message."""
     node = ManagementNode(session)
+    vhost, services = session.vhost, session.connection.services
+    epoch = vhost.epoch
     try:
         status, body = node.carry_out(request)
+        if vhost.epoch != epoch or (request.method == "DELETE" and request.path.endswith("/messages")):
+            services.audit.change(
+                actor_of(session.connection), f"{request.method} over AMQP", request.path, after=request.body
+            )
         return response(request, status, body)
     except BrokerError as error:
+        audit_refusal(session.connection, f"{request.method[:20]} over AMQP", error)
         session.connection.services.log(f"[{session.name}] {request.method[:20]} {request.path[:200]}: {error}")
         return response(request, _status(error), str(error))
     except CodecError as unfit:

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import THIS_MACHINE
@@ -150,6 +151,7 @@ def log_in(connection: Connection, user: str, password: str) -> None:
 def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> None:
     """Log a client in whose credentials were checked, or refuse it as `log_in` does."""
     services = connection.services
+    services.audit.login(actor_of(connection), connection.peer.mechanism, refusal)
     if not refusal:
         connection.logged_in = True
         services.logins.leave(connection)

@@ -10,6 +10,7 @@ from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
+from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.authentication import Authenticator
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.log_line import LogLine
@@ -64,6 +65,8 @@ class Services:
     """Accounting of messages that arrive in pieces."""
     version: str
     """Version of this software, for peers."""
+    audit: AuditTrail
+    """Trail of logins, refusals and changes."""
 
     # Login
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.errors import BrokerError
 from penstock.management.users import ADMINISTRATOR
 from penstock.server.http import clients, cursors, get_messages, messages, node, topology, vhosts
-from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, login, not_found
+from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, login, not_found
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -169,6 +169,10 @@ All others require the tag administrator.
 """
 
 
+UNAUDITED: Final = frozenset(("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/{name}/publish"))
+"""Paths whose requests are about messages, and change nothing that an operator set up."""
+
+
 def make_app(event_loop: EventLoop) -> ASGIApp:
     """Return the application: the routes, behind a login."""
     service = Service(event_loop)
@@ -198,7 +202,9 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             method = "GET" if http_request.method == "HEAD" else http_request.method
             user = await login(http_request, event_loop.driver)
             if method not in for_everybody and not event_loop.driver.users.is_administrator(user):
-                raise forbidden(user)
+                refusal = forbidden(user)
+                event_loop.driver.audit.refused(http_actor(http_request, user), f"{method} {path}", str(refusal))
+                raise refusal
             room = http_request.state.socket.log_in()
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
@@ -207,6 +213,8 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             declared = promises.durable_declarations
             try:
                 answer = await handlers[method](request)
+                if method != "GET" and path not in UNAUDITED:
+                    request.audit(f"{method} {path}")
             finally:
                 request.end()
             if promises.durable_declarations != declared:

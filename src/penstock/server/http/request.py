@@ -21,6 +21,7 @@ from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
+from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.peer import network_of
 from penstock.protocols.common.refusal_log import LOGIN
@@ -117,6 +118,10 @@ class ApiRequest:
         self.user = user
         self.query = http_request.query_params
         self._taken = 0
+        self.before: object = None
+        """State that the request has changed, for the audit log; None if it tells none."""
+        self._given: Shape | None = None
+        """Fields of a body of ordinary size."""
 
     async def pause(self) -> None:
         """Let the broker work; state that was read before may have changed after it."""
@@ -150,6 +155,12 @@ class ApiRequest:
         """Release the memory of its body."""
         self.service.bodies_taken -= self._taken
         self._taken = 0
+
+    def audit(self, operation: str) -> None:
+        """Record the request, which has changed something, in the audit trail."""
+        names = [unquote(str(part)) for part in self.http_request.path_params.values()]
+        actor = http_actor(self.http_request, self.user)
+        self.driver.audit.change(actor, operation, " ".join(names), self.before, self._given)
 
     # What the path names
 
@@ -248,6 +259,7 @@ class ApiRequest:
         for name in needed:
             if name not in fields:
                 raise bad_request(f"[{{key_missing,{name}}}]")
+        self._given = fields if len(body) <= BODY_MOST else None
         return fields
 
 
@@ -301,6 +313,12 @@ def is_forwarded(http_request: Request) -> bool:
     return any(name in http_request.headers for name in FORWARDED)
 
 
+def http_actor(http_request: Request, user: str) -> Actor:
+    """Return the user of a request as actor."""
+    client = http_request.client
+    return Actor(user, "" if client is None else f"{client.host}:{client.port}", "http")
+
+
 async def login(http_request: Request, driver: BrokerDriver) -> str:
     """Return the user of the request. Raises HttpError (401) without a reason, which only the log has."""
     kind, _, coded = http_request.headers.get("authorization", "").partition(" ")
@@ -313,6 +331,7 @@ async def login(http_request: Request, driver: BrokerDriver) -> str:
             driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
         else:
             refusal = await _refusal(driver, user, password, host, local)
+            driver.audit.login(http_actor(http_request, user), "basic", refusal, summed=True)
             if not refusal:
                 return user
     raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})

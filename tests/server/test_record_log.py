@@ -17,7 +17,7 @@ import pytest
 from pamqp import commands
 
 from penstock import flowlog
-from penstock.server.flowlog import FlowLog
+from penstock.server.record_log import RecordLog
 from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -176,7 +176,7 @@ def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path
     assert len(kept) == 3
     assert all(0 < path.stat().st_size <= 8192 for path in kept)
     assert all(path.read_bytes().endswith(b"}\n") for path in kept)
-    numbers = [flowlog.number_of(path) for path in kept]
+    numbers = [flowlog.FILES.number_of(path) for path in kept]
     assert numbers[0] > 10
     assert numbers == list(range(numbers[0], numbers[0] + 3))
     seen = records(folder)
@@ -287,7 +287,7 @@ def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, deleted: int)
 
 
 def test_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:
-    log = FlowLog(tmp_path / "log", 2, 1 << 20, waiting_most=1000)
+    log = RecordLog(flowlog.FILES, tmp_path / "log", 2, 1 << 20, waiting_most=1000)
     for number in range(150):  # Nothing is written yet: the writer has not begun.
         log.put([{"event": "depth", "messages": number}] * 10)
     log.start()

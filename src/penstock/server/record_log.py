@@ -1,6 +1,6 @@
-"""Flow-log writer: a thread of its own, so that a slow or full disk delays no message.
+"""Writer of a log of records (the flow log, the audit log), in a thread: a slow or full disk delays no message.
 
-Records are written to files of whole lines, `flow-00000001.jsonl` and so on. A new file is begun before one would
+Records are written to files of whole lines (`penstock.record_files`). A new file is begun before one would
 exceed its size limit; beyond the number of files the oldest is deleted. Records that cannot be written (full disk,
 missing directory) or exceed the queue are dropped and counted. The count becomes a record of its own as soon as
 possible. Only the end of a file may have a partial line, which is truncated when the file is continued.
@@ -22,7 +22,7 @@ from typing import Final
 
 from penstock import version
 from penstock.errors import StartError
-from penstock.flowlog import COMPRESSED, PREFIX, SUFFIX, VERSION, files, number_of
+from penstock.record_files import COMPRESSED, SUFFIX, RecordFiles
 from penstock.setting_names.escapes import printable_json
 
 RECORDS_WAITING: Final = 50_000
@@ -42,17 +42,19 @@ log = logging.getLogger("penstock")
 Record = dict[str, object]
 
 
-class FlowLog:
-    """Files of one broker's flow log. The event loop's thread calls `put`; all else belongs to the writer's."""
+class RecordLog:
+    """Files of one log of one broker. The event loop's thread calls `put`; all else belongs to the writer's."""
 
     def __init__(
         self,
+        files: RecordFiles,
         directory: Path,
         files_most: int,
         file_bytes: int,
         monotonic: Callable[[], float] = time.monotonic,
         waiting_most: int = RECORDS_WAITING,
     ) -> None:
+        self.files = files
         self.directory = directory
         self.files_most = files_most
         self.file_bytes = file_bytes
@@ -73,7 +75,7 @@ class FlowLog:
         self._size = 0
         self._number = 0
         self._ending = threading.Event()
-        self._writer = threading.Thread(target=self._run, name="penstock-flow-log", daemon=True)
+        self._writer = threading.Thread(target=self._run, name=f"penstock-{files.log.replace(' ', '-')}", daemon=True)
 
     def start(self) -> None:
         """Open the directory and start the writer; a full disk is retried later. Raises StartError."""
@@ -83,7 +85,7 @@ class FlowLog:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 self._note_failure(0, error)
             else:
-                raise StartError(f"cannot write the flow log to '{self.directory}': {error.strerror}") from None
+                raise StartError(f"cannot write the {self.files.log} to '{self.directory}': {error.strerror}") from None
         self._give([self._record("start") | {"version": version.VERSION}])
         self._writer.start()
 
@@ -118,7 +120,7 @@ class FlowLog:
                     more = False
                     break
                 self._taken += len(batch)
-                lines += [_line(record) for record in batch]
+                lines += [self._line(record) for record in batch]
                 if self._waiting.empty() or len(lines) >= 1000:
                     break
                 batch = self._waiting.get()
@@ -146,10 +148,10 @@ class FlowLog:
         overrun = self._overrun
         if overrun > self._overrun_reported:
             lost = self._record("lost", overrun - self._overrun_reported, "the writer could not keep up")
-            self._append([_line(lost)])
+            self._append([self._line(lost)])
             self._overrun_reported = overrun
         if self._failed:
-            self._append([_line(self._record("lost", self._failed, self._failure))])
+            self._append([self._line(self._record("lost", self._failed, self._failure))])
             self._failed = 0
             self._failure = ""
 
@@ -185,7 +187,7 @@ class FlowLog:
     def _note_failure(self, lines: int, error: OSError) -> None:
         """Count unwritten records; log that once until a write succeeds."""
         if self._failure != str(error.strerror):
-            log.warning("the flow log in %s cannot be written: %s", self.directory, error.strerror)
+            log.warning("the %s in %s cannot be written: %s", self.files.log, self.directory, error.strerror)
         self._failure = str(error.strerror)
         self._failed += lines
         self._retry_at = self._monotonic() + RETRY_S
@@ -196,19 +198,21 @@ class FlowLog:
     def _go_on(self) -> None:
         """Continue the last file after its last complete line, or begin a new one. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        known = files(self.directory)
-        number = number_of(known[-1]) or 1 if known else 1
+        known = self.files.list(self.directory)
+        number = self.files.number_of(known[-1]) or 1 if known else 1
         self._begin(number + 1 if known and known[-1].suffix == COMPRESSED else number)
 
     def _begin(self, number: int) -> None:
-        path = self.directory / f"{PREFIX}{number:08d}{SUFFIX}"
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        path = self.files.path(self.directory, number)
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self.files.mode)
         self._close()
         self._file = opened
         self._number = number
         self._size = os.lseek(opened, 0, os.SEEK_END)
         self._cut_back()
-        written = [path for path in files(self.directory) if path.suffix == SUFFIX]  # Archives are their keeper's.
+        written = [
+            path for path in self.files.list(self.directory) if path.suffix == SUFFIX
+        ]  # Archives are their keeper's.
         for old in written[: -self.files_most]:
             with contextlib.suppress(OSError):
                 old.unlink()
@@ -232,7 +236,6 @@ class FlowLog:
         record: Record = {"event": event, "wall": round(time.time(), 6), "mono": round(self._monotonic(), 6)}
         return record | {"count": count, "cause": cause} if count else record
 
-
-def _line(record: Record) -> bytes:
-    text = json.dumps({"v": VERSION, **record}, separators=(",", ":"), ensure_ascii=False)
-    return printable_json(text).encode(errors="replace") + b"\n"
+    def _line(self, record: Record) -> bytes:
+        text = json.dumps({"v": self.files.version, **record}, separators=(",", ":"), ensure_ascii=False)
+        return printable_json(text).encode(errors="replace") + b"\n"

@@ -1,0 +1,245 @@
+"""Audit trail: who logged in, who was refused, and who changed which object, from where (docs/audit-log.md).
+
+Theory of operation. A change is a record of its own. What a client may cause at any rate is summed: refusals, logins of
+HTTP requests, and declarations of objects that end with their clients. The first of a kind is recorded at once. Those
+that follow within `APART_S` become one record with their `count`. So an attacker who guesses passwords or declares
+temporary queues cannot push the trail of a change out of the files. Secrets are replaced before a record is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.broker import Broker
+from penstock.errors import AccessRefused, BrokerError
+from penstock.flow.work import WorkMeter
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+
+Record = dict[str, object]
+
+RECORDS_KEPT: Final = 10_000
+"""Most records that wait for the event loop; further ones are counted."""
+SUMS_KEPT: Final = 1_000
+"""Most sums at a time; what belongs to none is counted as lost."""
+APART_S: Final = 60.0
+"""Least seconds between two records of one sum."""
+TEXT_MAX: Final = 4_096
+"""Most letters of a field."""
+SECRET: Final = "***"
+RECORD_WORK: Final = 20
+"""Units of work of a record."""
+_SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_key$|^key$", re.IGNORECASE)
+_PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
+"""Names of fields that hold no secret, although they look so."""
+_URL_SECRET: Final = re.compile(r"(//[^/@\s:]*):[^/@\s]*@")
+
+
+class Actor:
+    """User of an operation, and its origin."""
+
+    def __init__(self, user: str, address: str, protocol: str, vhost: str = "", connection: str = "") -> None:
+        self.user = user
+        self.address = address
+        """Host and port, or the origin of what no client has asked for: `file`."""
+        self.protocol = protocol
+        self.vhost = vhost
+        self.connection = connection
+        """Number of the connection, as in its name; empty for HTTP."""
+
+    def fields(self) -> Record:
+        """Return the fields of a record."""
+        found: Record = {"user": self.user, "address": self.address, "protocol": self.protocol}
+        if self.connection:
+            found["connection"] = self.connection
+        if self.vhost:
+            found["vhost"] = self.vhost
+        return found
+
+
+def actor_of(connection: Connection) -> Actor:
+    """Return the user of a connection as actor."""
+    protocol = connection.engine.details().get("protocol")
+    vhost = "" if connection.vhost is None else connection.vhost.name
+    name = "" if protocol is None else str(protocol)
+    return Actor(connection.user, connection.peer.address, name, vhost, str(connection.number))
+
+
+def audit_refusal(connection: Connection, operation: str, error: BrokerError) -> None:
+    """Record an error, if it says that a user who is logged in may not do something."""
+    if isinstance(error, AccessRefused) and connection.logged_in:
+        connection.services.audit.refused(actor_of(connection), operation, str(error))
+
+
+class Sum:
+    """Records of one kind that are counted until the next one is due."""
+
+    def __init__(self, record: Record, now: float) -> None:
+        self.record = record
+        self.written_at: float = now
+        self.count: int = 0
+
+
+class AuditTrail:
+    """Records of one broker that wait for the writer of the audit log."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.enabled: bool = False
+        """False: there is no audit log, and nothing is recorded."""
+        self._broker = broker
+        self._work: WorkMeter = broker.work
+        self._records: list[Record] = []
+        self._lost: int = 0
+        self._sums: dict[str, Sum] = {}
+
+    def change(self, actor: Actor, operation: str, subject: str, before: object = None, after: object = None) -> None:
+        """Record a change: values that `json.dumps` writes, or None where there is nothing before or after."""
+        if not self.enabled:
+            return
+        record = self._record("change", actor)
+        record["operation"] = operation
+        record["subject"] = subject[:TEXT_MAX]
+        if before is not None:
+            record["before"] = shown(before)
+        if after is not None:
+            record["after"] = shown(after)
+        self._append(record)
+
+    def login(self, actor: Actor, mechanism: str, refusal: str = "", summed: bool = False) -> None:
+        """Record a login, or with `refusal` why it was refused. Refusals are summed, and with `summed` logins too."""
+        if not self.enabled:
+            return
+        record = self._record("login-refused" if refusal else "login", actor)
+        record["mechanism"] = mechanism[:TEXT_MAX]
+        if refusal:
+            record["reason"] = shown_text(refusal)
+        if refusal or summed:
+            host = actor.address.rpartition(":")[0]
+            self._add(f"{record['event']}\0{actor.user}\0{host}\0{actor.protocol}\0{refusal}", record)
+        else:
+            self._append(record)
+
+    def refused(self, actor: Actor, operation: str, reason: str) -> None:
+        """Record an operation that the user may not carry out; those of one user, operation and reason are summed."""
+        if not self.enabled:
+            return
+        record = self._record("access-refused", actor)
+        record["operation"] = operation
+        record["reason"] = shown_text(reason)
+        self._add(f"refused\0{actor.user}\0{operation}\0{reason}", record)
+
+    def passing(self, actor: Actor, operation: str, subject: str) -> None:
+        """Record a declaration or deletion of an object that ends with its client; those of one user are summed."""
+        if not self.enabled:
+            return
+        record = self._record("change", actor)
+        record["operation"] = operation
+        record["subject"] = subject[:TEXT_MAX]
+        record["reason"] = "temporary"
+        self._add(f"passing\0{actor.user}\0{actor.vhost}\0{operation}", record)
+
+    # Calls of the driver and the event loop
+
+    def tick(self) -> None:
+        """Write the sums that are due, about once a second."""
+        now = self._broker.now
+        for key in list(self._sums):
+            found = self._sums[key]
+            if now - found.written_at < APART_S:
+                continue
+            if found.count == 0:
+                del self._sums[key]
+                continue
+            self._flush(found)
+            found.written_at = now
+
+    def finish(self) -> None:
+        """Write all sums: the broker stops."""
+        for found in self._sums.values():
+            if found.count:
+                self._flush(found)
+        self._sums.clear()
+
+    def has_records(self) -> bool:
+        """Return whether there are records to take."""
+        return len(self._records) > 0 or self._lost > 0
+
+    def take(self) -> list[Record]:
+        """Take the records; the caller owns them."""
+        records = self._records
+        self._records = []
+        if self._lost:
+            lost = self._at("lost")
+            lost["count"] = self._lost
+            lost["cause"] = f"more than {RECORDS_KEPT} records, or {SUMS_KEPT} sums, at a time"
+            records.append(lost)
+            self._lost = 0
+        return records
+
+    def _flush(self, found: Sum) -> None:
+        self._append({**found.record, "count": found.count})
+        found.count = 0
+
+    def _add(self, key: str, record: Record) -> None:
+        found = self._sums.get(key)
+        if found is None:
+            if len(self._sums) >= SUMS_KEPT:
+                self._lost += 1
+                return
+            self._sums[key] = Sum(record, self._broker.now)
+            self._append(record)
+            return
+        found.record = record  # The last one of a sum is the one that it shows.
+        found.count += 1
+
+    def _append(self, record: Record) -> None:
+        self._work.done += RECORD_WORK
+        if len(self._records) < RECORDS_KEPT:
+            self._records.append(record)
+        else:
+            self._lost += 1
+
+    def _record(self, event: str, actor: Actor) -> Record:
+        return {**self._at(event), **actor.fields()}
+
+    def _at(self, event: str) -> Record:
+        now = self._broker.now
+        return {"event": event, "wall": round(now + self._broker.wall_offset, 6), "mono": round(now, 6)}
+
+
+def shown(value: object) -> str:
+    """Return a value as JSON without secrets, of `TEXT_MAX` letters at most; a text stays as it is."""
+    hidden = without_secrets(value)
+    if isinstance(hidden, str):
+        return hidden[:TEXT_MAX]
+    return json.dumps(hidden, ensure_ascii=False, default=_shown_other)[:TEXT_MAX]
+
+
+def shown_text(text: str) -> str:
+    """Return a text without the passwords of URLs in it, of `TEXT_MAX` letters at most."""
+    return _URL_SECRET.sub(rf"\1:{SECRET}@", text[:TEXT_MAX])
+
+
+def without_secrets(value: object) -> object:
+    """Return a value in which passwords, hashes, tokens and the passwords of URLs are replaced."""
+    if isinstance(value, str):
+        return shown_text(value)
+    if isinstance(value, dict):
+        return {
+            str(name): SECRET if _is_secret(str(name), item) else without_secrets(item) for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_secrets(item) for item in value]
+    return value
+
+
+def _is_secret(name: str, value: object) -> bool:
+    return isinstance(value, (str, bytes)) and name not in _PLAIN_NAMES and _SECRET_NAME.search(name) is not None
+
+
+def _shown_other(value: object) -> str:
+    """Return a value of a field table that JSON does not have as text."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,130 @@
+"""Audit trail: what is recorded, summed, hidden and bounded."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.queue.queue_settings import Defaults
+from penstock.protocols.common import audit_trail
+from penstock.protocols.common.audit_trail import APART_S, RECORDS_KEPT, SUMS_KEPT, TEXT_MAX, Actor, AuditTrail
+
+ANNA = Actor("anna", "10.0.0.7:40312", "AMQP 0-9-1", "/", "2")
+
+
+@pytest.fixture
+def broker():
+    broker = Broker(Defaults())
+    broker.begin(100.0)
+    broker.wall_offset = 1_000_000.0
+    return broker
+
+
+@pytest.fixture
+def trail(broker):
+    trail = AuditTrail(broker)
+    trail.enabled = True
+    return trail
+
+
+def test_change_says_who_from_where_what_before_and_after(trail):
+    trail.change(ANNA, "settings.set", "queue orders", {"capacity-messages": 10}, {"capacity-messages": 20})
+    (record,) = trail.take()
+    assert record == {
+        "event": "change",
+        "wall": 1_000_100.0,
+        "mono": 100.0,
+        "user": "anna",
+        "address": "10.0.0.7:40312",
+        "protocol": "AMQP 0-9-1",
+        "connection": "2",
+        "vhost": "/",
+        "operation": "settings.set",
+        "subject": "queue orders",
+        "before": '{"capacity-messages": 10}',
+        "after": '{"capacity-messages": 20}',
+    }
+
+
+def test_without_an_audit_log_nothing_is_kept(broker):
+    trail = AuditTrail(broker)
+    trail.change(ANNA, "block", "queue orders")
+    trail.login(ANNA, "PLAIN")
+    trail.login(ANNA, "PLAIN", "wrong password")
+    trail.refused(ANNA, "block", "no")
+    trail.passing(ANNA, "queue.declare", "amq.gen-1")
+    assert not trail.has_records()
+    assert trail.take() == []
+
+
+def test_guesses_are_summed_so_that_they_push_nothing_out(trail, broker):
+    trail.change(ANNA, "vhost.delete", "shop")
+    for port in range(5_000):
+        trail.login(Actor("root", f"203.0.113.9:{port}", "AMQP 0-9-1"), "PLAIN", "user 'root' is not known")
+    first = trail.take()
+    assert [record["event"] for record in first] == ["change", "login-refused"]
+    broker.begin(100.0 + APART_S)
+    trail.tick()
+    (again,) = trail.take()
+    assert again["count"] == 4_999
+    assert again["address"] == "203.0.113.9:4999", "the last one of a sum is shown"
+    broker.begin(100.0 + 2 * APART_S)
+    trail.tick()
+    assert trail.take() == [], "a sum without more ends"
+    trail.login(Actor("root", "203.0.113.9:1", "AMQP 0-9-1"), "PLAIN", "user 'root' is not known")
+    assert [record["event"] for record in trail.take()] == ["login-refused"], "the next one is told at once"
+
+
+def test_what_waits_is_bounded_and_what_is_lost_is_told(trail):
+    for number in range(RECORDS_KEPT + 3):
+        trail.change(ANNA, "queue.declare", f"q{number}")
+    records = trail.take()
+    assert len(records) == RECORDS_KEPT + 1
+    assert records[-1]["event"] == "lost"
+    assert records[-1]["count"] == 3
+    for number in range(SUMS_KEPT + 2):
+        trail.refused(ANNA, "queue.declare", f"reason {number}")
+    records = trail.take()
+    assert len(records) == SUMS_KEPT + 1
+    assert records[-1]["count"] == 2
+
+
+def test_at_the_end_sums_are_written(trail):
+    for _ in range(3):
+        trail.passing(ANNA, "queue.declare", "amq.gen-1")
+    trail.take()
+    trail.finish()
+    assert [(record["operation"], record["count"]) for record in trail.take()] == [("queue.declare", 2)]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["password", "password_hash", "new_password", "secret", "client_secret", "token", "private_key", "credentials"],
+)
+def test_secrets_are_replaced_wherever_they_are(trail, field):
+    trail.change(ANNA, "user.put", "bob", {field: "hunter2"}, {"users": [{"name": "bob", field: "hunter2"}]})
+    (record,) = trail.take()
+    assert "hunter2" not in json.dumps(record)
+    assert record["before"] == json.dumps({field: "***"})
+
+
+def test_passwords_of_urls_are_replaced_and_keys_of_routing_are_not(trail):
+    after = {"uri": "amqps://bob:hunter2@host/v", "routing_key": "orders.new", "arguments": {"x": b"\xff"}}
+    trail.change(ANNA, "parameter.put", "shovel", None, after)
+    trail.login(ANNA, "PLAIN", "no answer from https://bob:hunter2@auth")
+    shown = json.dumps(trail.take())
+    assert "hunter2" not in shown
+    assert "//bob:***@" in shown
+    assert "orders.new" in shown
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_arguments_of_a_client_are_a_text_of_bounded_length(value):
+    assert len(audit_trail.shown(value)) <= TEXT_MAX

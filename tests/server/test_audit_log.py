@@ -1,0 +1,117 @@
+"""Audit log of a running broker: what clients of each protocol did is in its files, and no secret is."""
+
+import asyncio
+import base64
+import json
+import stat
+import urllib.request
+
+import pika
+import pytest
+
+import penstock
+from penstock import auditlog
+from penstock.config import NO_LOG, Settings
+
+SECRET = "hunter2-of-the-test"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "audit"
+
+
+def serve(folder, **settings):
+    given = Settings(flow_log=NO_LOG, audit_log=str(folder), users={"anna": SECRET}, **settings)
+    return penstock.Broker(listen="127.0.0.1:0", http="127.0.0.1:0", settings=given)
+
+
+def client(broker, password=SECRET):
+    host, port = broker.addresses[0]
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(host, port, credentials=pika.PlainCredentials("anna", password))
+    )
+
+
+def use_amqp(broker):
+    with client(broker) as connection:
+        channel = connection.channel()
+        channel.queue_declare("orders", durable=True)
+        channel.queue_declare("orders", durable=True)  # It is there, so nothing changes.
+        channel.queue_declare("orders", passive=True)
+        channel.exchange_declare("shop", "topic", durable=True)
+        channel.queue_bind("orders", "shop", "new.#")
+        channel.queue_declare("", exclusive=True)
+        channel.queue_declare("", exclusive=True)
+        channel.queue_purge("orders")
+        channel.queue_unbind("orders", "shop", "new.#")
+        channel.queue_delete("orders")
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            channel.queue_declare("amq.mine")
+    for _ in range(2):
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            client(broker, SECRET + "x")
+
+
+def use_http(broker):
+    host, port = broker.http_addresses[0]
+    token = base64.b64encode(f"anna:{SECRET}".encode()).decode()
+    for method, path, body in (
+        ("PUT", "/queues/%2F/bills", {"durable": True}),
+        ("GET", "/queues", None),
+        ("POST", "/exchanges/%2F/amq.default/publish", {
+            "properties": {}, "routing_key": "bills", "payload": SECRET, "payload_encoding": "string"}),
+        ("DELETE", "/queues/%2F/bills", None),
+    ):  # fmt: skip
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://{host}:{port}/api{path}", data, method=method)
+        request.add_header("Authorization", f"Basic {token}")
+        with urllib.request.urlopen(request) as answer:
+            assert answer.status in (200, 201, 204)
+
+
+async def test_audit_log_has_who_did_what_from_where(folder):
+    async with serve(folder) as broker:
+        await asyncio.to_thread(use_amqp, broker)
+        await asyncio.to_thread(use_http, broker)
+    records = list(auditlog.read(folder))
+    assert {record["event"] for record in records} <= set(auditlog.EVENTS)
+    assert all(set(record) <= set(auditlog.FIELDS) for record in records)
+    assert [record["event"] for record in records if record["event"] in ("start", "stop")] == ["start", "stop"]
+    changes = [(r["operation"], r["subject"]) for r in records if r["event"] == "change" and "reason" not in r]
+    assert changes == [
+        ("queue.declare", "orders"),
+        ("exchange.declare", "shop"),
+        ("queue.bind", "orders"),
+        ("queue.purge", "orders"),
+        ("queue.unbind", "orders"),
+        ("queue.delete", "orders"),
+        ("PUT /queues/{vhost}/{name}", "/ bills"),
+        ("DELETE /queues/{vhost}/{name}", "/ bills"),
+    ]
+    declared = next(r for r in records if r.get("operation") == "queue.declare")
+    assert declared["user"] == "anna"
+    assert declared["address"].startswith("127.0.0.1:")
+    assert declared["vhost"] == "/"
+    assert json.loads(declared["after"])["durable"] is True
+    assert "before" not in declared
+    temporary = [r for r in records if r.get("reason") == "temporary"]
+    assert sum(r.get("count", 1) for r in temporary) == 2, "two exclusive queues, of which the second is in a sum"
+    (refused,) = [r for r in records if r["event"] == "access-refused"]
+    assert refused["operation"] == "queue.declare"
+    assert "amq.mine" in refused["reason"]
+    wrong = [r for r in records if r["event"] == "login-refused"]
+    assert sum(r.get("count", 1) for r in wrong) == 2
+    assert wrong[0]["user"] == "anna"
+    logins = [(r["protocol"], r["mechanism"]) for r in records if r["event"] == "login"]
+    assert logins[0] == ("AMQP 0-9-1", "PLAIN")
+    assert ("http", "basic") in logins
+
+
+async def test_audit_log_has_no_secret_and_only_its_owner_reads_it(folder):
+    async with serve(folder) as broker:
+        await asyncio.to_thread(use_amqp, broker)
+        await asyncio.to_thread(use_http, broker)
+    (path,) = auditlog.files(folder)
+    assert SECRET not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

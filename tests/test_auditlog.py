@@ -1,0 +1,30 @@
+"""The reader of the audit log, and the page that describes its records."""
+
+import re
+from pathlib import Path
+
+from penstock import auditlog
+
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "audit-log.md"
+
+
+def test_documentation_describes_every_field_and_every_event():
+    text = DOCS.read_text()
+    described = {}
+    for names, kind in re.findall(r"^\| (`[^|]*) \| (\w+) \|", text.split("## Fields")[1], re.MULTILINE):
+        described |= dict.fromkeys(re.findall(r"`(\w+)`", names), kind)
+    assert described == {name: kind.lower() for name, kind in auditlog.FIELDS.items()}
+    table = text.split("| event | when |")[1].split("\n\n")[0]
+    named = {
+        name
+        for first in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+        for name in re.findall(r"`([^`]+)`", first)
+    }
+    assert named == set(auditlog.EVENTS)
+
+
+def test_files_of_both_logs_in_one_directory_are_told_apart(tmp_path):
+    (tmp_path / "audit-00000001.jsonl").write_text('{"v":1,"event":"login"}\n')
+    (tmp_path / "flow-00000001.jsonl").write_text('{"v":1,"event":"depth"}\n')
+    assert [path.name for path in auditlog.files(tmp_path)] == ["audit-00000001.jsonl"]
+    assert [record["event"] for record in auditlog.read(tmp_path)] == ["login"]
