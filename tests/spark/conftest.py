@@ -15,6 +15,9 @@ from pathlib import Path
 import pika
 import pytest
 
+from pyspark_penstock.reader import PenstockStreamReader
+from tests.support.spark_readers import stopped_readers
+
 SERVE = (sys.executable, "-m", "penstock", "serve")
 
 SPARK_CONF = {
@@ -108,11 +111,13 @@ def running(listen: str = "127.0.0.1:0", data: Path | None = None) -> Iterator[R
     """A broker in a process of its own, for as long as the context lasts; without `data` it keeps nothing."""
     store = ("--memory",) if data is None else ("--data", str(data))
     with subprocess.Popen((*SERVE, "--listen", listen, *store), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("ready"), f"the broker did not start: {line!r}"
-        yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"), process.pid)
-        process.terminate()
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("ready"), f"the broker did not start: {line!r}"
+            yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"), process.pid)
+        finally:
+            process.terminate()  # The end of the outer context waits for it.
 
 
 @pytest.fixture(scope="session")
@@ -155,6 +160,13 @@ def close_links() -> None:
 def second_broker() -> Iterator[RunningBroker]:
     with running() as broker:
         yield broker
+
+
+@pytest.fixture
+def open_reader() -> Iterator[Callable[..., PenstockStreamReader]]:
+    """Readers of the source `penstock` for a broker, by their options; they are stopped at the end."""
+    with stopped_readers() as make:
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Sizes of batches: limits, the least size, and warnings."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -16,17 +16,11 @@ LIMITS = {"q": {"messages": 100, "bytes": 1000, "hold_s": 30.0}, "r": {"messages
 
 
 @pytest.fixture
-def reader_of(broker) -> Iterator:
-    readers = []
-
+def reader_of(broker, open_reader) -> Callable[..., PenstockStreamReader]:
     def make(queue: str, **others: str) -> PenstockStreamReader:
-        given = {"servers": broker.address, "subscribe": queue, "cursor": queue, "fetchWait": "0ms", **others}
-        readers.append(PenstockStreamReader(source_options(given)))
-        return readers[-1]
+        return open_reader(broker, subscribe=queue, cursor=queue, **others)
 
-    yield make
-    for reader in readers:
-        reader.stop()
+    return make
 
 
 class Clock:

@@ -13,9 +13,9 @@ from pyspark_penstock.batch import PenstockBatchReader
 from pyspark_penstock.batch_options import batch_options
 from pyspark_penstock.errors import CursorError, OptionError
 from pyspark_penstock.narrowing import Narrowing
-from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.source import PenstockDataSource
+from tests.support.spark_readers import values
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,17 +29,11 @@ def batch_of(broker) -> Callable[..., PenstockBatchReader]:
 
 
 @pytest.fixture
-def stream_of(broker):
-    readers = []
-
+def stream_of(broker, open_reader) -> Callable[..., PenstockStreamReader]:
     def make(queue: str, cursor: str, **others: str) -> PenstockStreamReader:
-        given = {"servers": broker.address, "subscribe": queue, "cursor": cursor, "fetchWait": "0ms", **others}
-        readers.append(PenstockStreamReader(source_options(given)))
-        return readers[-1]
+        return open_reader(broker, subscribe=queue, cursor=cursor, **others)
 
-    yield make
-    for reader in readers:
-        reader.stop()
+    return make
 
 
 def queue_of(broker, count: int, **arguments) -> str:
@@ -48,17 +42,8 @@ def queue_of(broker, count: int, **arguments) -> str:
     return queue
 
 
-def rows(reader, partitions, column: str = "value") -> list:
-    """Read partitions as tasks do, on a copy of the reader."""
-    found = []
-    for partition in pickle.loads(pickle.dumps(partitions)):
-        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
-            found += batch.column(column).to_pylist()
-    return found
-
-
 def read(reader) -> list[int]:
-    return [int(value) for value in rows(reader, reader.partitions())]
+    return [int(value) for value in values(reader, reader.partitions())]
 
 
 def test_look_at_a_queue_reads_all_and_removes_nothing(broker, batch_of):
@@ -66,7 +51,7 @@ def test_look_at_a_queue_reads_all_and_removes_nothing(broker, batch_of):
     reader = batch_of(subscribe=queue, maxRecordsPerPartition="3", fetchBlockRows="2")
     partitions = reader.partitions()
     assert len(partitions) == 3
-    assert rows(reader, partitions) == rows(reader, partitions) == [b"%d" % number for number in range(1, 8)]
+    assert values(reader, partitions) == values(reader, partitions) == [b"%d" % number for number in range(1, 8)]
     assert broker.depth(queue) == 7
 
 
@@ -80,7 +65,7 @@ def test_unsettled_range_of_a_cursor_is_read_beside_its_query(broker, batch_of, 
     partitions = batch.partitions()
     last = stream.latestOffset(end, ReadMaxRows(100))
     stream.commit(last)
-    assert rows(batch, partitions) == [b"5", b"6", b"7", b"8", b"9"], "the lease keeps what is settled meanwhile"
+    assert values(batch, partitions) == [b"5", b"6", b"7", b"8", b"9"], "the lease keeps what is settled meanwhile"
     assert stream.latestOffset(last, ReadMaxRows(1)) == last, "and the query is not fenced off"
     assert read(batch_of(cursor="beside", subscribe=queue)) == []
     with pytest.raises(CursorError, match="cursor 'beside' does not read queue"):
@@ -114,7 +99,7 @@ def test_borders_in_time_chain_without_a_gap_and_without_a_double(broker, batch_
     for number in range(1, 10):
         broker.publish(queue, [b"%d" % number])
     look = batch_of(subscribe=queue)
-    times = rows(look, look.partitions(), "timestamp")
+    times = values(look, look.partitions(), "timestamp")
     cuts = [times[0], times[3], times[6], times[8] + timedelta(seconds=1)]
     found = [
         read(batch_of(subscribe=queue, startingTimestamp=one.isoformat(), endingTimestamp=other.isoformat()))
@@ -141,7 +126,7 @@ def test_lease_that_has_ended_is_told_in_a_sentence(broker, batch_of):
     (partition,) = reader.partitions()
     broker.control("lease.close", lease=partition.value.lease)
     with pytest.raises(CursorError, match=rf"the batch read of {queue} at .* cannot go on: lease .* has ended"):
-        rows(reader, [partition])
+        values(reader, [partition])
 
 
 def test_pattern_and_servers_are_read_together(broker, second_broker, batch_of, caplog):
@@ -210,9 +195,9 @@ def test_narrowed_ranges_are_read(broker, batch_of):
     assert list(reader.pushFilters([EqualTo(("queue",), two), GreaterThan(("sequence",), 3)])) == []
     partitions = reader.partitions()
     assert {partition.value.queue for partition in partitions} == {two}
-    assert rows(reader, partitions) == [b"%d" % number for number in range(4, 10)]
+    assert values(reader, partitions) == [b"%d" % number for number in range(4, 10)]
     look = batch_of(subscribe=one)
-    times = rows(look, look.partitions(), "timestamp")
+    times = values(look, look.partitions(), "timestamp")
     reader = batch_of(subscribe=one)
     assert len(list(reader.pushFilters([GreaterThan(("timestamp",), times[4])]))) == 1
     assert read(reader) == [number for number, time in enumerate(times, 1) if time > times[4]]

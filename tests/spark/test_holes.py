@@ -1,46 +1,19 @@
 """Batches that yield fewer messages than were planned: reported by the driver or by a task, also on replay."""
 
 import json
-import pickle
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.options import source_options
-from pyspark_penstock.reader import PenstockStreamReader
-
-ALL = ReadAllAvailable()
+from tests.support.spark_readers import ALL, bodies, values
 
 
 @pytest.fixture
-def reader_of():
-    readers = []
-
+def reader_of(open_reader):
     def make(broker, queue, **others):
-        given = {"servers": broker.address, "subscribe": queue, "cursor": f"c-{queue}", "fetchWait": "0ms"}
-        readers.append(PenstockStreamReader(source_options({**given, **others})))
-        return readers[-1]
+        return open_reader(broker, subscribe=queue, cursor=f"c-{queue}", **others)
 
-    yield make
-    for reader in readers:
-        reader.stop()
-
-
-def read(reader, partitions):
-    """Read a batch as tasks do."""
-    copy = pickle.loads(pickle.dumps(reader))
-    return [
-        body
-        for partition in pickle.loads(pickle.dumps(partitions))
-        for batch in copy.read(partition)
-        for body in batch.column("value").to_pylist()
-    ]
-
-
-def replay(reader, start, end):
-    """Read a batch again, planned before a restart."""
-    return read(reader, reader.partitions(start, end))
+    return make
 
 
 def mixed(broker):
@@ -68,11 +41,11 @@ def test_replay_of_a_batch_that_has_lost_messages_ends_with_the_range(restarts, 
     start = first.initialOffset()
     end = json.loads(json.dumps(first.latestOffset(start, ALL)))
     assert end.get("rows", {}) == ({queue: 9} if drained else {})
-    assert len(read(first, first.partitions(start, end))) == (9 if drained else 10)
+    assert len(bodies(first, start, end)) == (9 if drained else 10)
     reader = reader_of(restarts(), queue)
     planned = 9 if drained else 10
     with pytest.raises(CursorError, match=f"3 of the {planned} planned messages 1 to 10 of '{queue}' are gone"):
-        replay(reader, start, end)
+        bodies(reader, start, end)
 
 
 def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, reader_of, caplog):
@@ -82,7 +55,7 @@ def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, r
     start = first.initialOffset()
     end = first.latestOffset(start, ALL)
     reader = reader_of(restarts(), queue, failOnDataLoss="false")
-    assert read(reader, reader.partitions(start, end)) == LEFT
+    assert bodies(reader, start, end) == LEFT
     assert f"penstock: 3 of the 10 planned messages 1 to 10 of '{queue}' are gone" in caplog.text
     assert reader.latestOffset(end, ALL) == end
 
@@ -95,9 +68,9 @@ def test_task_sees_what_was_lost_after_the_driver_has_planned(restarts, reader_o
     partitions = reader.partitions(start, reader.latestOffset(start, ALL))
     restarts()
     with pytest.raises(CursorError, match=f"2 of the 5 planned messages 1 to 5 of '{queue}' are gone"):
-        read(reader, partitions[:1])
+        values(reader, partitions[:1])
     with pytest.raises(CursorError, match=f"1 of the 5 planned messages 6 to 10 of '{queue}' are gone"):
-        read(reader, partitions[1:])
+        values(reader, partitions[1:])
 
 
 def test_batch_that_is_planned_after_a_restart_has_no_hole(restarts, reader_of):
@@ -106,4 +79,4 @@ def test_batch_that_is_planned_after_a_restart_has_no_hole(restarts, reader_of):
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
     assert (end["q"], end["rows"]) == ({queue: 10}, {queue: 7})
-    assert read(reader, reader.partitions(start, end)) == LEFT
+    assert bodies(reader, start, end) == LEFT

@@ -1,47 +1,25 @@
 """The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
 
-import pickle
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pika
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.client import Connection, ControlClient, ControlError, Parameters
 from penstock.content.header_values import headers_from_json
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
-from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
+from tests.support.spark_readers import ALL, bodies, numbered
 from tests.support.tcp_proxy import proxied
-
-ALL = ReadAllAvailable()
 
 
 @pytest.fixture
-def reader_of(broker) -> Iterator:
-    readers = []
-
+def reader_of(broker, open_reader) -> Callable[..., PenstockStreamReader]:
     def make(queue: str, cursor: str = "app", **others: str) -> PenstockStreamReader:
-        given = {"servers": broker.address, "subscribe": queue, "cursor": f"{cursor}-{queue}", "fetchWait": "0ms"}
-        readers.append(PenstockStreamReader(source_options({**given, **others})))
-        return readers[-1]
+        return open_reader(broker, subscribe=queue, cursor=f"{cursor}-{queue}", **others)
 
-    yield make
-    for reader in readers:
-        reader.stop()
-
-
-def bodies(reader: PenstockStreamReader, start: dict, end: dict) -> list[bytes]:
-    """Read a batch as tasks do: on a copy of the reader that knows nothing but options and partitions."""
-    found = []
-    for partition in pickle.loads(pickle.dumps(reader.partitions(start, end))):
-        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
-            found += batch.column("value").to_pylist()
-    return found
-
-
-def numbered(count: int) -> list[bytes]:
-    return [b"%d" % number for number in range(count)]
+    return make
 
 
 def test_fresh_query_reads_everything_in_order_and_settles_the_batch_before(broker, reader_of):

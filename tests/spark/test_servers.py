@@ -1,17 +1,14 @@
 """Several servers, of which one is away: it ends the query, or holds back its own queues alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyspark_penstock import planner, servers
 from pyspark_penstock.errors import BrokerUnreachable
-from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
+from tests.support.spark_readers import ALL
 from tests.support.tcp_proxy import Proxy, proxied
-
-ALL = ReadAllAvailable()
 
 
 @pytest.fixture
@@ -21,28 +18,23 @@ def proxy(second_broker) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def pair(broker, second_broker, proxy) -> Iterator:
+def pair(broker, second_broker, proxy, open_reader) -> tuple[str, Callable[..., PenstockStreamReader]]:
     """Return a maker of readers of one queue on two servers, of which the second is behind a proxy."""
     queue = broker.declare()
     with second_broker.connect() as connection:
         connection.channel().queue_declare(queue)
-    readers = []
 
     def make(**others: str) -> PenstockStreamReader:
         given = {
             "servers": f"{broker.address},{proxy.address}",
             "subscribe": queue,
             "cursor": f"pair-{queue}",
-            "fetchWait": "0ms",
             "fetchOffset.retryIntervalMs": "1",
             "fetchOffset.numRetries": "1",
         }
-        readers.append(PenstockStreamReader(source_options({**given, **others})))
-        return readers[-1]
+        return open_reader(broker, **(given | others))
 
-    yield queue, make
-    for reader in readers:
-        reader.stop()
+    return queue, make
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from tests.spark.conftest import until
+from tests.support.spark_readers import numbered
 
 pytestmark = pytest.mark.spark
 
@@ -33,10 +34,6 @@ class Collected:
 def drain(frame, sink, checkpoint):
     query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).trigger(availableNow=True)
     assert query.start().awaitTermination(300)
-
-
-def numbered(first, last):
-    return [b"%d" % number for number in range(first, last)]
 
 
 def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, broker, checkpoint):

@@ -1,31 +1,22 @@
 """Subscriptions that grow and shrink under a checkpoint, without a JVM, on a real broker."""
 
-import pickle
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_penstock import attachment
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
-
-ALL = ReadAllAvailable()
+from tests.support.spark_readers import ALL, bodies
 
 
 @pytest.fixture
-def reader_of(broker) -> Iterator:
-    readers = []
-
+def reader_of(broker, open_reader) -> Callable[..., PenstockStreamReader]:
     def make(cursor: str, **others: str) -> PenstockStreamReader:
-        given = {"servers": broker.address, "cursor": cursor, "fetchWait": "0ms", **others}
-        readers.append(PenstockStreamReader(source_options(given)))
-        return readers[-1]
+        return open_reader(broker, cursor=cursor, **others)
 
-    yield make
-    for reader in readers:
-        reader.stop()
+    return make
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +32,7 @@ def queue_of(broker, count: int = 0, **arguments) -> str:
 
 
 def read(reader, start: dict, end: dict) -> list[str]:
-    """Read a batch as tasks do, on a copy of the reader."""
-    found = []
-    for partition in pickle.loads(pickle.dumps(reader.partitions(start, end))):
-        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
-            found += [value.decode() for value in batch.column("value").to_pylist()]
-    return found
+    return [body.decode() for body in bodies(reader, start, end)]
 
 
 def positions(offset: dict) -> dict:
@@ -136,27 +122,24 @@ def arrival(reader, start: dict, end: dict) -> list[int]:
 
 
 @pytest.mark.parametrize("overflow", ["block", "page"])
-def test_new_queue_begins_at_the_first_message_from_a_time_on(restarts, overflow, caplog):
+def test_new_queue_begins_at_the_first_message_from_a_time_on(restarts, open_reader, overflow, caplog):
     broker = restarts()
     queue = broker.declare(durable=True, overflow=overflow, capacity_messages=40 if overflow == "block" else 4)
     for number in range(3):
         broker.publish(queue, [b"%d" % (5 * number + each) for each in range(5)], persistent=True)
-    given = {"servers": broker.address, "subscribe": queue, "fetchWait": "0ms"}
-    look = PenstockStreamReader(source_options({**given, "cursor": "look"}))
+    look = open_reader(broker, subscribe=queue, cursor="look")
     end = look.latestOffset(look.initialOffset(), ALL)
     times = arrival(look, look.initialOffset(), end)
     assert len(times) == 15
     wanted = times[5]
     expected = next(index for index, time in enumerate(times) if time >= wanted)
-    reader = PenstockStreamReader(source_options({**given, "cursor": "since", "startingTimestamp": str(wanted)}))
+    reader = open_reader(broker, subscribe=queue, cursor="since", startingTimestamp=str(wanted))
     start = reader.initialOffset()
     # The column has microseconds: a message of the same millisecond may be before the time.
     assert expected <= positions(start)[queue] <= expected + times.count(wanted)
     assert f"queue '{queue}' begins at sequence {positions(start)[queue] + 1}, which arrived at" in caplog.text
-    again = PenstockStreamReader(source_options({**given, "cursor": "since", "startingTimestamp": "1"}))
+    again = open_reader(broker, subscribe=queue, cursor="since", startingTimestamp="1")
     assert again.initialOffset() == start, "the queue is not new to the cursor any more"
-    for each in (look, reader, again):
-        each.stop()
 
 
 def test_time_before_the_oldest_message_and_time_after_all_are_told(broker, reader_of, caplog):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from pyspark_amqp.options import amqp_options
 from pyspark_amqp.reader import AmqpStreamReader
 from tests.support.amqp_peers import OURS, PEERS, Peer, peer
-
-ALL = ReadAllAvailable()
+from tests.support.spark_readers import ALL, bodies
 
 
 @pytest.fixture(scope="session")
@@ -62,19 +60,6 @@ def reader_of(tmp_path: Path) -> Iterator[Callable[..., AmqpStreamReader]]:
         reader.stop()
 
 
-def rows(reader: AmqpStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
-    """Read a batch as tasks do: on a copy of the reader that knows nothing but options and partitions."""
-    found: list[dict[str, Any]] = []
-    for partition in pickle.loads(pickle.dumps(reader.partitions(start, end))):
-        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
-            found += batch.to_pylist()
-    return found
-
-
-def bodies(reader: AmqpStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
-    return [row["value"] for row in rows(reader, start, end)]
-
-
 def next_batch(reader: AmqpStreamReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
     """Ask until there is something after `start`, as Spark does."""
     for _ in range(600):
@@ -94,7 +79,3 @@ def read_until(
         found += bodies(reader, start, end)
         start = end
     return found, start
-
-
-def numbered(first: int, last: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, last)]

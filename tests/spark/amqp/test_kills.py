@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from tests.profiles import thorough
-from tests.spark.amqp.conftest import bodies
 from tests.support.amqp_peers import Peer
+from tests.support.spark_readers import bodies
 
 pytestmark = pytest.mark.skipif(not thorough(), reason="the kills of test_reader.py at random: make test-long")
 

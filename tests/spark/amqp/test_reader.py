@@ -13,9 +13,10 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_amqp.errors import MessagesGone, SpoolUnusable
 from pyspark_penstock.errors import BrokerUnreachable
-from tests.spark.amqp.conftest import ALL, bodies, next_batch, numbered, read_until, rows
+from tests.spark.amqp.conftest import next_batch, read_until
 from tests.support.amqp_peers import OURS
 from tests.support.brokers import eventually
+from tests.support.spark_readers import ALL, bodies, numbered, rows
 from tests.support.tls_relay import TlsRelay, make_certificate
 
 

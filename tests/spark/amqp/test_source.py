@@ -5,7 +5,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from pyspark_amqp import DefaultSource
 from pyspark_penstock.errors import SchemaError, SparkSourceError
-from tests.spark.amqp.conftest import numbered
+from tests.support.spark_readers import numbered
 
 LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 
