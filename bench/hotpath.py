@@ -17,7 +17,6 @@ from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
-from penstock.management.users import Users
 from penstock.persistence.transaction_encoder import encode
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -143,7 +142,7 @@ def make_driver() -> BrokerDriver:
     """Make a broker as `penstock serve` does, with defaults."""
     broker = Broker(Defaults())
     broker.add_vhost("/")
-    return BrokerDriver(broker, ConnectionLimits(), Users(), "seed", "0")
+    return BrokerDriver(broker, ConnectionLimits(), "seed", "0")
 
 
 def publish(bench: Bench, messages: int) -> None:

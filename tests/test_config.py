@@ -1,4 +1,4 @@
-"""The settings file: users, and lists of known names."""
+"""The settings file: lists of known names."""
 
 from __future__ import annotations
 
@@ -6,39 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import changed_at_start, load
+from penstock.config import load
 from penstock.errors import ConfigError
-
-
-def write(folder: Path, users: str) -> Path:
-    path = folder / "penstock.toml"
-    path.write_text(f"[users]\n{users}\n")
-    return path
-
-
-def test_users_are_configured_with_tags_or_with_a_password_alone(tmp_path: Path) -> None:
-    before = load(write(tmp_path, 'ada = "a"\nbob = { password = "b", tags = ["administrator"] }'))
-    assert before.users == {"ada": "a", "bob": "b"}
-    assert before.user_tags == {"bob": ["administrator"]}
-    after = load(write(tmp_path, 'ada = "a"\n[users.bob]\npassword = "b"\ntags = []'))
-    assert changed_at_start(before, after) == ["users"]
-
-
-@pytest.mark.parametrize(
-    "given",
-    ["7", "{ password = 7 }", '{ tags = ["administrator"] }', '{ password = "hush", tag = ["administrator"] }'],
-)
-def test_a_user_without_a_password_in_quotes_is_refused_with_the_line_and_without_what_was_given(
-    tmp_path: Path, given: str
-) -> None:
-    with pytest.raises(ConfigError, match=r"line 2: user 'ada' in \[users\] must be a password in quotes") as refused:
-        load(write(tmp_path, f"ada = {given}"))
-    assert "hush" not in str(refused.value)
-
-
-def test_an_unknown_tag_is_refused_and_the_known_ones_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="tags of user 'ada' must be a list of known tags, which are administrator"):
-        load(write(tmp_path, 'ada = { password = "a", tags = ["adminstrator"] }'))
 
 
 def test_sasl_mechanisms_are_a_list_of_known_ones(tmp_path: Path) -> None:

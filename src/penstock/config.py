@@ -1,7 +1,7 @@
 """Broker configuration: settings with default, unit and reason, read from a TOML file.
 
-`[broker]` has the names below (hyphens for underscores) and the settings of scope broker. `[users]` has name =
-password, or name = { password = "...", tags = ["administrator"] }. Settings by pattern have a table each:
+`[broker]` has the names below (hyphens for underscores) and the settings of scope broker. `[users]` has users (see
+file_users.py). Settings by pattern have a table each:
 `[queue."orders.#"]`, `[address."logs.*"]`, `[vhost."/"]`, `[user.alice]`, `[connection.alice]`, `[producer.alice]`. All
 but start-up settings may change while the broker runs (SIGHUP).
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.access.user import User
 from penstock.core.gates.metadata_memory import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
 from penstock.core.queue.queue_settings import (
     DEFAULT_CAPACITY_BYTES,
@@ -24,7 +25,7 @@ from penstock.core.queue.queue_settings import (
     DEFAULT_STOP_PERCENT,
 )
 from penstock.errors import BrokerError, ConfigError
-from penstock.management.users import TAGS
+from penstock.file_users import read_users
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.setting_names.setting_names import SCOPED_ALIASES
@@ -88,8 +89,6 @@ START_ALIASES: Final = {"amqpMinLargeMessageSize": "min_large_message"}
 TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
 
 
-USER_KEYS: Final = frozenset(("password", "tags"))
-"""Keys of a user's table."""
 NO_LOG: Final = "off"
 """Value of the directory of the flow log or the audit log that disables it, although there is a data directory."""
 
@@ -108,10 +107,8 @@ class Settings:
     """URL of a database for the store: postgresql://HOST/DATABASE; None uses the data directory."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])
     """Virtual hosts."""
-    users: dict[str, str] | None = None
-    """Names and passwords; None is guest/guest, from this machine only."""
-    user_tags: dict[str, list[str]] = field(default_factory=dict)
-    """Tags of users; without any the first user and guest have the tag administrator."""
+    users: list[User] | None = None
+    """Users of the settings file; None: it names none."""
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     """Default capacity of a queue: bytes of charges."""
     stop_percent: float = DEFAULT_STOP_PERCENT
@@ -195,7 +192,7 @@ def load(path: Path) -> Settings:
     for name, table in (("broker", given), ("users", users)):
         if table is not None and not isinstance(table, dict):
             raise source.error((name,), f"[{name}] must be a table, not {_kind(table)}")
-    tags = {} if users is None else _tags(source, users)
+    named = None if users is None else read_users(users, path.parent, source.error_of_user)
     at_start, tunable = _parted(source, given)
     by_pattern = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
@@ -207,43 +204,13 @@ def load(path: Path) -> Settings:
             if not isinstance(table, dict):
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
             by_pattern.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
-    return replace(Settings(users=users, user_tags=tags, file=path, patterns=by_pattern, at_start=at_start), **at_start)
+    return replace(Settings(users=named, file=path, patterns=by_pattern, at_start=at_start), **at_start)
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
     """Return the names of changed start-up settings, which need a restart."""
     names = [name for name in AT_START if old.at_start.get(name) != new.at_start.get(name)]
-    return [name.replace("_", "-") for name in names] + (["users"] if _users(old) != _users(new) else [])
-
-
-def _users(settings: Settings) -> tuple[object, object]:
-    return settings.users, settings.user_tags
-
-
-def _tags(source: _Source, users: dict[str, Any]) -> dict[str, list[str]]:
-    """Separate the tags from `[users]`: a user is a password, or a table of `password` and `tags`.
-
-    Errors show no passwords.
-    """
-    found: dict[str, list[str]] = {}
-    for name, given in users.items():
-        if isinstance(given, str):
-            continue
-        if not isinstance(given, dict) or not isinstance(given.get("password"), str) or given.keys() - USER_KEYS:
-            raise source.error(
-                ("users", name),
-                f"user '{name}' in [users] must be a password in quotes, or a table: "
-                '{ password = "...", tags = ["administrator"] }',
-            )
-        tags = given.get("tags", [])
-        if not isinstance(tags, list) or not all(tag in TAGS for tag in tags):
-            raise source.error(
-                ("users", name), f"tags of user '{name}' must be a list of known tags, which are {', '.join(TAGS)}"
-            )
-        if "tags" in given:
-            found[name] = tags
-        users[name] = given["password"]
-    return found
+    return [name.replace("_", "-") for name in names]
 
 
 class _Source:
@@ -261,6 +228,9 @@ class _Source:
 
     def error(self, keys: tuple[str, ...], text: str) -> ConfigError:
         return ConfigError(f"'{self.path}'{self.position(keys)}: {text}")
+
+    def error_of_user(self, name: str, text: str) -> ConfigError:
+        return self.error(("users", name), text)
 
     def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, SettingValue]:
         """Read the settings of a pattern one by one, so that each error has its line."""

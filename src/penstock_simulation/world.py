@@ -10,7 +10,6 @@ from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
-from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server.event_loop import EventLoop
 from penstock.server.transport import Transport
@@ -29,7 +28,7 @@ class World:
         self.core.add_vhost("/")
         policy = policy or ConnectionLimits()
         policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
-        self.driver = BrokerDriver(self.core, policy, Users(), "seed", "simulated")
+        self.driver = BrokerDriver(self.core, policy, "seed", "simulated")
         self.event_loop = EventLoop(self.driver, loop)
         self.queue: Queue
         self.capacity = 0

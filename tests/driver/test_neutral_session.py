@@ -9,7 +9,6 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
-from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.setting_names import read_consume_arguments
 
@@ -32,7 +31,7 @@ class RecordingSession(Session):
 def make_driver() -> BrokerDriver:
     broker = Broker(Defaults())
     broker.add_vhost("/")
-    return BrokerDriver(broker, ConnectionLimits(), Users(), "seed", "0")
+    return BrokerDriver(broker, ConnectionLimits(), "seed", "0")
 
 
 def test_session_of_any_protocol_gets_its_deliveries_and_cancellations() -> None:

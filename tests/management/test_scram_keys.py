@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 
+from penstock.access.password_hash import rabbitmq_hash
+from penstock.access.scram import ITERATIONS
 from penstock.flow.work import WorkMeter
-from penstock.management.scram_keys import DERIVE_WORK, ITERATIONS, ScramKeyCache
-from penstock.management.users import Users
+from penstock.management.scram_keys import DERIVE_WORK, ScramKeyCache
+from tests.support.users import table_of
 
 
 def make(passwords: dict[str, str], secret: bytes = b"secret") -> tuple[ScramKeyCache, WorkMeter]:
     work = WorkMeter()
-    return ScramKeyCache(Users(passwords), secret, work), work
+    return ScramKeyCache(table_of(passwords), secret, work), work
 
 
 def test_keys_of_a_user_are_those_of_rfc_5802() -> None:
@@ -57,3 +59,13 @@ def test_password_that_scram_cannot_carry_matches_nothing() -> None:
     assert keys.of("ada") == make({})[0].of("ada")
     assert keys.of("ada") == keys.of("ada")
     assert work.done == DERIVE_WORK
+
+
+def test_keys_of_a_hash_are_those_that_were_derived_from_its_password() -> None:
+    keys, work = make({})
+    table = keys._table
+    table.put_user("ada", rabbitmq_hash("love", b"salt"), [])
+    assert keys.of("ada") == make({})[0].of("ada"), "nothing matches before its first login"
+    table.set_scram("ada", (b"salt", b"stored", b"server", 4096))
+    assert keys.of("ada") == (b"salt", b"stored", b"server", 4096)
+    assert work.done == 0

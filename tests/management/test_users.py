@@ -1,32 +1,53 @@
-"""Users and their tags: who may use the operator's operations, and how they are configured."""
+"""Logins of users."""
 
 from __future__ import annotations
 
-from penstock.management.users import Users
+from penstock.access.access_table import AccessTable
+from penstock.access.password_hash import hash_password, rabbitmq_hash
+from penstock.management.users import PasswordCheck, access_refusal
+from tests.support.users import table_of
 
 
-def test_the_first_user_and_guest_are_administrators_and_others_are_not() -> None:
-    users = Users({"ada": "a", "bob": "b", "guest": "guest"})
-    assert [users.is_administrator(name) for name in ("ada", "bob", "guest", "nobody")] == [True, False, True, False]
-    assert Users().is_administrator("guest")
-
-
-def test_tags_that_are_given_take_the_place_of_those_by_default() -> None:
-    users = Users({"ada": "a", "bob": "b", "guest": "g"}, {"ada": [], "bob": ["administrator"], "guest": []})
-    assert [users.tags(name) for name in ("ada", "bob", "guest")] == [[], ["administrator"], []]
+def login_refusal(table: AccessTable, user: str, password: str, loopback: bool) -> str:
+    return PasswordCheck(table, user, password, loopback).refusal()
 
 
 def test_password_is_right_only_if_all_of_it_is() -> None:
-    users = Users({"ada": "love"})
-    assert users.refusal("ada", "love", False) == ""
+    table = table_of({"ada": "love"})
+    assert login_refusal(table, "ada", "love", False) == ""
     for wrong in ("", "lov", "lovelace", "LOVE", "\0"):
-        assert users.refusal("ada", wrong, False) == "user 'ada' gave a wrong password"
-    assert users.refusal("eve", "", True) == "user 'eve' is not known"
+        assert login_refusal(table, "ada", wrong, False) == "user 'ada' gave a wrong password"
+    assert login_refusal(table, "eve", "", True) == "user 'eve' is not known"
+
+
+def test_a_user_without_a_password_cannot_log_in_with_one() -> None:
+    table = AccessTable({"/": None})
+    table.put_user("ada", None, [])
+    assert login_refusal(table, "ada", "", True) == "user 'ada' has no password"
 
 
 def test_access_of_a_user_whose_identity_needs_no_password() -> None:
-    users = Users({"ada": "love", "guest": "guest"})
-    assert users.access_refusal("ada", False) == users.access_refusal("guest", True) == ""
-    assert users.access_refusal("eve", True) == "user 'eve' is not known"
-    assert "this machine" in users.access_refusal("guest", False)
-    assert (users.password("ada"), users.password("eve")) == ("love", None)
+    table = table_of({"ada": "love", "guest": "guest"})
+    assert access_refusal(table, "ada", False) == access_refusal(table, "guest", True) == ""
+    assert access_refusal(table, "eve", True) == "user 'eve' is not known"
+    assert "this machine" in access_refusal(table, "guest", False)
+
+
+def test_a_slow_hash_is_verified_beside_the_event_loop() -> None:
+    table = AccessTable({"/": None})
+    table.put_user("ada", hash_password("love", b"sixteen octets.."), [])
+    right, wrong = PasswordCheck(table, "ada", "love", True), PasswordCheck(table, "ada", "hate", True)
+    assert right.is_slow()
+    right.verify()
+    wrong.verify()
+    assert right.refusal() == ""
+    assert wrong.refusal() == "user 'ada' gave a wrong password"
+
+
+def test_a_password_that_was_changed_meanwhile_is_refused() -> None:
+    table = AccessTable({"/": None})
+    table.put_user("ada", rabbitmq_hash("love", b"salt"), [])
+    check = PasswordCheck(table, "ada", "love", True)
+    check.verify()
+    table.set_password("ada", rabbitmq_hash("hate", b"salt"))
+    assert check.refusal() == "user 'ada' got another password meanwhile"

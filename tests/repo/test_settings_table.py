@@ -54,5 +54,6 @@ def test_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(DOCUMENT.read_text().partition("```toml\n")[2].partition("```")[0])
     settings = load(file)
-    assert (settings.users, settings.http) == ({"ada": "lovelace"}, "127.0.0.1:15672")
+    assert settings.users is not None
+    assert ([user.name for user in settings.users], settings.http) == (["ada"], "127.0.0.1:15672")
     assert [(scope, pattern) for scope, pattern, _ in settings.patterns] == [("queue", "orders.#")]

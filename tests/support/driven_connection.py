@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
-from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
@@ -19,7 +18,7 @@ Frame = tuple[int, int, bytes]
 def make_driver(policy: ConnectionLimits | None = None) -> BrokerDriver:
     core = Broker(Defaults())
     core.add_vhost("/")
-    return BrokerDriver(core, policy or ConnectionLimits(), Users(), "seed", "0")
+    return BrokerDriver(core, policy or ConnectionLimits(), "seed", "0")
 
 
 def cut(data: bytes) -> list[Frame]:

@@ -16,7 +16,7 @@ from penstock.access.password_hash import PasswordHash, file_password
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.scram import ScramKeys
 from penstock.access.tags import ADMINISTRATOR
-from penstock.access.user import DEFAULT, FILE, STORE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.access.user import DEFAULT, EVERYTHING, STORE, USER_LIMITS, VHOST_LIMITS, User
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 
 GUEST: Final = "guest"
@@ -87,17 +87,13 @@ class AccessTable:
     def may_enter(self, name: str, vhost: str) -> bool:
         """Tell whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
         user = self.find(name)
-        return user is not None and (user.everywhere or vhost in user.permissions)
+        return user is not None and user.permission(vhost) is not None
 
     def permits(self, name: str, kind: str, vhost: str, resource: str) -> bool:
         """Tell whether a user may configure, write or read a queue or an exchange."""
         user = self.find(name)
-        if user is None:
-            return False
-        permission = user.permissions.get(vhost)
-        if permission is None:
-            return user.everywhere
-        return self.expressions.matches(permission.expression(kind), resource)
+        permission = None if user is None else user.permission(vhost)
+        return permission is not None and self.expressions.matches(permission.expression(kind), resource)
 
     def topic_permission(self, name: str, vhost: str, exchange: str) -> TopicPermission | None:
         """Return the topic permission of a user for an exchange; None: every routing key is permitted."""
@@ -151,10 +147,7 @@ class AccessTable:
 
     def set_scram(self, name: str, scram: ScramKeys) -> None:
         """Keep the keys that were derived from a user's password. Raises NotFound."""
-        user = self.user(name)
-        user.scram = scram
-        if user.source != FILE:
-            self._changed(user)
+        self.user(name).scram = scram
 
     def set_tags(self, name: str, tags: Sequence[str]) -> None:
         """Change the tags of a user. Raises NotFound, or PreconditionFailed as `put_user`."""
@@ -355,7 +348,7 @@ class AccessTable:
             self._octets -= user.octets()
             for vhost in self._vhosts:
                 if vhost not in user.permissions:
-                    user.permissions[vhost] = Permission(".*", ".*", ".*")
+                    user.permissions[vhost] = EVERYTHING
                     self._permissions += 1
             self._octets += user.octets()
 

@@ -76,6 +76,10 @@ class PasswordHash:
             return f"$scrypt${parameters}${_unpadded(self.salt)}${_unpadded(self.digest)}"
         return base64.b64encode(self.salt + self.digest).decode()
 
+    def is_slow(self) -> bool:
+        """Tell whether `verify` takes longer than a turn of the event loop may."""
+        return self.algorithm == SCRYPT
+
     def needs_rehash(self) -> bool:
         """Tell whether a password that was verified should be hashed anew: RabbitMQ's hashes, and cheaper scrypt."""
         if self.algorithm == PLAIN:

@@ -24,6 +24,9 @@ USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
 """Names of limits of a virtual host (RabbitMQ's)."""
 
+EVERYTHING: Final = Permission(".*", ".*", ".*")
+"""Permission of those that may do everything."""
+
 
 class User:
     """One user. Only the table of users changes it (`AccessTable`)."""
@@ -51,6 +54,11 @@ class User:
         """Topic permissions by virtual host and exchange."""
         self.limits: dict[str, int] = {}
         """Limits by name; a limit that is not there is none."""
+
+    def permission(self, vhost: str) -> Permission | None:
+        """Return its permission in a virtual host; None if it may not enter it."""
+        own = self.permissions.get(vhost)
+        return EVERYTHING if own is None and self.everywhere else own
 
     def is_administrator(self) -> bool:
         """Tell whether it has the tag administrator."""

@@ -31,7 +31,6 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
-from penstock.management.users import Users
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
@@ -65,14 +64,12 @@ class BrokerDriver(Node):
         self,
         broker: Broker,
         policy: ConnectionLimits,
-        users: Users,
         seed: str,
         version: str,
         protocols: list[Protocol] | None = None,
     ) -> None:
         self.broker = broker
         self.connection_limits = policy
-        self.users = users
         self.audit = AuditTrail(broker)
         self.control = ControlApi(self, broker, version)
         self.connections: dict[int, Connection] = {}

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from penstock.access.access_table import GUEST
+from penstock.access.scram import ScramKeys
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
 from penstock.management.scram_keys import ScramKeyCache
-from penstock.management.users import GUEST, PasswordCheck
+from penstock.management.users import PasswordCheck, access_refusal
 from penstock.protocols.common.authentication import Authenticator, InlineAuthenticator
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
-from penstock.protocols.common.services import CredentialCheck, ScramKeys, Services
+from penstock.protocols.common.services import CredentialCheck, Services
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -33,27 +35,27 @@ class DriverServices(Services):
         self.broker = driver.broker
         self.connection_limits = driver.connection_limits
         self.authenticator: Authenticator = InlineAuthenticator()
-        self.backoff = Backoff(driver.users.names())
+        self.backoff = Backoff(driver.broker.access)
         self.version = version
         self.audit = driver.audit
         self.logins = PendingLogins(self)
         self.partial_messages = PartialMessages(self)
         self._seed: bytes = seed.encode()
         self._names: int = 0
-        self._scram_keys = ScramKeyCache(driver.users, self._seed, driver.broker.work)
+        self._scram_keys = ScramKeyCache(driver.broker.access, self._seed, driver.broker.work)
         self._without_effect: set[str] = set()
 
     @override
     def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
-        return PasswordCheck(self._driver.users, user, password, loopback)
+        return PasswordCheck(self.broker.access, user, password, loopback)
 
     @override
     def may_be_anonymous(self, loopback: bool) -> bool:
-        return not self._driver.users.refusal(GUEST, GUEST, loopback)
+        return not PasswordCheck(self.broker.access, GUEST, GUEST, loopback).refusal()
 
     @override
     def access_refusal(self, user: str, loopback: bool) -> str:
-        return self._driver.users.access_refusal(user, loopback)
+        return access_refusal(self.broker.access, user, loopback)
 
     @override
     def scram_keys(self, user: str) -> ScramKeys:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.access.tags import ADMINISTRATOR
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.large_content import large_content
@@ -46,7 +47,6 @@ from penstock.management.definitions_import import answer_import
 from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
-from penstock.management.users import ADMINISTRATOR
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class ControlApi:
         if not named and operation != PUBLISH_BLOCK:
             names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking, PUBLISH_BLOCK]))
             raise NotFound(f"no control operation '{operation}'; known are {names}")
-        if operation not in FOR_EVERYBODY and not self.node.users.is_administrator(connection.user):
+        if operation not in FOR_EVERYBODY and not self.node.is_administrator(connection.user):
             raise AccessRefused(
                 f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
                 "does not have"

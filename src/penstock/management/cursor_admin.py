@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def show(node: Node, request: ControlRequest) -> Shape:
     """Answer {cursor}: a cursor as in lists. An administrator is also told the producers that wait because of it."""
     cursor = node.control.cursors.cursor(request.vhost, request.text("cursor"))
-    named = request.connection is not None and node.users.is_administrator(request.connection.user)
+    named = request.connection is not None and node.is_administrator(request.connection.user)
     return cursor_details(cursor, node, named)
 
 

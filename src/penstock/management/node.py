@@ -10,7 +10,6 @@ from penstock.core.broker import Broker
 from penstock.core.queue.cursor import Cursor
 from penstock.flow.work import Steps
 from penstock.management.refused_publishes import RefusedPublishes
-from penstock.management.users import Users
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
@@ -29,10 +28,14 @@ class Node:
     broker: Broker
     connections: dict[int, Connection]
     """Connections by number."""
-    users: Users
     audit: AuditTrail
     refused: RefusedPublishes
     control: ControlApi
+
+    def is_administrator(self, user: str) -> bool:
+        """Tell whether a user has the tag administrator."""
+        found = self.broker.access.find(user)
+        return found is not None and found.is_administrator()
 
     def slowed(self) -> SlowedConnections:
         """Return the connections that are slowed by their own work."""

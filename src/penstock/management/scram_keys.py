@@ -1,63 +1,53 @@
-"""Keys of users for SCRAM-SHA-256 (RFC 5802 section 3, RFC 7677), derived from their passwords."""
+"""Keys for SCRAM-SHA-256 of users, and of names that are not there."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Final
 
+from penstock.access.access_table import AccessTable
+from penstock.access.password_hash import PLAIN
+from penstock.access.scram import ITERATIONS, SALT, ScramKeys, derive_scram_keys
 from penstock.flow.work import WorkMeter
-from penstock.management.users import Users
-from penstock.protocols.common.services import ScramKeys
 
-MECHANISM: Final = "SCRAM-SHA-256"
-ITERATIONS: Final = 4096
-"""Iterations of PBKDF2, the least that RFC 7677 permits: the passwords are in a file, and clients pay as well."""
 DERIVE_WORK: Final = 2_500
 """Units of work of a derivation: two milliseconds of PBKDF2."""
 
 
 class ScramKeyCache:
-    """Keys by user. A derivation takes milliseconds, so it is done once for a user, at its first login.
+    """Keys by user. Those of a password in the settings file are derived at its first login, and kept with the user.
+
+    A derivation takes milliseconds, so it is done once. A user with a hash has the keys that were derived when its
+    password was set, or at its first login with PLAIN.
 
     The salt depends on the name and the secret only. So an unknown name has a salt, always the same, and nobody can
     tell it from a known one (RFC 5802 section 9). Nothing is stored for unknown names.
     """
 
-    def __init__(self, users: Users, secret: bytes, work: WorkMeter) -> None:
-        self._users = users
+    def __init__(self, table: AccessTable, secret: bytes, work: WorkMeter) -> None:
+        self._table = table
         self._secret = secret
         self._work = work
-        self._derived: dict[str, ScramKeys] = {}
 
     def of(self, user: str) -> ScramKeys:
         """Return the keys of a user: keys that no password matches for an unknown one.
 
         A password that SASLprep does not permit, such as one with a control character, matches nothing either.
         """
-        found = self._derived.get(user)
-        if found is not None:
-            return found
-        password = self._users.password(user)
-        if password is None:
+        found = self._table.find(user)
+        if found is None or found.password_hash is None:
             return self._without_password(user)
-        self._work.done += DERIVE_WORK
-        found = self._derive(user, password)
-        self._derived[user] = found
-        return found
-
-    def _derive(self, user: str, password: str) -> ScramKeys:
-        from scramp import ScramException, ScramMechanism  # It loads more slowly than the broker.
-
-        try:
-            salt, stored_key, server_key, iterations = ScramMechanism(MECHANISM).make_auth_info(
-                password, ITERATIONS, self._octets("salt", user)[:16]
-            )
-        except ScramException:
-            return self._without_password(user)
-        return salt, stored_key, server_key, iterations
+        if found.scram is None:
+            if found.password_hash.algorithm != PLAIN:
+                return self._without_password(user)
+            self._work.done += DERIVE_WORK
+            password = found.password_hash.digest.decode()
+            derived = derive_scram_keys(password, self._octets("salt", user)[:SALT])
+            found.scram = self._without_password(user) if derived is None else derived
+        return found.scram
 
     def _without_password(self, user: str) -> ScramKeys:
-        return self._octets("salt", user)[:16], self._octets("stored", user), self._octets("server", user), ITERATIONS
+        return self._octets("salt", user)[:SALT], self._octets("stored", user), self._octets("server", user), ITERATIONS
 
     def _octets(self, purpose: str, user: str) -> bytes:
         """Return 32 octets that only this broker can compute from a name."""

@@ -24,9 +24,9 @@ from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
+from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps
 from penstock.management.flow_log_records import Recorder
-from penstock.management.users import Users
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
@@ -235,6 +235,8 @@ class Broker:
                     "reload: settings set by command stay and take precedence over the file; "
                     "`penstock settings` lists them"
                 )
+            self.driver.broker.access.set_file_users(settings.users)
+            self._warn_of_open_file(settings)
             for name in changed_at_start(self.settings, settings):
                 log.warning("reload: %s takes effect only at the start; restart the broker", name)
         except BrokerError as error:
@@ -250,6 +252,11 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def _warn_of_open_file(self, settings: Settings) -> None:
+        file = settings.file
+        if file is not None and settings.users is not None and is_open_to_others(file, settings.users):
+            log.warning("'%s' has passwords and can be read by others; chmod o-r it, or use password_hash", file)
 
     def _make_log(self, files: RecordFiles, given: str | None, name: str, most: int, octets: int) -> RecordLog | None:
         """Return a log in the configured directory, or in the data directory under its name, or None."""
@@ -291,9 +298,9 @@ class Broker:
         policy.transaction_timeout_s = settings.transaction_timeout_s
         policy.message_bytes_max = settings.message_bytes_max
         policy.min_large_message = settings.min_large_message
-        driver = BrokerDriver(
-            core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), VERSION, protocols
-        )
+        core.access.set_file_users(settings.users)
+        self._warn_of_open_file(settings)
+        driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
         if "SCRAM-SHA-256" in settings.sasl_mechanisms:
             importlib.import_module("scramp")  # It loads slowly, and would stop the event loop at the first login.
         driver.name = f"penstock@{socket.gethostname()}"

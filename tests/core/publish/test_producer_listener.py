@@ -12,7 +12,6 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.gate import Gate
 from penstock.management.log_messages import LogLine
-from penstock.management.users import Users
 from penstock.protocols.common.connection_limits import ConnectionLimits
 
 
@@ -61,7 +60,7 @@ class RecordingListener(ProducerListener):
 def make_driver() -> BrokerDriver:
     broker = Broker(Defaults())
     broker.add_vhost("/")
-    driver = BrokerDriver(broker, ConnectionLimits(), Users(), "seed", "0")
+    driver = BrokerDriver(broker, ConnectionLimits(), "seed", "0")
     driver.begin(100.0)
     return driver
 

@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramException, ScramMechanism
 
+from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
 from penstock.core.queue.queue_settings import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import CommandInvalid
-from penstock.management.users import Users
 from penstock.protocols.amqp10.sasl import RESPONSE_MAX, SCRAM_MAX, SCRAM_WORK, SaslExchange, SaslState, SaslStep
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS, ConnectionLimits
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import CredentialCheck, ScramKeys, Services
+from penstock.protocols.common.services import CredentialCheck, Services
 from penstock.wire.sasl import plain_response
+from tests.support.users import file_users, table_of
 
 PASSWORDS = {"ada": "lovelace", "é,=": "pässword", "guest": "guest"}
 
@@ -28,8 +29,8 @@ PASSWORDS = {"ada": "lovelace", "é,=": "pässword", "guest": "guest"}
 def make_driver(passwords: dict[str, str] | None = None) -> BrokerDriver:
     core = Broker(Defaults())
     core.add_vhost("/")
-    users = Users(PASSWORDS if passwords is None else passwords)
-    return BrokerDriver(core, ConnectionLimits(), users, "seed", "0")
+    core.access.set_file_users(file_users(PASSWORDS if passwords is None else passwords))
+    return BrokerDriver(core, ConnectionLimits(), "seed", "0")
 
 
 class Outcome(LoginListener):
@@ -180,7 +181,7 @@ class Rfc7677(Services):
 
     def __init__(self, services: Services) -> None:
         self.broker = services.broker
-        self.backoff = Backoff(["user"])
+        self.backoff = Backoff(table_of({"user": "x"}))
         self.connection_limits = services.connection_limits
 
     def may_be_anonymous(self, loopback: bool) -> bool:

@@ -11,6 +11,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import make_driver
+from tests.support.users import table_of
 
 GREETING = b"AMQP\x00\x00\x09\x01"
 
@@ -30,35 +31,35 @@ def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> C
 
 
 def test_the_first_wrong_passwords_are_answered_at_once_and_then_the_delay_doubles_up_to_a_bound() -> None:
-    assert fail(Backoff(["ada"]), 10) == [0, 0, 0, 0.5, 1, 2, 4, 8, 8, 8]
+    assert fail(Backoff(table_of({"ada": "a"})), 10) == [0, 0, 0, 0.5, 1, 2, 4, 8, 8, 8]
 
 
 def test_the_delay_on_this_machine_is_short() -> None:
-    assert max(fail(Backoff(["ada"]), 30, address=THIS_MACHINE)) == 2
+    assert max(fail(Backoff(table_of({"ada": "a"})), 30, address=THIS_MACHINE)) == 2
 
 
 def test_failures_are_forgotten_after_a_minute_without_any() -> None:
-    backoff = Backoff(["ada"])
+    backoff = Backoff(table_of({"ada": "a"}))
     fail(backoff, 8)
     assert fail(backoff, 1, now=60.0) == [8]
     assert fail(backoff, 1, now=121.0) == [0]
 
 
 def test_failures_at_one_address_delay_nothing_at_another() -> None:
-    backoff = Backoff(["ada", "bob"])
+    backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     fail(backoff, 8, user="bob")
     assert fail(backoff, 1, user="ada", address="10.0.0.2") == [0]
 
 
 def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well() -> None:
-    backoff = Backoff(["ada"])
+    backoff = Backoff(table_of({"ada": "a"}))
     delays = [backoff.failed("ada", f"10.0.1.{index}", 0.0) for index in range(20)]
     assert delays[:10] == [0] * 10
     assert delays[-1] == 8
 
 
 def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before() -> None:
-    backoff = Backoff(["ada"])
+    backoff = Backoff(table_of({"ada": "a"}))
     backoff.succeeded("ada", "10.0.0.7")
     for index in range(100):
         backoff.failed("ada", f"10.0.1.{index}", 0.0)
@@ -69,7 +70,7 @@ def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_befor
 
 
 def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_not() -> None:
-    backoff = Backoff(["ada", "bob"])
+    backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     keys = [backoff.wait("ada", HERE) for _ in range(WAITING_MOST)]
     assert backoff.refusal("bob", HERE) == "16 wrong passwords from 10.0.0.1 are not answered yet"
     assert backoff.refusal("ada", "10.0.0.2") == ""
@@ -78,7 +79,7 @@ def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_no
 
 
 def test_a_neighbour_at_the_address_that_guesses_gets_in_if_it_has_before() -> None:
-    backoff = Backoff(["ada", "bob"])
+    backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     backoff.succeeded("bob", HERE)
     for _ in range(WAITING_MOST):
         backoff.wait("ada", HERE)
@@ -89,14 +90,14 @@ def test_a_neighbour_at_the_address_that_guesses_gets_in_if_it_has_before() -> N
 
 
 def test_on_this_machine_every_password_is_looked_at() -> None:
-    backoff = Backoff(["ada"])
+    backoff = Backoff(table_of({"ada": "a"}))
     for _ in range(10 * USER_WAITING_MOST):
         backoff.wait("ada", THIS_MACHINE)
     assert backoff.refusal("ada", THIS_MACHINE) == ""
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
-    backoff = Backoff(["ada"])
+    backoff = Backoff(table_of({"ada": "a"}))
     backoff.succeeded("ada", "first")
     fail(backoff, 8, user="nobody", address="first")
     for index in range(REMEMBERED):
@@ -108,7 +109,7 @@ def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
 
 
 def test_waiting_answers_leave_nothing_behind() -> None:
-    backoff = Backoff(["ada"])
+    backoff = Backoff(table_of({"ada": "a"}))
     keys = backoff.wait("ada", HERE)
     backoff.succeeded("ada", HERE)
     backoff.answered(keys)

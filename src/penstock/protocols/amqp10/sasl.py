@@ -17,11 +17,12 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.access.scram import ScramKeys
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
 from penstock.protocols.common.login import count_login
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import CredentialCheck, ScramKeys, Services
+from penstock.protocols.common.services import CredentialCheck, Services
 from penstock.wire.sasl import SaslError, parse_plain
 
 EXTERNAL: Final = "EXTERNAL"

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.access.access_table import AccessTable
 from penstock.protocols.common.peer import THIS_MACHINE
 
 FREE_FAILURES: Final = 3
@@ -67,8 +68,8 @@ class Backoff:
     All unknown user names count as one. They cannot fill the table, and a delay does not reveal which names exist.
     """
 
-    def __init__(self, users: list[str]) -> None:
-        self._names = set(users)
+    def __init__(self, table: AccessTable) -> None:
+        self._table = table
         self._addresses: dict[str, _Failures] = {}
         """By address, the latest failure last."""
         self._users: dict[str, _Failures] = {}
@@ -140,7 +141,7 @@ class Backoff:
         return self._waits_all >= WAITING_ALL
 
     def _name(self, user: str) -> str:
-        return user if user in self._names else "(unknown)"
+        return user if self._table.find(user) is not None else "(unknown)"
 
     def _waits(self, user: str, address: str) -> int:
         return self._waiting.get((user, address), 0)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
     from penstock.protocols.common.partial_messages import PartialMessages
     from penstock.protocols.common.pending_logins import PendingLogins
-
-
-ScramKeys = tuple[bytes, bytes, bytes, int]
-"""Salt, stored key, server key and iterations (RFC 5802 section 3)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.access.tags import ADMINISTRATOR
 from penstock.errors import BrokerError
-from penstock.management.users import ADMINISTRATOR
-from penstock.server.http import clients, cursors, get_messages, messages, node, topology, vhosts
+from penstock.server.http import clients, cursors, get_messages, messages, node, topology, users, vhosts
 from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, login, not_found
 
 if TYPE_CHECKING:
@@ -67,16 +67,16 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/nodes/{name}": {"GET": node.node},
     "/extensions": {"GET": node.empty},
     "/feature-flags": {"GET": node.empty},
-    "/whoami": {"GET": node.whoami},
-    "/users": {"GET": node.users},
-    "/users/{user}": _fixed(node.user, USERS),
-    "/users/{user}/permissions": {"GET": node.permissions},
-    "/permissions": {"GET": node.permissions},
-    "/permissions/{vhost}/{user}": _fixed(node.permission, PERMISSIONS),
+    "/whoami": {"GET": users.whoami},
+    "/users": {"GET": users.users},
+    "/users/{user}": _fixed(users.user, USERS),
+    "/users/{user}/permissions": {"GET": users.permissions},
+    "/permissions": {"GET": users.permissions},
+    "/permissions/{vhost}/{user}": _fixed(users.permission, PERMISSIONS),
     "/topic-permissions": {"GET": node.empty},
     "/vhosts": {"GET": vhosts.vhosts},
     "/vhosts/{vhost}": {"GET": vhosts.vhost, "PUT": vhosts.declare_vhost, "DELETE": vhosts.delete_vhost},
-    "/vhosts/{vhost}/permissions": {"GET": node.permissions},
+    "/vhosts/{vhost}/permissions": {"GET": users.permissions},
     "/vhosts/{vhost}/connections": {"GET": clients.connections},
     "/vhosts/{vhost}/channels": {"GET": clients.channels},
     "/definitions": {"GET": vhosts.export, "POST": vhosts.import_},
@@ -201,7 +201,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             event_loop.driver.begin(event_loop.loop.time())
             method = "GET" if http_request.method == "HEAD" else http_request.method
             user = await login(http_request, event_loop.driver)
-            if method not in for_everybody and not event_loop.driver.users.is_administrator(user):
+            if method not in for_everybody and not event_loop.driver.is_administrator(user):
                 refusal = forbidden(user)
                 event_loop.driver.audit.refused(http_actor(http_request, user), f"{method} {path}", str(refusal))
                 raise refusal

@@ -132,53 +132,6 @@ async def empty(request: ApiRequest) -> Response:
     return json_response([])
 
 
-# Users
-
-
-async def whoami(request: ApiRequest) -> Response:
-    """Return the user of the request."""
-    return json_response({"name": request.user, "tags": request.driver.users.tags(request.user)})
-
-
-async def users(request: ApiRequest) -> Response:
-    """List users, without their passwords."""
-    return json_response([_user(request.driver, name) for name in request.driver.users.names()])
-
-
-async def user(request: ApiRequest) -> Response:
-    """Show a user."""
-    return json_response(_user(request.driver, _known(request)))
-
-
-async def permissions(request: ApiRequest) -> Response:
-    """List permissions, all, of a virtual host or of a user: every user has all permissions."""
-    vhost = request.vhost_or_all()
-    names = [_known(request)] if "user" in request.http_request.path_params else request.driver.users.names()
-    vhosts = list(request.driver.broker.vhosts) if vhost is None else [vhost.name]
-    return json_response([_permission(name, each) for name in names for each in vhosts])
-
-
-async def permission(request: ApiRequest) -> Response:
-    """Show a user's permissions in a virtual host."""
-    vhost = request.vhost_or_all()
-    return json_response(_permission(_known(request), "/" if vhost is None else vhost.name))
-
-
-def _known(request: ApiRequest) -> str:
-    name = request.part("user")
-    if name not in request.driver.users.names():
-        raise not_found()
-    return name
-
-
-def _user(driver: BrokerDriver, name: str) -> Shape:
-    return {"name": name, "tags": driver.users.tags(name), "limits": {}}
-
-
-def _permission(name: str, vhost: str) -> Shape:
-    return {"user": name, "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
-
-
 # Health
 
 
