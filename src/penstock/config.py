@@ -55,6 +55,8 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {"sasl-mechanisms": SASL_MECHANISMS
 AT_START: Final = (
     "listen",
     "http",
+    "http_hosts",
+    "http_origins",
     "data",
     "store",
     "vhosts",
@@ -101,6 +103,10 @@ class Settings:
     """Addresses HOST:PORT of the listeners; port 0 picks a free one."""
     http: str | None = None
     """Address HOST:PORT of the HTTP API; None disables it."""
+    http_hosts: list[str] = field(default_factory=list)
+    """More names under which the HTTP API is reached, with `*` for any letters."""
+    http_origins: list[str] = field(default_factory=list)
+    """Sites whose pages may use the HTTP API from a browser: https://console.example.com."""
     data: str | None = None
     """Data directory; None keeps everything in memory."""
     store: str | None = None

@@ -310,7 +310,7 @@ class Broker:
         """Start the HTTP API; its libraries are imported only now, because they load slowly."""
         from penstock.server.http.listener import HttpListener
 
-        self._http = HttpListener(event_loop)
+        self._http = HttpListener(event_loop, self.settings.http_hosts, self.settings.http_origins)
         self.http_addresses = await self._http.start(host, port)
         event_loop.listeners += [("http", *address) for address in self.http_addresses]
 

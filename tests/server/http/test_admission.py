@@ -14,7 +14,7 @@ from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed
 
-HALF = b"GET /api/overview HTTP/1.1\r\nHost: x\r\n"
+HALF = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def received(client: socket.socket, end: bytes) -> bytes:
 
 
 def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
 
 
 def is_open(client: socket.socket) -> bool:
@@ -73,7 +73,7 @@ def test_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) ->
     web = Web(own.http)
     with connected(web) as slow, connected(web) as busy:
         slow.sendall(HALF)
-        busy.sendall(b"GET /api/overview HTTP/1.1\r\nHost: x\r\n\r\n")
+        busy.sendall(b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for client in (slow, busy):  # Both are closed by the broker, without another octet from here.
             with contextlib.suppress(ConnectionResetError):
                 while client.recv(4096):
@@ -102,7 +102,9 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
 
 def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_check_is_not(own: BrokerProcess) -> None:
     web = Web(own.http)
-    start = f"POST /api/definitions HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\nContent-Length: 2\r\n\r\n"
+    start = (
+        f"POST /api/definitions HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\nContent-Length: 2\r\n\r\n"
+    )
     with contextlib.ExitStack() as sockets:
         busy = []
         for _ in range(192):

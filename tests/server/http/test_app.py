@@ -54,12 +54,12 @@ def test_no_request_is_an_error_of_ours(web: Web, method: str, path: str, data: 
     [
         b"nonsense\r\n\r\n",
         b"GET /api/overview HTTP/1.1\r\n\r\n",
-        b"GET /api/../etc HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET http://x/api/overview HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /api/%ff%00 HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"POST /api/definitions HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/definitions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET /api/overview HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+        b"GET /api/../etc HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://x/api/overview HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /api/%ff%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /api/definitions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/definitions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
         b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
         b"GET /api/overview HTTP/1.1\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
         b"AMQP\x00\x00\x09\x01",
@@ -86,7 +86,7 @@ def test_who_asks_for_a_long_list_and_goes_away_is_no_error(served: BrokerProces
     for _ in range(3):
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            ask = f"GET /api/queues/{name} HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\n\r\n"
+            ask = f"GET /api/queues/{name} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\n\r\n"
             client.sendall(ask.encode())
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
     assert served.alive()

@@ -21,7 +21,7 @@ def test_stopping_broker_leaves_at_once_though_a_request_is_held(tmp_path: Path)
         body = b'{"properties":{},"routing_key":"q","payload":"x","payload_encoding":"string"}'
         with socket.create_connection((host, int(port))) as client:
             client.sendall(
-                b"POST /api/exchanges/%%2F/amq.default/publish HTTP/1.1\r\nHost: x\r\nAuthorization: %b\r\n"
+                b"POST /api/exchanges/%%2F/amq.default/publish HTTP/1.1\r\nHost: localhost\r\nAuthorization: %b\r\n"
                 b"Content-Length: %d\r\n\r\n%b" % (web.login.encode(), len(body), body)
             )
             eventually(lambda: web.get("/queues/%2F/q")["penstock"]["gate"]["waiting"], "it is held")

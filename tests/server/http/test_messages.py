@@ -186,7 +186,7 @@ def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: We
     host, port = web.address.split(":")
     with socket.create_connection((host, int(port))) as client:
         client.sendall(
-            b"POST /api/exchanges/%%2F/amq.default/publish HTTP/1.1\r\nHost: x\r\nAuthorization: %b\r\n"
+            b"POST /api/exchanges/%%2F/amq.default/publish HTTP/1.1\r\nHost: localhost\r\nAuthorization: %b\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (web.login.encode(), len(body), body)
         )
         gate = eventually(

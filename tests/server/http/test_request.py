@@ -22,7 +22,7 @@ def connected(web: Web) -> socket.socket:
 
 
 def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
 
 
 def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
@@ -48,7 +48,7 @@ def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web
 )
 def test_credentials_that_cannot_be_read_are_401(web: Web, credentials: bytes) -> None:
     with connected(web) as client:
-        client.sendall(b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: " + credentials + b"\r\n\r\n")
+        client.sendall(b"GET /api/whoami HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + credentials + b"\r\n\r\n")
         assert client.recv(4096).startswith(b"HTTP/1.1 401")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import uvicorn
@@ -18,6 +18,7 @@ from penstock.protocols.common.refusal_log import HTTP
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
+from penstock.server.http.guard import BrowserGuard
 from penstock.server.listener import Listener
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
@@ -109,10 +110,11 @@ class BoundedProtocol(H11Protocol):
 class HttpListener:
     """Listener of one broker's HTTP API at one address."""
 
-    def __init__(self, event_loop: EventLoop) -> None:
+    def __init__(self, event_loop: EventLoop, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
+        """`hosts` and `origins` are those of `BrowserGuard`."""
         self.event_loop = event_loop
         self._config = uvicorn.Config(
-            make_app(event_loop),
+            BrowserGuard(make_app(event_loop), hosts, origins),
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
