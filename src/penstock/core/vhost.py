@@ -271,11 +271,15 @@ class VirtualHost(Topology):
         self.era += 1
         self.gates.attach_address(self, exchange.name)
 
-    def delete_exchange(self, name: str, if_unused: bool) -> None:
-        """Remove an exchange and its bindings; one that does not exist is no error (as in RabbitMQ)."""
+    def check_deletable_exchange(self, name: str) -> None:
+        """Raise AccessRefused (403) for the default exchange and those of the broker, which nobody may delete."""
         self.check_not_default(name)
         if name.startswith(RESERVED) or name == CONTROL_EXCHANGE:
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
+
+    def delete_exchange(self, name: str, if_unused: bool) -> None:
+        """Remove an exchange and its bindings; one that does not exist is no error (as in RabbitMQ)."""
+        self.check_deletable_exchange(name)
         exchange = self.exchanges.get(name)
         if exchange is None:
             return

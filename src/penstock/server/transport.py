@@ -198,7 +198,7 @@ class Transport(asyncio.BufferedProtocol):
         """Write bytes; return whether the socket's buffer is full now, which `full` says as well."""
         connection = self.connection
         if self._socket is not None and data:
-            if connection is None or not connection.held_unconfirmed or not self._peer_has_ended():
+            if connection is None or not connection.losses.held_unconfirmed or not self._peer_has_ended():
                 self._socket.write(data)
         return self.full
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import UserRules
 from penstock.core.routing.binding import SELECTOR
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
@@ -25,13 +27,15 @@ from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.restored_broker import journaled
 
+GUEST = ConnectionAccess(UserRules(make_driver().broker.access, "guest"), "guest", "/")
+
 
 def a_vhost() -> VirtualHost:
     return make_driver().broker.vhosts["/"]
 
 
 def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:
-    return target_of(vhost, "guest", Amqp10Format(), parse_target(address, capabilities), SharedTargets())
+    return target_of(vhost, GUEST, Amqp10Format(), parse_target(address, capabilities), SharedTargets())
 
 
 def test_links_to_the_same_node_share_a_target_and_others_do_not() -> None:

@@ -15,7 +15,7 @@ from penstock.flow.work import Steps
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.delivery_frames import write_u16
-from penstock.protocols.amqp091.methods_topology import named_queue
+from penstock.protocols.amqp091.methods_topology import readable_queue
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.field_writer import encode_shortstr
 
@@ -28,7 +28,7 @@ Clients that await each answer stay far below.
 
 def get(channel: Channel, args: dict[str, object]) -> None:
     """Deliver one message without a subscription (section 1.8.3.10)."""
-    queue = named_queue(channel, args)
+    queue = readable_queue(channel, args)
     if _is_left_to_cursors(queue):
         raise ResourceLocked(
             f"queue '{queue.name}' pages and is read by cursor '{queue.cursors[0].name}'; delete the cursor first"

@@ -8,6 +8,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.connection_access import ConnectionAccess
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
@@ -33,6 +34,7 @@ from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
 from penstock.protocols.common.ack_timeout import AckTimeout
+from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.protocols.common.peer import QUERY
@@ -96,6 +98,10 @@ class Channel(Session):
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""
         return self.state == CHANNEL_OPEN and self.connection.teardown is TeardownState.NONE
+
+    def access(self) -> ConnectionAccess:
+        """Return what its client may do."""
+        return self.connection.access
 
     def move(self, state: ChannelState) -> None:
         """Change the state; see channel_state.py for the transitions."""
@@ -266,6 +272,8 @@ class Channel(Session):
     def _publish_copies(self, route: Route, content: bytes, body: LargeBody | None, charge: i64) -> None:
         headers = self._headers(content)
         own = route_with_copies(route, headers)
+        if own is not None:
+            check_route(self.connection.access, self.vhost, own)
         if BCC in headers:
             content = without_blind_copies(content)
         whole = content if body is None else large_content(content, body)

@@ -80,7 +80,7 @@ class ChannelPublisher(ProducerListener):
     def on_held(self, held: Held) -> None:
         """Log once a connection that a publish without a confirm is held: its process may exit before it passes."""
         connection = self.channel.connection
-        if held.pending is None and not connection.held_unconfirmed:
-            connection.held_unconfirmed = True
+        if held.pending is None and not connection.losses.held_unconfirmed:
+            connection.losses.held_unconfirmed = True
             deadline_s = held.deadline - self.channel.broker.now
             connection.services.log(log_messages.held_unconfirmed(self.channel.name, deadline_s))

@@ -17,6 +17,7 @@ from penstock.management.control_request import octets_max
 from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask
+from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.large_arrivals import LargeMessage
 from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp091 import spec
@@ -185,6 +186,7 @@ class ContentAssembly:
         large = self._large
         route = self.drop()
         channel = self._channel
+        check_route(channel.connection.access, channel.vhost, route)
         channel.vhost.refresh_route(route)
         if large is not None:
             channel.publish_large(route, without_body(content), large.finish([]), charge)

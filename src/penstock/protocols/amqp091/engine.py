@@ -35,6 +35,7 @@ from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.common.audit_trail import audit_refusal
+from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
@@ -179,6 +180,7 @@ class Amqp091Engine(ProtocolEngine):
         route = channel.vhost.route(
             arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
         )
+        check_route(self.connection.access, channel.vhost, route)
         channel.vhost.resolve(route, {})
         return route
 

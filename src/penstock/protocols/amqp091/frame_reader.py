@@ -83,6 +83,9 @@ class FrameReader:
         self.unparsed: bytes = b""
         """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
         self._routes: dict[bytes, Route] = {}
+        """Routes by the payload of their basic.publish; the client may publish to them."""
+        self._access_epoch: i64 = -1
+        """Number of changes of permissions at which that was checked."""
         self._last_frame: bytes = b""
         self._last_channel: Channel | None = None
         self._last_route: Route | None = None
@@ -95,6 +98,7 @@ class FrameReader:
             data = self.unparsed + data
             self.unparsed = b""
         engine.connection.input_paused = False
+        self._review_access(engine)
         pos = self._frames(engine, data)
         engine.work.done += pos // OCTETS_A_UNIT + 1
         if pos < len(data):
@@ -159,8 +163,20 @@ class FrameReader:
                     return pos
         return pos
 
+    def _review_access(self, engine: Amqp091Engine) -> None:
+        """Forget all routes if permissions have changed since they were checked."""
+        epoch = engine.connection.access.epoch()
+        if epoch != self._access_epoch:
+            self._access_epoch = epoch
+            self._routes.clear()
+            self.reset_publish_cache()
+
     def _must_stop(self, engine: Amqp091Engine) -> bool:
-        """Stop if the client's share is used up, one of its requests is still carried out, or its output is full."""
+        """Stop if the client's share is used up, one of its requests is still carried out, or its output is full.
+
+        Whatever a client does that can change permissions comes by here before its next publish.
+        """
+        self._review_access(engine)
         if (
             engine.work.done < engine.work.limit
             and len(engine.out) <= OUTPUT_LEFT_UNREAD

@@ -13,7 +13,7 @@ from penstock.management import log_messages
 from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.methods_topology import named_queue
+from penstock.protocols.amqp091.methods_topology import readable_queue
 from penstock.setting_names import read_consume_arguments, read_priority
 from penstock.wire.amqp091 import spec
 
@@ -59,7 +59,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     if arg.text(args, "queue") == REPLY_TO:
         direct_reply_to.consume(channel, args)
         return
-    queue = named_queue(channel, args)
+    queue = readable_queue(channel, args)
     channel.connection.services.deliver_first(queue)
     tag = arg.text(args, "consumer_tag") or channel.connection.services.make_name("amq.ctag")
     if tag in channel.consumers:

@@ -5,13 +5,14 @@ Semantics are RabbitMQ's where the specification leaves a choice.
 
 from __future__ import annotations
 
+from penstock.access.connection_access import EXCHANGE, QUEUE
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotFound
 from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.common import topology
+from penstock.protocols.common import authorization, topology
 from penstock.wire.amqp091 import spec
 
 
@@ -27,10 +28,12 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
         channel.vhost.check_not_default(name)
         channel.vhost.exchange(name)
     else:
+        arguments = arg.table(args, "arguments")
+        authorization.check_declare_exchange(channel.access(), channel.vhost, name, arguments)
         channel.vhost.declare_exchange(
             name,
             arg.text(args, "type"),
-            arg.table(args, "arguments"),
+            arguments,
             arg.flag(args, "durable"),
             arg.flag(args, "auto_delete"),
             arg.flag(args, "internal"),
@@ -40,29 +43,29 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
 
 def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete an exchange (section 1.6.2.3)."""
-    channel.vhost.delete_exchange(arg.name(args, "exchange"), arg.flag(args, "if_unused"))
+    name = arg.name(args, "exchange")
+    authorization.check_delete_exchange(channel.access(), channel.vhost, name)
+    channel.vhost.delete_exchange(name, arg.flag(args, "if_unused"))
     channel.reply(args, spec.EXCHANGE_DELETE_OK, {})
 
 
 def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
     """Bind an exchange to an exchange (RabbitMQ's extension)."""
     vhost = channel.vhost
-    source, target = arg.name(args, "source"), arg.name(args, "destination")
-    vhost.check_not_default(target)
+    source, target, key = arg.name(args, "source"), arg.name(args, "destination"), arg.text(args, "routing_key")
+    authorization.check_binding(channel.access(), vhost, source, EXCHANGE, target, key)
     vhost.source(source)  # If both are missing, RabbitMQ names the source.
-    vhost.bind(source, None, vhost.exchange(target), arg.text(args, "routing_key"), arg.table(args, "arguments"))
+    vhost.bind(source, None, vhost.exchange(target), key, arg.table(args, "arguments"))
     channel.reply(args, spec.EXCHANGE_BIND_OK, {})
 
 
 def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
     """Remove a binding between exchanges; a missing exchange or binding is no error (as in RabbitMQ)."""
     vhost = channel.vhost
-    source, target = arg.name(args, "source"), arg.name(args, "destination")
-    vhost.check_not_default(source)
-    vhost.check_not_default(target)
+    source, target, key = arg.name(args, "source"), arg.name(args, "destination"), arg.text(args, "routing_key")
+    authorization.check_binding(channel.access(), vhost, source, EXCHANGE, target, key)
     if source in vhost.exchanges and target in vhost.exchanges:
-        key, arguments = arg.text(args, "routing_key"), arg.table(args, "arguments")
-        vhost.unbind(source, None, vhost.exchange(target), key, arguments)
+        vhost.unbind(source, None, vhost.exchange(target), key, arg.table(args, "arguments"))
     channel.reply(args, spec.EXCHANGE_UNBIND_OK, {})
 
 
@@ -81,11 +84,13 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
             name = connection.services.make_name("amq.gen")
         else:
             topology.check_not_reserved(name)
+        arguments = arg.table(args, "arguments")
+        authorization.check_declare_queue(channel.access(), channel.vhost, name, arguments)
         queue = topology.declare_queue(
             connection,
             channel.vhost,
             name,
-            arg.table(args, "arguments"),
+            arguments,
             arg.flag(args, "durable"),
             arg.flag(args, "auto_delete"),
             arg.flag(args, "exclusive"),
@@ -104,6 +109,7 @@ def queue_bind(channel: Channel, args: dict[str, object]) -> None:
     queue, key = _queue_and_key(channel, args)
     vhost = channel.vhost
     source = arg.name(args, "exchange")
+    authorization.check_binding(channel.access(), vhost, source, QUEUE, queue, key)
     vhost.source(source)  # If both are missing, RabbitMQ names the exchange.
     vhost.bind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
     channel.reply(args, spec.QUEUE_BIND_OK, {})
@@ -114,7 +120,7 @@ def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
     queue, key = _queue_and_key(channel, args)
     vhost = channel.vhost
     source = arg.name(args, "exchange")
-    vhost.check_not_default(source)
+    authorization.check_binding(channel.access(), vhost, source, QUEUE, queue, key)
     target, arguments = vhost.queues.get(queue), arg.table(args, "arguments")
     if target is not None and source in vhost.exchanges and vhost.source(source).find(target, None, key, arguments):
         vhost.unbind(source, vhost.queue(queue, channel.connection), None, key, arguments)
@@ -123,21 +129,24 @@ def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     """Drop all ready messages (section 1.7.2.7)."""
-    count = topology.purge_queue(channel.connection, channel.vhost, named_queue(channel, args))
+    count = topology.purge_queue(channel.connection, channel.vhost, readable_queue(channel, args))
     channel.reply(args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete a queue, on request only if it is unused or empty (section 1.7.2.9)."""
     name = queue_name(channel, args)
+    authorization.check_delete_queue(channel.access(), name)
     if_unused, if_empty = arg.flag(args, "if_unused"), arg.flag(args, "if_empty")
     count = topology.delete_queue(channel.connection, channel.vhost, name, if_unused, if_empty)
     channel.reply(args, spec.QUEUE_DELETE_OK, {"message_count": count})
 
 
-def named_queue(channel: Channel, args: dict[str, object]) -> Queue:
-    """Return the queue that a method names. Raises NotFound (404), ResourceLocked (405)."""
-    return channel.vhost.queue(queue_name(channel, args), channel.connection)
+def readable_queue(channel: Channel, args: dict[str, object]) -> Queue:
+    """Return the queue whose messages a method takes. Raises AccessRefused (403), NotFound, ResourceLocked."""
+    name = queue_name(channel, args)
+    authorization.check_read_queue(channel.access(), name)
+    return channel.vhost.queue(name, channel.connection)
 
 
 def queue_name(channel: Channel, args: dict[str, object]) -> str:

@@ -34,6 +34,7 @@ from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.source_filters import SourceFilters
 from penstock.protocols.amqp10.subscriptions import NEVER
 from penstock.protocols.amqp10.target import target_of
+from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
@@ -115,7 +116,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     create_missing_queue(session.vhost, address, session.connection)
     target = target_of(
         session.vhost,
-        session.connection.user,
+        session.connection.access,
         session.engine.format,
         address,
         session.engine.targets,
@@ -215,12 +216,16 @@ def _source(
 ) -> tuple[LinkNode | None, Queue, str]:
     """Return what a source is to hear of its link's end, its queue and its address. Raises BrokerError."""
     name = attach.text("name")
+    access = session.connection.access
     if terminus is None:
         found = subscriptions.find(session, name, attach.texts("desired_capabilities"))
+        authorization.check_delete_queue(access, found.queue.name)  # The close of the link ends it.
+        authorization.check_read_queue(access, found.queue.name)
         return found, session.vhost.queue(found.queue.name, session.connection), queue_address(found.queue.name)
     if terminus.flag("dynamic"):
         created = _dynamic_node(session, terminus)
         if created.queue is not None:
+            authorization.check_read_queue(access, created.queue.name)
             return CreatedNode(session.engine.nodes, created), created.queue, created.address
         assert created.exchange is not None
         node = Node("", created.exchange.name, "", True)
@@ -234,6 +239,7 @@ def _source(
     create_missing_queue(session.vhost, address, session.connection)
     node = source_node(address, session.vhost)
     if node.queue:
+        authorization.check_read_queue(access, node.queue)
         return None, session.vhost.queue(node.queue, session.connection), text
     subscription = subscriptions.subscribe(session, terminus, name, node, filters)
     return subscription, subscription.queue, text

@@ -26,6 +26,7 @@ from penstock.errors import InvalidField, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.amqp10.addresses import exchange_address, queue_address
 from penstock.protocols.amqp10.link_node import LinkNode
+from penstock.protocols.common.authorization import check_declare_exchange, check_declare_queue
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
 from penstock.wire.amqp10.values import Array, Symbol, Typed
@@ -122,16 +123,20 @@ class DynamicNodes(TimerHandler):
         if policy != spec.DELETE_ON_CLOSE and len(self._lasting) >= NODES_MAX:
             raise ResourceError(f"there are {NODES_MAX} dynamic nodes that outlive their links, the most")
         make_name = session.connection.services.make_name
-        vhost = session.vhost
+        vhost, access = session.vhost, session.connection.access
         queue: Queue | None = None
         exchange: Exchange | None = None
         if any(capability in TOPICS for capability in terminus.texts("capabilities")):
-            exchange = vhost.declare_exchange(make_name(TOPIC_PREFIX), "topic", {}, False, False, False)
+            name = make_name(TOPIC_PREFIX)
+            check_declare_exchange(access, vhost, name, {})
+            exchange = vhost.declare_exchange(name, "topic", {}, False, False, False)
         else:
             connection = session.connection
             owner = connection if policy == spec.DELETE_ON_CLOSE else None
             name = make_name(PREFIX)
-            queue = vhost.declare_queue(name, _arguments(properties), False, False, owner, connection)
+            arguments = _arguments(properties)
+            check_declare_queue(access, vhost, name, arguments)
+            queue = vhost.declare_queue(name, arguments, False, False, owner, connection)
             if owner is not None:
                 connection.exclusive.add(queue)
         node = DynamicNode(vhost, queue, exchange, policy)

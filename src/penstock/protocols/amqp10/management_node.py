@@ -25,7 +25,7 @@ from penstock.core.routing.field_values import comparable
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
 from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
 from penstock.protocols.amqp10.neutral_values import neutral_table, to_amqp10
-from penstock.protocols.common import topology
+from penstock.protocols.common import authorization, topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed, ulong
@@ -110,6 +110,7 @@ class ManagementNode:
         if request.method == "PUT":
             return self._declare_queue(request, name)
         if request.method == "DELETE":
+            authorization.check_delete_queue(self._connection.access, name)
             return 200, {"message_count": ulong(topology.delete_queue(self._connection, self._vhost, name))}
         return _not_allowed(request, "GET, PUT, DELETE")
 
@@ -120,12 +121,14 @@ class ManagementNode:
         existed = name in self._vhost.queues
         if not existed:
             topology.check_not_reserved(name)
+        arguments = _arguments(fields)
+        authorization.check_declare_queue(self._connection.access, self._vhost, name, arguments)
         try:
             queue = topology.declare_queue(
                 self._connection,
                 self._vhost,
                 name,
-                _arguments(fields),
+                arguments,
                 fields["durable"] is True,
                 fields["auto_delete"] is True,
                 fields["exclusive"] is True,
@@ -156,6 +159,7 @@ class ManagementNode:
     def _messages(self, request: HttpRequest, name: str) -> Answer:
         if request.method != "DELETE":
             return _not_allowed(request, "DELETE")
+        authorization.check_read_queue(self._connection.access, name)
         queue = self._vhost.queue(name, self._connection)
         return 200, {"message_count": ulong(topology.purge_queue(self._connection, self._vhost, queue))}
 
@@ -164,18 +168,20 @@ class ManagementNode:
     def _exchange(self, request: HttpRequest, name: str) -> Answer:
         vhost = self._vhost
         if request.method == "DELETE":
+            authorization.check_delete_exchange(self._connection.access, vhost, name)
             vhost.delete_exchange(name, False)
             return 204, None
         if request.method != "PUT":
             return _not_allowed(request, "PUT, DELETE")
         fields = _fields(request.body, EXCHANGE_FIELDS)
-        vhost.check_not_default(name)
+        arguments = _arguments(fields)
+        authorization.check_declare_exchange(self._connection.access, vhost, name, arguments)
         existed = name in vhost.exchanges
         try:
             vhost.declare_exchange(
                 name,
                 str(fields["type"]),
-                _arguments(fields),
+                arguments,
                 fields["durable"] is True,
                 fields["auto_delete"] is True,
                 fields["internal"] is True,
@@ -205,10 +211,15 @@ class ManagementNode:
 
     def _bind(self, request: HttpRequest) -> Answer:
         fields = _fields(request.body, BINDING_FIELDS)
-        source = str(fields["source"])
+        source, key = str(fields["source"]), str(fields["binding_key"])
+        to_queue, to_exchange = str(fields["destination_queue"]), str(fields["destination_exchange"])
+        if bool(to_queue) == bool(to_exchange):
+            raise InvalidField("a binding has either destination_queue or destination_exchange")
+        what = QUEUE if to_queue else EXCHANGE
+        authorization.check_binding(self._connection.access, self._vhost, source, what, to_queue or to_exchange, key)
         self._vhost.source(source)  # If both are missing, RabbitMQ names the source.
-        queue, exchange = self._destination(str(fields["destination_queue"]), str(fields["destination_exchange"]))
-        self._vhost.bind(source, queue, exchange, str(fields["binding_key"]), _arguments(fields))
+        queue, exchange = self._destination(to_queue, to_exchange)
+        self._vhost.bind(source, queue, exchange, key, _arguments(fields))
         return 204, None
 
     def _binding(self, request: HttpRequest) -> Answer:
@@ -218,8 +229,10 @@ class ManagementNode:
         named = pairs(request.path.rpartition("/")[2], ";")
         if not {"src", "key", "args"} <= named.keys():
             raise InvalidField("DELETE /bindings/src=:exchange;dstq=:queue;key=:key;args=:hash: a part is missing")
-        self._vhost.check_not_default(named["src"])
-        for binding in self._found(named):
+        found = self._found(named)
+        what, name = (QUEUE, named["dstq"]) if "dstq" in named else (EXCHANGE, named["dste"])
+        authorization.check_binding(self._connection.access, self._vhost, named["src"], what, name, named["key"])
+        for binding in found:
             if arguments_hash(binding.arguments) == named["args"]:
                 self._vhost.drop_binding(binding)
                 break
@@ -239,8 +252,6 @@ class ManagementNode:
         return [each for each in leading if each.source.name == named["src"] and each.key == named["key"]]
 
     def _destination(self, queue: str, exchange: str) -> tuple[Queue | None, Exchange | None]:
-        if bool(queue) == bool(exchange):
-            raise InvalidField("a binding has either destination_queue or destination_exchange")
         if queue:
             return self._vhost.queue(queue, self._connection), None
         return None, self._vhost.exchange(exchange)

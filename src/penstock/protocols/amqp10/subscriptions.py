@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.access.connection_access import QUEUE
 from penstock.content.names import is_name
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import SELECTOR
@@ -25,6 +26,7 @@ from penstock.errors import InvalidField, NotFound
 from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.amqp10.source_filters import SourceFilters
+from penstock.protocols.common import authorization
 from penstock.wire.amqp10.composite import Composite
 
 if TYPE_CHECKING:
@@ -75,16 +77,26 @@ def subscribe(
     connection = session.connection
     if not lasting and not shared:
         name = connection.services.make_name(PREFIX)
+        _check_access(session, name, exchange, key)
         queue = vhost.declare_queue(name, {}, False, False, connection, connection)
         connection.exclusive.add(queue)
     else:
         name = subscription_name(session, link_name, lasting, GLOBAL in capabilities)
+        _check_access(session, name, exchange, key)
         before = vhost.queues.get(name)
         if before is not None and not before.consumers and exchange.find(before, None, key, arguments) is None:
             session.broker.delete_queue(before)  # Another topic is another subscription (JMS 2.0, section 8.3.3).
         queue = vhost.declare_queue(name, {}, lasting, False, None, connection)
     vhost.bind(exchange.name, queue, None, key, arguments)
     return Subscription(session, queue, lasting)
+
+
+def _check_access(session: AmqpSession, name: str, exchange: Exchange, key: str) -> None:
+    """Check a subscription: its queue is declared, bound and consumed from. Raises AccessRefused."""
+    access = session.connection.access
+    authorization.check_declare_queue(access, session.vhost, name, {})
+    authorization.check_binding(access, session.vhost, exchange.name, QUEUE, name, key)
+    authorization.check_read_queue(access, name)
 
 
 def find(session: AmqpSession, link_name: str, capabilities: list[str]) -> Subscription:

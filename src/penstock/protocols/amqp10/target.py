@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
+from penstock.access.connection_access import ConnectionAccess
 from penstock.core.message import OVERHEAD
 from penstock.core.message_format import CC
 from penstock.core.routing.copies import route_with_copies
@@ -25,6 +26,7 @@ from penstock.protocols.amqp10.addresses import (
     target_node,
 )
 from penstock.protocols.amqp10.message_format import Amqp10Format
+from penstock.protocols.common.authorization import check_route, check_write_exchange
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.sections import SUBJECT, TO, USER_ID, Sections, property_at
 from penstock.wire.amqp10.value_walk import u32
@@ -46,12 +48,20 @@ class Target:
     """Target of one link, or of several. Subclasses tell the exchange and routing key of a message."""
 
     def __init__(
-        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, origin: i64
+        self,
+        vhost: VirtualHost,
+        access: ConnectionAccess,
+        unroutable: Unroutable,
+        formats: Amqp10Format,
+        origin: i64,
     ) -> None:
         self.vhost: VirtualHost = vhost
         self.unroutable: Unroutable = unroutable
         """Outcome of the last message if it reaches no queue."""
-        self._user = user.encode()
+        self._access = access
+        self._user = access.user.encode()
+        self._checked: i64 = access.epoch()
+        """Number of changes of permissions at which its routes were checked."""
         self._origin: i64 = origin
         """Number of the connection, for no-local; 0 for none."""
         self._format = formats
@@ -62,6 +72,10 @@ class Target:
 
     def _address_route(self, data: bytes, sections: Sections) -> Route:
         """Return the route of a message's exchange and routing key, resolved once. Raises BrokerError."""
+        raise NotImplementedError
+
+    def _review(self) -> None:
+        """Check its routes again, or forget them: permissions have changed. Raises AccessRefused."""
         raise NotImplementedError
 
     def largest_message(self, most: i64) -> i64:
@@ -82,6 +96,8 @@ class Target:
 
     def route_of(self, content: bytes, data: bytes, sections: Sections) -> Route:
         """Return the route of a message, whose sections lie in `data`. Raises BrokerError."""
+        if self._access.epoch() != self._checked:
+            self._review()
         route = self._address_route(data, sections)
         if route.epoch != self.vhost.epoch:
             self.vhost.refresh_route(route)
@@ -113,6 +129,7 @@ class Target:
         own = route_with_copies(route, {CC: list(copies)}) if copies else None
         if own is None:
             return route
+        check_route(self._access, self.vhost, own)
         resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
         return own
 
@@ -127,10 +144,16 @@ class FixedTarget(Target):
     """Target with one exchange and routing key."""
 
     def __init__(
-        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node, origin: i64
+        self,
+        vhost: VirtualHost,
+        access: ConnectionAccess,
+        unroutable: Unroutable,
+        formats: Amqp10Format,
+        node: Node,
+        origin: i64,
     ) -> None:
-        super().__init__(vhost, user, unroutable, formats, origin)
-        self._route: Route = _new_route(vhost, node, b"", origin)
+        super().__init__(vhost, access, unroutable, formats, origin)
+        self._route: Route = _new_route(vhost, access, node, b"", origin)
 
     @override
     def fixed_route(self) -> Route | None:
@@ -138,6 +161,15 @@ class FixedTarget(Target):
         if route.epoch != self.vhost.epoch:
             self.vhost.refresh_route(route)
         return None if route.by_headers else route
+
+    @override
+    def _review(self) -> None:
+        check_route(self._access, self.vhost, self._route)
+        self._checked = self._access.epoch()
+
+    def review(self) -> None:
+        """Check its route for another link. Raises AccessRefused."""
+        self._review()
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
@@ -165,18 +197,29 @@ class SubjectTarget(Target):
     """Target with an exchange: the subject of each message is its routing key."""
 
     def __init__(
-        self, vhost: VirtualHost, user: str, unroutable: Unroutable, formats: Amqp10Format, node: Node, origin: i64
+        self,
+        vhost: VirtualHost,
+        access: ConnectionAccess,
+        unroutable: Unroutable,
+        formats: Amqp10Format,
+        node: Node,
+        origin: i64,
     ) -> None:
-        super().__init__(vhost, user, unroutable, formats, origin)
+        super().__init__(vhost, access, unroutable, formats, origin)
         self._node = node
         self._routes: dict[bytes, Route] = {}
+
+    @override
+    def _review(self) -> None:
+        self._routes.clear()
+        self._checked = self._access.epoch()
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
         subject = _text(data, sections, SUBJECT)
         found = self._routes.get(subject)
         if found is None:
-            found = _new_route(self.vhost, self._node, subject, self._origin)
+            found = _new_route(self.vhost, self._access, self._node, subject, self._origin)
             _remember(self._routes, subject, found)
         return found
 
@@ -184,10 +227,15 @@ class SubjectTarget(Target):
 class AnonymousTarget(Target):
     """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
 
-    def __init__(self, vhost: VirtualHost, user: str, formats: Amqp10Format, origin: i64) -> None:
-        super().__init__(vhost, user, Unroutable.REJECTED, formats, origin)
+    def __init__(self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: i64) -> None:
+        super().__init__(vhost, access, Unroutable.REJECTED, formats, origin)
         self._addresses = ToAddresses()
         self._routes: dict[bytes, Route] = {}
+
+    @override
+    def _review(self) -> None:
+        self._routes.clear()
+        self._checked = self._access.epoch()
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
@@ -199,28 +247,40 @@ class AnonymousTarget(Target):
         key = to + b"\0" + subject if node.by_subject else to
         found = self._routes.get(key)
         if found is None or found.envelope.exchange != node.exchange:
-            found = _new_route(self.vhost, node, subject, self._origin)
+            found = _new_route(self.vhost, self._access, node, subject, self._origin)
             _remember(self._routes, key, found)
         return found
 
 
 def target_of(
-    vhost: VirtualHost, user: str, formats: Amqp10Format, address: Address, shared: SharedTargets, origin: i64 = 0
+    vhost: VirtualHost,
+    access: ConnectionAccess,
+    formats: Amqp10Format,
+    address: Address,
+    shared: SharedTargets,
+    origin: i64 = 0,
 ) -> Target:
-    """Return the target for an address; links with a fixed one share it. Raises NotFound for one that names nothing."""
+    """Return the target for an address; links with a fixed one share it.
+
+    Raises NotFound for one that names nothing, AccessRefused for one that the client may not publish to.
+    """
     if address.kind is AddressKind.ANONYMOUS:
-        return AnonymousTarget(vhost, user, formats, origin)
+        return AnonymousTarget(vhost, access, formats, origin)
     node = target_node(address, vhost)
     if node.by_subject:
-        return SubjectTarget(vhost, user, address.unroutable, formats, node, origin)
+        check_write_exchange(access, node.exchange)
+        return SubjectTarget(vhost, access, address.unroutable, formats, node, origin)
     found = shared.find(node, address.unroutable)
     if found is None:
-        found = FixedTarget(vhost, user, address.unroutable, formats, node, origin)
+        found = FixedTarget(vhost, access, address.unroutable, formats, node, origin)
         shared.add(node, found)
+    else:
+        found.review()
     return found
 
 
-def _new_route(vhost: VirtualHost, node: Node, subject: bytes, origin: i64) -> Route:
+def _new_route(vhost: VirtualHost, access: ConnectionAccess, node: Node, subject: bytes, origin: i64) -> Route:
+    """Return the route of a message to a node. Raises BrokerError, also if the client may not publish there."""
     try:
         key = routing_key(node, subject.decode())
     except UnicodeDecodeError:
@@ -229,6 +289,7 @@ def _new_route(vhost: VirtualHost, node: Node, subject: bytes, origin: i64) -> R
     if origin:
         envelope = envelope.from_origin(origin)
     route = Route(envelope, True)
+    check_route(access, vhost, route)
     vhost.resolve(route, {})
     return route
 

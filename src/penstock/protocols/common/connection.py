@@ -11,14 +11,17 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import UserRules
 from penstock.core.broker import Broker
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError, ConnectionForced
+from penstock.errors import BrokerError, ConnectionForced, NotAllowed
 from penstock.flow.gate import Gate
 from penstock.flow.work import Worker
+from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_output import ConnectionOutput
 from penstock.protocols.common.connection_state import CONNECTION_STATES, ConnectionState, TeardownState
@@ -47,8 +50,6 @@ class Connection(Worker):
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
     busy: i64 = 0
     """Number of requests that are done step by step, and of other things that later input waits for."""
-    held_unconfirmed: bool = False
-    """True if one of its publishes without confirms was held: the process may exit before the publish is admitted."""
 
     def __init__(self, services: Services, number: int, peer: Peer) -> None:
         super().__init__()
@@ -68,6 +69,8 @@ class Connection(Worker):
         """True if its user gave the right password."""
         self.login = ConnectionLogin()
         """Its attempt to log in."""
+        self.access: ConnectionAccess = NO_ACCESS
+        """Rules of its login, and from `open` on what its client may do in its virtual host."""
         self.vhost: VirtualHost | None = None
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
@@ -187,7 +190,14 @@ class Connection(Worker):
         return self.state >= ConnectionState.REFUSED
 
     def open(self, vhost: VirtualHost) -> None:
-        """Open a virtual host: from now on the connection may have sessions."""
+        """Open a virtual host: from now on the connection may have sessions.
+
+        Raises NotAllowed (530), as RabbitMQ, for one that its user may not enter.
+        """
+        rules = UserRules(self.broker.access, self.user) if self.access is NO_ACCESS else self.access.rules
+        if not rules.enters(vhost.name):
+            raise NotAllowed(f"access to vhost '{vhost.name}' refused for user '{self.user}'")
+        self.access = ConnectionAccess(rules, self.user, vhost.name)
         self.vhost = vhost
         self.move(ConnectionState.RUNNING)
         self.origin = ConnectionGates(self.user, str(self.number))

@@ -27,11 +27,13 @@ _WORDS: Final = {
 class Losses:
     """Counts of lost publishes of one connection since the last report."""
 
-    __slots__ = ("cause", "origin", "messages", "bytes", "_by_cause", "_why")
+    __slots__ = ("cause", "held_unconfirmed", "origin", "messages", "bytes", "_by_cause", "_why")
 
     def __init__(self) -> None:
         self.cause: str = ENDED
         """Cause for held publishes when a channel ends that its client did not close."""
+        self.held_unconfirmed: bool = False
+        """True if a publish without a confirm was held: the process may exit before the publish is admitted."""
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core, present or past; it lists the producers that still exist."""
         self.clear()

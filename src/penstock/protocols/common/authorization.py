@@ -1,0 +1,169 @@
+"""Authorization of what clients ask for, as RabbitMQ 4 does it (its guides "Access control" and "Topic authorisation").
+
+Each function checks one operation, for all protocols and for HTTP. All raise AccessRefused (403), unless said
+otherwise. The whole table is in penstock/access/operations.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.access.connection_access import EXCHANGE, QUEUE, ConnectionAccess
+from penstock.access.permission import CONFIGURE, READ, WRITE
+from penstock.access.rules import Rules
+from penstock.core.routing.route import Route
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.vhost import REPLY_TO, VirtualHost
+from penstock.setting_names.setting_names import ALIASES
+
+if TYPE_CHECKING:
+    from penstock.core.queue.cursor import Cursor
+
+DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+TOPIC: Final = "topic"
+"""Type of exchange whose routing keys have permissions of their own."""
+
+
+class NoRules(Rules):
+    """Rules of a client that is not logged in: nothing is permitted."""
+
+    @override
+    def enters(self, vhost: str) -> bool:
+        return False
+
+    @override
+    def permits(self, kind: str, vhost: str, name: str) -> bool:
+        return False
+
+    @override
+    def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
+        return False
+
+    @override
+    def tags(self) -> list[str]:
+        return []
+
+    @override
+    def epoch(self) -> i64:
+        return 0
+
+
+NO_ACCESS: Final = ConnectionAccess(NoRules(), "", "")
+"""Access of a connection that has no virtual host yet."""
+
+
+# Queues
+
+
+def check_declare_queue(access: ConnectionAccess, vhost: VirtualHost, name: str, arguments: dict[str, object]) -> None:
+    """Check a declaration: configure; for a new queue with a dead-letter exchange read, and write to the exchange."""
+    access.check(CONFIGURE, QUEUE, name)
+    if name in vhost.queues:
+        return
+    for argument, value in arguments.items():
+        if ALIASES.get(argument, argument) == DEAD_LETTER_EXCHANGE and isinstance(value, str):
+            access.check(READ, QUEUE, name)
+            access.check(WRITE, EXCHANGE, value)
+
+
+def check_read_queue(access: ConnectionAccess, name: str) -> None:
+    """Check that messages of a queue may be taken: consumed, fetched or purged."""
+    access.check(READ, QUEUE, name)
+
+
+def check_delete_queue(access: ConnectionAccess, name: str) -> None:
+    """Check the deletion of a queue, whether it exists or not."""
+    access.check(CONFIGURE, QUEUE, name)
+
+
+def check_read_cursor(access: ConnectionAccess, cursor: Cursor) -> None:
+    """Check that all queues of a cursor may be read."""
+    for name in cursor.positions:
+        access.check(READ, QUEUE, name)
+
+
+# Exchanges
+
+
+def check_declare_exchange(
+    access: ConnectionAccess, vhost: VirtualHost, name: str, arguments: dict[str, object]
+) -> None:
+    """Check a declaration: configure; for a new exchange with an alternate one read, and write to the alternate."""
+    vhost.check_not_default(name)
+    access.check(CONFIGURE, EXCHANGE, name)
+    alternate = arguments.get(ALTERNATE_EXCHANGE)
+    if name not in vhost.exchanges and isinstance(alternate, str):
+        access.check(READ, EXCHANGE, name)
+        access.check(WRITE, EXCHANGE, alternate)
+
+
+def check_delete_exchange(access: ConnectionAccess, vhost: VirtualHost, name: str) -> None:
+    """Check the deletion of an exchange, whether it exists or not."""
+    vhost.check_deletable_exchange(name)
+    access.check(CONFIGURE, EXCHANGE, name)
+
+
+def check_binding(
+    access: ConnectionAccess, vhost: VirtualHost, source: str, what: str, destination: str, routing_key: str
+) -> None:
+    """Check a binding that is made or removed: write to the destination, read from the source, and its topic.
+
+    `what` is QUEUE or EXCHANGE, the kind of the destination.
+    """
+    if what == EXCHANGE:
+        vhost.check_not_default(destination)
+    access.check(WRITE, what, destination)
+    vhost.check_not_default(source)
+    access.check(READ, EXCHANGE, source)
+    if _is_topic(vhost, source):
+        access.check_topic(READ, source, routing_key)
+
+
+# Publishes
+
+
+def check_write_exchange(access: ConnectionAccess, exchange: str) -> None:
+    """Check that a client may publish to an exchange at all; control operations state what they need themselves."""
+    if exchange != CONTROL_EXCHANGE:
+        access.check(WRITE, EXCHANGE, exchange)
+
+
+def check_publish(access: ConnectionAccess, vhost: VirtualHost, exchange: str, routing_key: str) -> None:
+    """Check a publish: write to the exchange, and to the routing key of a topic exchange.
+
+    Control operations state what they need themselves.
+    """
+    if exchange == CONTROL_EXCHANGE:
+        return
+    access.check(WRITE, EXCHANGE, exchange)
+    if _is_topic(vhost, exchange):
+        access.check_topic(WRITE, exchange, routing_key)
+
+
+def check_route(access: ConnectionAccess, vhost: VirtualHost, route: Route) -> None:
+    """Check all routing keys of a route: its own, and those of CC and BCC."""
+    envelope = route.envelope
+    check_publish(access, vhost, envelope.exchange, envelope.routing_key)
+    if route.copies is not None:
+        for key in route.copies:
+            check_publish(access, vhost, envelope.exchange, key)
+
+
+def check_reply_queue(access: ConnectionAccess, vhost: VirtualHost, name: str, asker: object) -> None:
+    """Check that the broker's answers may go to a queue for a client.
+
+    A queue of the client's own, or of direct replies, needs nothing; others need write to the default exchange.
+    """
+    queue = vhost.queues.get(name)
+    if queue is None or name.startswith(REPLY_TO) or (queue.owner is not None and queue.owner is asker):
+        return
+    access.check(WRITE, EXCHANGE, "")
+
+
+def _is_topic(vhost: VirtualHost, exchange: str) -> bool:
+    found = vhost.exchanges.get(exchange)
+    return found is not None and found.kind == TOPIC

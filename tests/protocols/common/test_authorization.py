@@ -1,0 +1,210 @@
+"""Authorization of AMQP 0-9-1: each row of the table with all it needs, and without each of its needs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.access.operations import AMQP_0_9_1
+from penstock.access.permission import Permission, TopicPermission
+from penstock.access.user import User
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.authorization import NO_ACCESS
+from penstock.protocols.common.peer import Peer
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
+from penstock.wire.sasl import plain_response
+from tests.profiles import examples
+from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows
+from tests.support.driven_connection import Dialogue, Frame, cut, make_driver, publish, refused
+
+NONE = Permission("", "", "")
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    """A driver with the objects of the table."""
+    driver = make_driver()
+    owner = Dialogue(driver)
+    owner.declare("q")
+    for name, kind in (("x", "topic"), ("to", "fanout"), ("dead", "fanout"), ("alt", "fanout")):
+        declared = owner.names(method_frame(1, spec.EXCHANGE_DECLARE, exchange=name, type=kind))
+        assert declared == ["exchange.declare-ok"]
+    return driver
+
+
+def restrict(driver: BrokerDriver, given: Grants) -> None:
+    """Give guest these permissions."""
+    table = driver.broker.access
+    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
+    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
+
+
+def closes(frames: list[Frame]) -> list[tuple[int, str]]:
+    """Return code and text of each close."""
+    found = [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+    return [
+        (int(str(each.args["reply_code"])), str(each.args["reply_text"]))
+        for each in found
+        if each.name.endswith(".close")
+    ]
+
+
+@pytest.mark.parametrize("row", rows())
+def test_operation_with_what_it_needs_and_nothing_more_is_permitted(driver: BrokerDriver, row: str) -> None:
+    client = Dialogue(driver)
+    restrict(driver, grants(AMQP_0_9_1[row], NEW.get(row, "")))
+    assert closes(client.say(octets_of(row))) == []
+
+
+@pytest.mark.parametrize(("row", "need"), cells())
+def test_operation_without_one_of_its_needs_is_refused_with_403(driver: BrokerDriver, row: str, need: str) -> None:
+    client = Dialogue(driver)
+    restrict(driver, grants([each for each in AMQP_0_9_1[row] if each != need], NEW.get(row, "")))
+    assert closes(client.say(octets_of(row))) == [(403, f"ACCESS_REFUSED - {refusal_of(row, need)} 'guest'")]
+
+
+def test_virtual_host_without_a_permission_is_530(driver: BrokerDriver) -> None:
+    table = driver.broker.access
+    table.set_permission("guest", "/", NONE)  # An empty permission is one.
+    table.put_user("stranger", None, [])
+    assert open_vhost(driver, "guest") == []
+    assert open_vhost(driver, "stranger") == [(530, "NOT_ALLOWED - access to vhost '/' refused for user 'stranger'")]
+
+
+def open_vhost(driver: BrokerDriver, user: str) -> list[tuple[int, str]]:
+    """Open the virtual host / for a user; return code and text of a refusal."""
+    connection = driver.connect(Peer("127.0.0.1:1", True))
+    response = plain_response("guest", "guest")
+    start = method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=response)
+    connection.receive(b"AMQP\x00\x00\x09\x01")
+    connection.receive(start + method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=4096, heartbeat=0))
+    connection.user = user
+    connection.access = NO_ACCESS
+    connection.take_output()
+    connection.receive(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
+    return closes(cut(connection.take_output()))
+
+
+def test_nobody_may_do_nothing() -> None:
+    rules = NO_ACCESS.rules
+    assert not rules.enters("/")
+    assert not rules.permits("read", "/", "q")
+    assert not rules.permits_topic("read", "/", "x", "k")
+    assert rules.tags() == []
+    assert rules.epoch() == 0
+
+
+def test_equal_declaration_of_a_queue_needs_nothing_of_its_dead_letter_exchange(driver: BrokerDriver) -> None:
+    declaration = octets_of("queue.declare, new with x-dead-letter-exchange")
+    assert closes(Dialogue(driver).say(declaration)) == []
+    restrict(driver, Grants("^new$", "", "", "", ""))
+    assert closes(Dialogue(driver).say(declaration)) == []
+
+
+def test_default_exchange_is_amq_default_in_permissions(driver: BrokerDriver) -> None:
+    client = Dialogue(driver)
+    restrict(driver, Grants("", "^amq[.]default$", "", "", ""))
+    assert client.say(publish("q", b"m")) == []
+    restrict(driver, Grants("", "^q$", "", "", ""))
+    name, code, text = refused(client, publish("q", b"m"))
+    assert (name, code) == ("channel.close", 403)
+    assert text == "ACCESS_REFUSED - write access to exchange 'amq.default' in vhost '/' refused for user 'guest'"
+
+
+@pytest.mark.parametrize("name", ["dead-letter-exchange", "x-dead-letter-exchange"])
+def test_each_name_of_the_dead_letter_exchange_is_checked(driver: BrokerDriver, name: str) -> None:
+    restrict(driver, Grants(".*", "^x$", ".*", "", ""))
+    declaration = method_frame(1, spec.QUEUE_DECLARE, queue="new", arguments={name: "dead"})
+    assert refused(Dialogue(driver), declaration)[1] == 403
+    assert "new" not in driver.broker.vhosts["/"].queues
+
+
+def test_large_and_split_publishes_are_refused_too(driver: BrokerDriver) -> None:
+    client = Dialogue(driver, frame_max=4096)
+    restrict(driver, Grants("", "^x$", "", "", ""))
+    frames = publish("q", b"m" * 10_000, frame_max=4096)
+    found = [*client.say(frames[:40]), *client.say(frames[40:])]
+    assert closes(found)[0][0] == 403
+    assert driver.broker.vhosts["/"].queues["q"].messages == 0
+
+
+def test_publish_that_arrives_while_its_permission_goes_is_refused(driver: BrokerDriver) -> None:
+    client = Dialogue(driver)
+    frames = publish("q", b"m")
+    assert client.say(frames[:-3]) == []
+    restrict(driver, Grants("", "", "", "", ""))
+    assert closes(client.say(frames[-3:]))[0][0] == 403
+
+
+def test_messages_of_held_connections_are_checked_as_they_come(driver: BrokerDriver) -> None:
+    client = Dialogue(driver)
+    assert client.say(publish("q", b"m") * 3) == []
+    restrict(driver, Grants("", "", "", "", ""))
+    assert closes(client.say(publish("q", b"m") * 3))[0][0] == 403
+    assert driver.broker.vhosts["/"].queues["q"].messages == 3
+
+
+CHANGES = st.lists(
+    st.sampled_from(["write nothing", "write all", "publish", "publish other", "declare", "consume", "topic", "bind"]),
+    max_size=30,
+)
+
+
+@settings(max_examples=examples(200))
+@given(CHANGES)
+def test_cached_decision_never_outlives_a_change_of_permission(changes: list[str]) -> None:
+    """Any mix of publishes, which are cached, with changes of permissions and of the topology, which refresh routes."""
+    driver = make_driver()
+    owner = Dialogue(driver)
+    owner.declare("q")
+    owner.names(method_frame(1, spec.EXCHANGE_DECLARE, exchange="x", type="topic"))
+    owner.names(method_frame(1, spec.QUEUE_BIND, queue="q", exchange="x", routing_key="#"))
+    table = driver.broker.access
+    table.set_file_users([_user("guest")])
+    client = Dialogue(driver)
+    queue = driver.broker.vhosts["/"].queues["q"]
+    permitted, topics, came, number = True, True, 0, 0
+    for change in changes:
+        if change.startswith("write"):
+            permitted = change == "write all"
+            table.set_file_users([_user("guest", ".*" if permitted else "", topics)])
+        elif change == "topic":
+            topics = not topics
+            table.set_file_users([_user("guest", ".*" if permitted else "", topics)])
+        elif change == "declare":
+            number += 1
+            driver.broker.vhosts["/"].declare_queue(f"other{number}", {}, False, False, None, None)
+        elif change == "bind":
+            vhost = driver.broker.vhosts["/"]
+            number += 1
+            vhost.bind("x", queue, None, f"key{number}", {})
+        elif change == "consume":
+            queue.purge(driver.broker.now)
+            came = 0
+        else:
+            exchange = "x" if change == "publish other" else ""
+            found = closes(client.say(publish("q", b"m", exchange=exchange)))
+            allowed = permitted and (topics or not exchange)
+            assert (not found) == allowed, (change, found)
+            came += allowed
+            assert queue.messages == came
+            if found:
+                client = Dialogue(driver)
+
+
+def _user(name: str, write: str = ".*", topics: bool = True) -> User:
+    user = User(name, None, ["administrator"])
+    user.permissions["/"] = Permission(".*", write, ".*")
+    user.topic_permissions["/"] = {"x": TopicPermission(".*" if topics else "", ".*")}
+    return user
+
+
+def test_copies_need_the_topics_of_their_keys(driver: BrokerDriver) -> None:
+    client = Dialogue(driver)
+    restrict(driver, Grants("", ".*", "", "^k$", ""))
+    properties = Properties(headers={"CC": ["k"]})
+    assert client.say(publish("k", b"m", exchange="x", properties=properties)) == []
+    properties = Properties(headers={"CC": ["k", "other"]})
+    assert refused(client, publish("k", b"m", exchange="x", properties=properties))[1] == 403
