@@ -98,6 +98,7 @@ def held_login(
     connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
     driver.receive(connection, GREETING, 0.0)
     connection.take_output()
+    connection.user = "guest"
     connection.login.start(connection, SlowCheck(password))
     return driver, authenticator, connection
 
