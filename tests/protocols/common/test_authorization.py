@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.access.operations import AMQP_0_9_1
+from penstock.access.password_hash import file_password
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import User
 from penstock.driver.driver import BrokerDriver
@@ -195,7 +196,7 @@ def test_cached_decision_never_outlives_a_change_of_permission(changes: list[str
 
 
 def _user(name: str, write: str = ".*", topics: bool = True) -> User:
-    user = User(name, None, ["administrator"])
+    user = User(name, file_password("guest"), ["administrator"])
     user.permissions["/"] = Permission(".*", write, ".*")
     user.topic_permissions["/"] = {"x": TopicPermission(".*" if topics else "", ".*")}
     return user
