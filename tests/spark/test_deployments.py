@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not thorough(), reason="minutes and gigabytes: with --hypothesis-profile=nightly"),
 ]
-with_connect = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs pyspark[connect,pipelines]")
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 900
@@ -97,7 +96,6 @@ def declared(broker: RunningBroker, out: str) -> None:
         connection.channel().queue_declare(out)
 
 
-@with_connect
 def test_client_of_spark_connect_reads_and_writes_queues(broker, tmp_path):
     queue, out, port = broker.declare(), "connect-out", free_port()
     declared(broker, out)
@@ -156,7 +154,6 @@ def test_cluster_of_two_workers_reads_two_brokers_as_one_source(broker, second_b
     assert broker.depth(queue) == second_broker.depth(queue) == 0
 
 
-@with_connect
 def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
     with broker.connect() as connection:
         connection.channel().queue_declare("orders")
