@@ -11,6 +11,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.access.access_records import (
+    AccessRecorder,
+    PermissionRecord,
+    TopicPermissionRecord,
+    VhostLimits,
+)
 from penstock.access.expressions import Expressions
 from penstock.access.password_hash import PasswordHash, file_password
 from penstock.access.permission import Permission, TopicPermission
@@ -42,6 +48,8 @@ class AccessTable:
         self.epoch: i64 = 0
         """Number of changes."""
         self.expressions = Expressions()
+        self.recorder = AccessRecorder()
+        """Recorder of the changes of users of the store, and of limits of virtual hosts."""
         self.vhost_limits: dict[str, dict[str, int]] = {}
         """Limits by virtual host and name."""
         self._vhosts = vhosts
@@ -75,10 +83,6 @@ class AccessTable:
     def stored(self) -> list[User]:
         """Return the users of the store, also those that are hidden by one of the settings file."""
         return [user for user in self._stored.values() if user.source == STORE]
-
-    def hidden(self) -> list[str]:
-        """Return the names of users of the store that are hidden by one of the settings file."""
-        return [name for name in self._stored if name in self._file]
 
     def _administrators(self) -> list[str]:
         """Return the names of all administrators."""
@@ -135,7 +139,8 @@ class AccessTable:
             user.scram = None
             user.tags = list(tags)
         self._octets += user.octets()
-        self._changed(user)
+        self._changed()
+        self.recorder.change(user)
         return user
 
     def set_password(self, name: str, password_hash: PasswordHash | None, scram: ScramKeys | None = None) -> None:
@@ -143,11 +148,15 @@ class AccessTable:
         user = self._changeable(name)
         user.password_hash = password_hash
         user.scram = scram
-        self._changed(user)
+        self._changed()
+        self.recorder.change(user)
 
     def set_scram(self, name: str, scram: ScramKeys) -> None:
         """Keep the keys that were derived from a user's password. Raises NotFound."""
-        self.user(name).scram = scram
+        user = self.user(name)
+        user.scram = scram
+        if user.source == STORE:
+            self.recorder.change(user)
 
     def set_tags(self, name: str, tags: Sequence[str]) -> None:
         """Change the tags of a user. Raises NotFound, or PreconditionFailed as `put_user`."""
@@ -158,7 +167,8 @@ class AccessTable:
         self._octets -= user.octets()
         user.tags = list(tags)
         self._octets += user.octets()
-        self._changed(user)
+        self._changed()
+        self.recorder.change(user)
 
     def delete_user(self, name: str) -> None:
         """Delete a user with its permissions and limits.
@@ -167,10 +177,15 @@ class AccessTable:
         """
         user = self._changeable(name)
         self._check_administrators(name, ())
-        del self._stored[name]
         self._permissions -= _count(user)
         self._octets -= user.octets()
-        self._changed(user)
+        del self._stored[name]
+        self._changed()
+        self.recorder.forget(user)
+        for vhost, permission in user.permissions.items():
+            self.recorder.forget(PermissionRecord(name, vhost, permission))
+        for vhost in user.topic_permissions:
+            self._forget_topics(user, vhost)
 
     def set_file_users(self, users: Iterable[User] | None) -> None:
         """Replace the users of the settings file: at the start, and when it is read again; None: it names none."""
@@ -178,14 +193,29 @@ class AccessTable:
         self._set_default()
         self.epoch += 1
 
-    def restore(self, users: Iterable[User], vhost_limits: Mapping[str, dict[str, int]]) -> None:
-        """Take users and limits from the store, at the start."""
-        for user in users:
-            self._stored[user.name] = user
-            self._permissions += _count(user)
-            self._octets += user.octets()
-        self.vhost_limits.update(vhost_limits)
+    def restore_user(self, user: User) -> None:
+        """Take a user from the store, at the start: before its permissions."""
+        former = self._stored.get(user.name)
+        if former is not None:  # Guest, who is there while no other user is.
+            self._octets -= former.octets()
+        self._stored[user.name] = user
+        self._octets += user.octets()
         self._set_default()
+        self.epoch += 1
+
+    def restore_permission(self, record: PermissionRecord | TopicPermissionRecord) -> None:
+        """Take a permission from the store, at the start. Raises NotFound for a user who is not there."""
+        user = self._stored.get(record.user)
+        if user is None:
+            raise NotFound(f"no user '{record.user}'")
+        self._octets -= user.octets()
+        if isinstance(record, PermissionRecord):
+            user.permissions[record.vhost] = record.permission
+        else:
+            topics = user.topic_permissions.setdefault(record.vhost, {})
+            topics[record.exchange] = record.permission
+        self._permissions += 1
+        self._octets += user.octets()
         self.epoch += 1
 
     # Permissions
@@ -205,7 +235,8 @@ class AccessTable:
         self._permissions += 1 if former is None else 0
         user.permissions[vhost] = permission
         self._octets += user.octets()
-        self._changed(user)
+        self._changed()
+        self.recorder.change(PermissionRecord(name, vhost, permission))
 
     def clear_permission(self, name: str, vhost: str) -> bool:
         """Remove the permission of a user in a virtual host; returns whether there was one. Raises as above."""
@@ -216,9 +247,9 @@ class AccessTable:
         self._end_everywhere(user)
         self._octets -= user.octets()
         self._permissions -= 1
-        del user.permissions[vhost]
+        self.recorder.forget(PermissionRecord(name, vhost, user.permissions.pop(vhost)))
         self._octets += user.octets()
-        self._changed(user)
+        self._changed()
         return True
 
     def set_topic_permission(self, name: str, vhost: str, exchange: str, permission: TopicPermission) -> None:
@@ -234,7 +265,8 @@ class AccessTable:
         topics[exchange] = permission
         user.topic_permissions[vhost] = topics
         self._octets += user.octets()
-        self._changed(user)
+        self._changed()
+        self.recorder.change(TopicPermissionRecord(name, vhost, exchange, permission))
 
     def clear_topic_permissions(self, name: str, vhost: str, exchange: str | None = None) -> int:
         """Remove the topic permission for an exchange, None: all of the virtual host; returns how many. Raises so."""
@@ -247,11 +279,11 @@ class AccessTable:
         self._octets -= user.octets()
         self._permissions -= len(removed)
         for each in removed:
-            del topics[each]
+            self.recorder.forget(TopicPermissionRecord(name, vhost, each, topics.pop(each)))
         if not topics:
             del user.topic_permissions[vhost]
         self._octets += user.octets()
-        self._changed(user)
+        self._changed()
         return len(removed)
 
     # Limits
@@ -265,20 +297,24 @@ class AccessTable:
         check_limits(limits, USER_LIMITS)
         for limit, value in limits.items():
             _set_limit(user.limits, limit, value)
-        self._changed(user)
+        self._changed()
+        self.recorder.change(user)
 
     def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> None:
         """Set limits of a virtual host by name; a negative value removes one. Raises NotFound, PreconditionFailed."""
         self._check_vhost(vhost)
         check_limits(limits, VHOST_LIMITS)
+        self.recorder.check_writable()
         own = self.vhost_limits.get(vhost, {})
         for limit, value in limits.items():
             _set_limit(own, limit, value)
+        self.epoch += 1
         if own:
             self.vhost_limits[vhost] = own
+            self.recorder.change(VhostLimits(vhost, own))
         else:
             self.vhost_limits.pop(vhost, None)
-        self.epoch += 1
+            self.recorder.forget(VhostLimits(vhost, {}))
 
     def forget_vhost(self, vhost: str) -> None:
         """Remove all permissions and limits of a virtual host that is deleted."""
@@ -286,21 +322,29 @@ class AccessTable:
             if vhost in user.permissions or vhost in user.topic_permissions:
                 self._octets -= user.octets()
                 self._permissions -= _count(user)
-                user.permissions.pop(vhost, None)
+                permission = user.permissions.pop(vhost, None)
+                if permission is not None:
+                    self.recorder.forget(PermissionRecord(user.name, vhost, permission))
+                self._forget_topics(user, vhost)
                 user.topic_permissions.pop(vhost, None)
                 self._octets += user.octets()
                 self._permissions += _count(user)
-                self._changed(user)
-        self.vhost_limits.pop(vhost, None)
+        if vhost in self.vhost_limits:
+            self.recorder.forget(VhostLimits(vhost, self.vhost_limits.pop(vhost)))
         self.epoch += 1
 
     # Checks
 
-    def _changed(self, user: User) -> None:
+    def _forget_topics(self, user: User, vhost: str) -> None:
+        for exchange, permission in user.topic_permissions.get(vhost, {}).items():
+            self.recorder.forget(TopicPermissionRecord(user.name, vhost, exchange, permission))
+
+    def _changed(self) -> None:
         """Count a change of a user of the store; guest stays when there is another one, so it is stored as well."""
         found = self._stored.get(GUEST)
         if found is not None and found.source == DEFAULT:
             found.source = STORE
+            self.recorder.change(found)
         self.epoch += 1
 
     def _changeable(self, name: str) -> User:
@@ -312,6 +356,7 @@ class AccessTable:
             raise PreconditionFailed(
                 f"user '{name}' is in the settings file, [users]; change it there and reload (SIGHUP)"
             )
+        self.recorder.check_writable()
 
     def _check_administrators(self, name: str, tags: Sequence[str]) -> None:
         """Refuse what leaves no administrator: `tags` are those that a user will have."""
@@ -350,7 +395,9 @@ class AccessTable:
                 if vhost not in user.permissions:
                     user.permissions[vhost] = EVERYTHING
                     self._permissions += 1
+                    self.recorder.change(PermissionRecord(user.name, vhost, EVERYTHING))
             self._octets += user.octets()
+            self.recorder.change(user)
 
     def _set_default(self) -> None:
         """Add guest while there is no other user; take it away when there is one and guest was never changed."""

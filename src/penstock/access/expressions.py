@@ -34,7 +34,10 @@ class Expressions:
             return not name
         compiled = self._compiled.get(expression)
         if compiled is None:
-            compiled = compile_expression(expression)
+            try:
+                compiled = compile_expression(expression)
+            except PreconditionFailed:
+                return False  # It was checked by another version of RE2, before it was stored.
             if len(self._compiled) >= COMPILED_MOST:
                 del self._compiled[next(iter(self._compiled))]
             self._compiled[expression] = compiled

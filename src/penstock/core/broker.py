@@ -20,6 +20,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable
+from penstock.core.access_journal import AccessJournal
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
 from penstock.core.consume.consumer_settings import CANCEL, ConsumerSettings
@@ -107,6 +108,7 @@ class Broker(Dispatcher):
         self.closed_session_budget = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
         self.access = AccessTable(self.vhosts)
+        self.access.recorder = AccessJournal(self)
         self.gates = Gates(self, self.table, self.vhosts)
         self.unroutable: i64 = 0
         self.dead_letters = PendingDeadLetters(self.turns.chores)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
+from penstock.access.user import User
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.journal.group import MetadataChange
 from penstock.core.journal.journal import Journal, numbers_end
@@ -17,6 +19,7 @@ from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
+from penstock.persistence.access_metadata import access_fields, access_name
 from penstock.persistence.metadata_codec import Fields, as_json, pack, table_as_json
 from penstock.persistence.metadata_keys import digest, key_of
 from penstock.store.records import MetadataRecord
@@ -65,6 +68,8 @@ def name_of(subject: object) -> tuple[str, str]:
         return BLOCK, key_of(subject.scope, subject.vhost, subject.name)
     if isinstance(subject, VirtualHost):
         return VHOST, key_of(subject.name)
+    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits)):
+        return access_name(subject)
     assert isinstance(subject, Journal)
     return NUMBERS, "queues"
 
@@ -100,6 +105,8 @@ def _fields_of(subject: object) -> dict[str, object]:
         return {"scope": subject.scope, "vhost": subject.vhost, "name": subject.name, "reason": subject.reason}
     if isinstance(subject, VirtualHost):
         return {"name": subject.name}
+    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits)):
+        return access_fields(subject)
     assert isinstance(subject, Journal)
     return {"next": numbers_end(int(subject.next_queue))}
 

@@ -17,6 +17,7 @@ from penstock.core.settings.limits import Limits
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish
+from penstock.persistence import access_metadata as access
 from penstock.persistence import metadata_records as kinds
 from penstock.persistence.metadata_codec import Fields, unpack
 from penstock.persistence.metadata_keys import key_of
@@ -78,9 +79,13 @@ class MetadataRestorer:
 
     def run(self, records: Iterable[MetadataRecord]) -> Steps[None]:
         """Declare all definitions."""
+        table = self.broker.access
         steps: dict[str, Callable[[Fields], None]] = {
             kinds.NUMBERS: self._numbers,
             kinds.VHOST: self._vhost,
+            access.USER: lambda fields: access.restore_user(table, fields),
+            access.PERMISSION: lambda fields: access.restore_permission(table, fields),
+            access.TOPIC_PERMISSION: lambda fields: access.restore_topic_permission(table, fields),
             kinds.SETTINGS: self._settings,
             kinds.BLOCK: self._block,
             kinds.EXCHANGE: lambda fields: self._hosted.exchange(self._host(fields), fields),
@@ -88,6 +93,7 @@ class MetadataRestorer:
             kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
             kinds.MARK: self._mark,
+            access.VHOST_LIMITS: lambda fields: access.restore_vhost_limits(table, fields),
         }
         found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
         for index, record in enumerate(records):

@@ -1,0 +1,98 @@
+"""Metadata records of users, permissions and limits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.access.access_records import AccessRecord, PermissionRecord, TopicPermissionRecord
+from penstock.access.access_table import AccessTable
+from penstock.access.password_hash import PLAIN, PasswordHash, file_password, read_hash
+from penstock.access.permission import Permission, TopicPermission
+from penstock.access.user import STORE, User
+from penstock.errors import StoreError
+from penstock.persistence.metadata_codec import Fields
+from penstock.persistence.metadata_keys import key_of
+
+USER: Final = "user"
+"""A user with its tags and limits; its password is a hash, but for guest that nobody has changed."""
+PERMISSION: Final = "permission"
+TOPIC_PERMISSION: Final = "topic-permission"
+VHOST_LIMITS: Final = "vhost-limits"
+
+
+def access_name(record: AccessRecord) -> tuple[str, str]:
+    """Return kind and key of a record."""
+    if isinstance(record, User):
+        return USER, key_of(record.name)
+    if isinstance(record, PermissionRecord):
+        return PERMISSION, key_of(record.user, record.vhost)
+    if isinstance(record, TopicPermissionRecord):
+        return TOPIC_PERMISSION, key_of(record.user, record.vhost, record.exchange)
+    return VHOST_LIMITS, key_of(record.vhost)
+
+
+def access_fields(record: AccessRecord) -> dict[str, object]:
+    """Return the fields of a record."""
+    if isinstance(record, User):
+        return _user(record)
+    if isinstance(record, PermissionRecord):
+        permission = record.permission
+        texts = {"configure": permission.configure, "write": permission.write, "read": permission.read}
+        return {"user": record.user, "vhost": record.vhost, **texts}
+    if isinstance(record, TopicPermissionRecord):
+        topic = {"exchange": record.exchange, "write": record.permission.write, "read": record.permission.read}
+        return {"user": record.user, "vhost": record.vhost, **topic}
+    return {"vhost": record.vhost, "limits": dict(record.limits)}
+
+
+def _user(user: User) -> dict[str, object]:
+    fields: dict[str, object] = {"name": user.name, "tags": list(user.tags), "everywhere": user.everywhere}
+    hashed = user.password_hash
+    if hashed is not None:
+        fields["algorithm"] = hashed.algorithm
+        fields["hash"] = hashed.digest.decode() if hashed.algorithm == PLAIN else hashed.text()
+    if user.scram is not None:
+        salt, stored, server, iterations = user.scram
+        fields["scram"] = [salt.hex(), stored.hex(), server.hex(), str(iterations)]
+    if user.limits:
+        fields["limits"] = dict(user.limits)
+    return fields
+
+
+def restore_user(table: AccessTable, fields: Fields) -> None:
+    """Add a user to the table. Raises StoreError."""
+    user = User(fields.text("name"), _password(fields), fields.names("tags"), STORE)
+    user.everywhere = fields.flag("everywhere")
+    parts = fields.names("scram")
+    if parts:
+        try:
+            user.scram = bytes.fromhex(parts[0]), bytes.fromhex(parts[1]), bytes.fromhex(parts[2]), int(parts[3])
+        except (ValueError, IndexError):
+            raise StoreError("its 'scram' is damaged") from None
+    user.limits = fields.counts("limits")
+    table.restore_user(user)
+
+
+def _password(fields: Fields) -> PasswordHash | None:
+    if not fields.has("hash"):
+        return None
+    text, algorithm = fields.text("hash"), fields.text("algorithm")
+    return file_password(text) if algorithm == PLAIN else read_hash(text, algorithm)
+
+
+def restore_permission(table: AccessTable, fields: Fields) -> None:
+    """Set a permission in the table. Raises StoreError, NotFound."""
+    permission = Permission(fields.text("configure"), fields.text("write"), fields.text("read"))
+    table.restore_permission(PermissionRecord(fields.text("user"), fields.text("vhost"), permission))
+
+
+def restore_topic_permission(table: AccessTable, fields: Fields) -> None:
+    """Set a topic permission in the table. Raises StoreError, NotFound."""
+    permission = TopicPermission(fields.text("write"), fields.text("read"))
+    user, vhost, exchange = fields.text("user"), fields.text("vhost"), fields.text("exchange")
+    table.restore_permission(TopicPermissionRecord(user, vhost, exchange, permission))
+
+
+def restore_vhost_limits(table: AccessTable, fields: Fields) -> None:
+    """Set the limits of a virtual host in the table. Raises StoreError, BrokerError."""
+    table.set_vhost_limits(fields.text("vhost"), fields.counts("limits"))
