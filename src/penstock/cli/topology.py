@@ -326,9 +326,9 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": (
         *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
-        *("durable", "arguments"),
+        *("policy", "durable", "arguments"),
     ),
-    "exchanges": ("name", "type", "durable", "auto_delete", "internal", "arguments"),
+    "exchanges": ("name", "type", "durable", "auto_delete", "internal", "policy", "arguments"),
     "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
     "connections": ("name", "user", "protocol", "state", "channels", "client"),
     "channels": (
@@ -355,6 +355,7 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("queues", "gate"): lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
     ("queues", "blocked"): lambda item: item["penstock"]["gate"]["blocked"],
     ("connections", "client"): lambda item: item["client_properties"].get("product"),
+    ("exchanges", "policy"): lambda item: item.get("policy"),
     ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
     ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
     ("channels", "credit"): lambda item: _credit(item["penstock"].get("links", [])),

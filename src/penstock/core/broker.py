@@ -64,6 +64,7 @@ from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Limits
+from penstock.core.settings.parameters import ParameterTable
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
@@ -101,6 +102,7 @@ class Broker(Dispatcher):
     def __init__(self, defaults: Defaults) -> None:
         super().__init__()
         self.table = SettingsTable(defaults)
+        self.parameters = ParameterTable()
         self.defaults = defaults
         """The broker's present default settings."""
         self.turns = Turns(self.timers)
@@ -167,6 +169,13 @@ class Broker(Dispatcher):
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
+        for vhost, exchange, policy in plan.exchanges:
+            self.work.done += ADOPT_WORK
+            if self.work.used_up():
+                yield
+            if not exchange.deleted:
+                exchange.set_policy(policy)
+                vhost.epoch += 1
         yield from self.gates.apply(plan)
         if sooner_or_later:
             for producer in waiting_at(sooner_or_later, list(self.gates.connections)):

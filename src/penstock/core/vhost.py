@@ -23,6 +23,7 @@ from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route import Route, RouteTarget, through_exchanges
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
 from penstock.core.routing.topology import Topology
+from penstock.core.settings.policy import EXCHANGES, kind_of
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
@@ -84,6 +85,8 @@ class VirtualHost(Topology):
         self.exchanges = {}
         self.cursors: dict[str, Cursor] = {}
         """The cursors that read its queues, by name."""
+        self.metadata: dict[str, object] = {}
+        """Its description, tags and default queue type in RabbitMQ's form, as given; kept for people and exports."""
         self.deleting: bool = False
         """True while it is being deleted, queue by queue; new connections are refused."""
         self.epoch = 0
@@ -139,7 +142,7 @@ class VirtualHost(Topology):
         self.gates.metadata.admit(f"queue '{name}' in vhost '{self.name}'", self.name, arguments)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
-        settings = self.table.queue(self.name, name, read_arguments(name, arguments))
+        settings = self.table.queue(self.name, name, read_arguments(name, arguments), kind_of(features))
         check(name, settings, features, self.broker.journal)
         check_writable(self.broker.journal, durable and owner is None)
         queue = Queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
@@ -167,7 +170,7 @@ class VirtualHost(Topology):
 
         A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
-        settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}))
+        settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}), "")
         queue = Queue(self.name, address, settings, self.broker.turns, self.broker.losses, Features())
         queue.auto_delete = True
         self.replies[address] = queue
@@ -249,7 +252,7 @@ class VirtualHost(Topology):
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
-        made.alternate = alternate_of(name, self.name, arguments)
+        alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # Settings of patterns that match it must not contradict each other.
         check_writable(self.broker.journal, durable)
         made.durable = durable
@@ -267,6 +270,8 @@ class VirtualHost(Topology):
         then, without gates.
         """
         self.exchanges[exchange.name] = exchange
+        policy = self.table.policies.best(self.name, EXCHANGES, exchange.name, False)
+        exchange.set_policy(policy)
         exchange.arguments_charge = self.gates.metadata.add(self.name, exchange.arguments)
         self.era += 1
         self.gates.attach_address(self, exchange.name)

@@ -34,6 +34,8 @@ from penstock.management import (
     definitions_export,
     listing,
     operator_api,
+    parameters_api,
+    policies_api,
     query_progress,
     settings_api,
     vhost_admin,
@@ -124,6 +126,8 @@ class ControlApi:
         }
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: settings_api.set_settings(node, request),
+            "policy.set": lambda request: policies_api.answer_set(node, request),
+            "policy.clear": lambda request: policies_api.answer_clear(node, request),
             "settings.unset": lambda request: settings_api.unset_settings(node, request),
             "cursor.move": lambda request: cursor_admin.move_steps(node, request),
             "vhost.delete": self._delete_vhost,
@@ -134,6 +138,8 @@ class ControlApi:
             "cursor.queues": self.cursors.queues,
             "cursor.find": lambda request: TimeLookup(self, request).steps(),
             "list": lambda request: listing.answer_steps(node, request),
+            "policy.list": lambda request: policies_api.answer_list(node, request),
+            "parameter.list": lambda request: parameters_api.answer_list(node, request),
             "settings.list": lambda request: settings_api.list_settings(node, request),
             "status": lambda request: answer_status(node, request),
         }

@@ -21,6 +21,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.settings.policy import Policy, merged_definition
 from penstock.core.vhost import VirtualHost
 from penstock.management import views
 from penstock.management.links import links_of
@@ -110,9 +111,7 @@ def queue_of(queue: Queue, node: Node) -> Shape:
         "type": kind if isinstance(kind, str) else "classic",
         "node": node.name,
         "state": "running",
-        "policy": None,
-        "operator_policy": None,
-        "effective_policy_definition": {},
+        **policies_of(queue.settings.policy, queue.settings.operator_policy),
         "messages": int(queue.depth_messages()),
         "messages_ready": int(queue.depth_messages() - queue.unacked_messages),
         "messages_unacknowledged": int(queue.unacked_messages),
@@ -140,7 +139,7 @@ def queue_in_full(queue: Queue, node: Node) -> Shape:
 
 def exchange_of(vhost: VirtualHost, exchange: Exchange) -> Shape:
     """Return an exchange."""
-    return {
+    found: Shape = {
         "name": exchange.name,
         "vhost": vhost.name,
         "type": exchange.kind,
@@ -148,6 +147,16 @@ def exchange_of(vhost: VirtualHost, exchange: Exchange) -> Shape:
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal or exchange.name == CONTROL_EXCHANGE,
         "arguments": plain(exchange.arguments),
+    }
+    return found if exchange.policy is None else {**found, **policies_of(exchange.policy, None)}
+
+
+def policies_of(policy: Policy | None, operator_policy: Policy | None) -> Shape:
+    """Return the names of the policies of a queue or exchange, and their common definition."""
+    return {
+        "policy": None if policy is None else policy.name,
+        "operator_policy": None if operator_policy is None else operator_policy.name,
+        "effective_policy_definition": merged_definition(policy, operator_policy),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.settings.policy_changes import drop_policies
 from penstock.core.vhost import VirtualHost
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
@@ -76,6 +77,10 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     broker.gates.set_vhost_limit(vhost, None)
     broker.gates.set_vhost_quota(vhost, None)
     broker.gates.unblock_vhost(name)
+    drop_policies(broker, name)
+    for parameter in broker.parameters.drop_vhost(name):
+        if broker.journal is not None:
+            broker.journal.forget(parameter)
     del broker.vhosts[name]
     if broker.journal is not None:
         broker.journal.forget(vhost)

@@ -17,6 +17,9 @@ from penstock.core.routing.binding import QUEUE as TO_QUEUE
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.durability import number_of
 from penstock.core.routing.exchange import Exchange
+from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.policy import OPERATOR, Policy
+from penstock.core.settings.policy_changes import PolicyKey
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.persistence.access_metadata import access_fields, access_name
@@ -36,6 +39,10 @@ EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 BINDING: Final = "binding"
 CURSOR: Final = "cursor"
+POLICY: Final = "policy"
+"""A policy, or an operator policy."""
+PARAMETER: Final = "parameter"
+"""A runtime parameter, or a global one."""
 MARK: Final = "mark"
 """Progress of a query that publishes: of one partition of its batch, or of the whole batch."""
 
@@ -66,6 +73,10 @@ def name_of(subject: object) -> tuple[str, str]:
         return SETTINGS, key_of(subject.scope, subject.pattern)
     if isinstance(subject, OperatorGate):
         return BLOCK, key_of(subject.scope, subject.vhost, subject.name)
+    if isinstance(subject, Policy | PolicyKey):
+        return POLICY, key_of(subject.vhost, OPERATOR if subject.operator else "", subject.name)
+    if isinstance(subject, Parameter):
+        return PARAMETER, key_of(subject.component, subject.vhost, subject.name)
     if isinstance(subject, VirtualHost):
         return VHOST, key_of(subject.name)
     if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits)):
@@ -103,8 +114,14 @@ def _fields_of(subject: object) -> dict[str, object]:
         return {"scope": subject.scope, "pattern": subject.pattern, "settings": settings}
     if isinstance(subject, OperatorGate):
         return {"scope": subject.scope, "vhost": subject.vhost, "name": subject.name, "reason": subject.reason}
+    if isinstance(subject, Policy):
+        fields = table_as_json(subject.fields())
+        return {"vhost": subject.vhost, "name": subject.name, "operator": subject.operator, "policy": fields}
+    if isinstance(subject, Parameter):
+        value = {"value": as_json(subject.value)}
+        return {"component": subject.component, "vhost": subject.vhost, "name": subject.name, "content": value}
     if isinstance(subject, VirtualHost):
-        return {"name": subject.name}
+        return {"name": subject.name, "metadata": table_as_json(subject.metadata)}
     if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits)):
         return access_fields(subject)
     assert isinstance(subject, Journal)

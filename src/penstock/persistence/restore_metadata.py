@@ -12,8 +12,10 @@ from typing import Final
 
 from penstock.core.broker import Broker
 from penstock.core.routing.durability import number_of
-from penstock.core.settings import changes
+from penstock.core.settings import changes, policy_changes
 from penstock.core.settings.limits import Limits
+from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.policy import read_policy
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish
@@ -87,6 +89,8 @@ class MetadataRestorer:
             access.PERMISSION: lambda fields: access.restore_permission(table, fields),
             access.TOPIC_PERMISSION: lambda fields: access.restore_topic_permission(table, fields),
             kinds.SETTINGS: self._settings,
+            kinds.POLICY: self._policy,
+            kinds.PARAMETER: self._parameter,
             kinds.BLOCK: self._block,
             kinds.EXCHANGE: lambda fields: self._hosted.exchange(self._host(fields), fields),
             kinds.QUEUE: lambda fields: self._hosted.queue(self._host(fields), fields),
@@ -159,6 +163,8 @@ class MetadataRestorer:
         name = fields.text("name")
         if name not in self.broker.vhosts:
             self._make(name)
+        if fields.has("metadata"):
+            self.broker.vhosts[name].metadata = fields.table("metadata")
 
     def _host(self, fields: Fields) -> VirtualHost:
         """Return the virtual host of a record; create it if no other record does."""
@@ -209,6 +215,17 @@ class MetadataRestorer:
         except BrokerError as error:
             return str(error)
         return ""
+
+    def _policy(self, fields: Fields) -> None:
+        """Restore a policy; no queue is there yet."""
+        vhost = self._host(fields)
+        policy = read_policy(vhost.name, fields.text("name"), fields.table("policy"), fields.flag("operator"))
+        finish(policy_changes.change_policies_steps(self.broker, [policy_changes.setting(policy)]))
+
+    def _parameter(self, fields: Fields) -> None:
+        content = fields.table("content")
+        parameter = Parameter(fields.text("component"), fields.text("vhost"), fields.text("name"), content.get("value"))
+        self.broker.parameters.put(parameter)
 
     def _block(self, fields: Fields) -> None:
         scope, vhost, name = fields.text("scope"), fields.text("vhost"), fields.text("name")

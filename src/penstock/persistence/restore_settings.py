@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.queue.queue_settings import Settings, resolve
+from penstock.core.settings.policy import CLASSIC, QUORUM
 from penstock.core.settings.table import SettingsTable
 from penstock.errors import BrokerError
 from penstock.setting_names import Features, SettingValue, read_arguments, read_features
@@ -18,7 +19,8 @@ def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[st
     given: dict[str, SettingValue] = {}
     try:
         given = read_arguments(queue, arguments)
-        return table.queue(vhost, queue, given), ""
+        kind = QUORUM if arguments.get("x-queue-type") == "quorum" else CLASSIC
+        return table.queue(vhost, queue, given, kind), ""
     except BrokerError as error:
         problem = str(error)
     defaults = table.defaults()

@@ -35,7 +35,7 @@ class VhostRestorer:
             raise StoreError(f"there is an exchange '{name}' in vhost '{vhost.name}' already")
         exchange = make_exchange(fields.text("type"), vhost.name, name)
         exchange.arguments = arguments
-        exchange.alternate = alternate_of(name, vhost.name, arguments)
+        alternate_of(name, vhost.name, arguments)
         exchange.durable = True
         exchange.auto_delete = fields.flag("auto_delete")
         exchange.internal = fields.flag("internal")

@@ -35,6 +35,7 @@ IN_BYTES: Final = (
 """Kinds that may have a unit."""
 
 ARGUMENT: Final = "argument"
+POLICY: Final = "policy"
 PATTERN: Final = "pattern"
 VHOST: Final = "vhost"
 BROKER: Final = "broker"
@@ -60,9 +61,9 @@ class SettingValue:
     """No limit (a resume threshold is the stop then)."""
     origin: str = ARGUMENT
     pattern: str = ""
-    """The pattern that it was set for, if that is its source."""
+    """The pattern or the policy that it was set for, if that is its source."""
     by: str = ""
-    """"command" or "file", if it was not an argument."""
+    """"command" or "file", if it was not an argument; "policy" or "operator policy"."""
     place: str = ""
     """Position in the settings file: " line 7"."""
     rank: int = 0
@@ -90,6 +91,8 @@ class SettingValue:
 
     def source(self) -> str:
         """Return the source as a clause."""
+        if self.origin == POLICY:
+            return f"{self.by} '{self.pattern}'"
         if self.origin == PATTERN:
             return f"pattern '{self.pattern}', set by {self.by}{self.place}"
         if self.origin == VHOST:

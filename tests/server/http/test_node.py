@@ -33,8 +33,6 @@ def test_unknown_paths_and_methods(web: Web) -> None:
     [
         ("/users/guest", "settings file"),
         ("/permissions/%2F/guest", "there are no permissions"),
-        ("/policies/%2F/p", "penstock set queue"),
-        ("/parameters/a/%2F/b", "no plugins"),
         ("/vhost-limits/%2F/max-queues", "penstock set vhost"),
     ],
 )

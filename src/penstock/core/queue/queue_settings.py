@@ -1,7 +1,7 @@
 """Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering, consumer defaults.
 
-See docs/settings.md. Sources are the queue's arguments, patterns of its name, its virtual host and the broker; the
-first source wins, setting by setting.
+See docs/settings.md. Sources are the queue's arguments, policies, patterns of its name, its virtual host and the
+broker; the first source wins, setting by setting.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.queue.overflow import PAGE, POLICIES, OverflowPolicy
+from penstock.core.settings.policy import Policy
 from penstock.core.settings.thresholds import (
     DEFAULT_CAPACITY_BYTES,
     DEFAULT_HOLD_DEADLINE_S,
@@ -27,6 +28,7 @@ from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
 from penstock.setting_names import SettingValue
 from penstock.setting_names.setting_names import LENGTHS
+from penstock.setting_names.setting_value import ARGUMENT
 
 NO_RATE: Final = -1.0
 """The value for no limit, as in Artemis."""
@@ -89,6 +91,9 @@ class Settings:
         """Limit of the lag of cursors; None if there is none."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
+        self.policy: Policy | None = None
+        self.operator_policy: Policy | None = None
+        """The policies that apply to the queue."""
         self.message_ttl_s: float = NEVER
         """Message time to live in seconds; infinity for none."""
         self.expires_s: float = NEVER
@@ -254,7 +259,7 @@ def _dead_letters(queue: str, settings: Settings, words: dict[str, SettingValue]
     if exchange is not None:
         settings.dead_letter_exchange = exchange.text
     if key is not None:
-        if exchange is None:
+        if exchange is None and key.origin == ARGUMENT:
             raise PreconditionFailed(f"queue '{queue}': {key.describe()} needs dead-letter-exchange, which is not set")
         settings.dead_letter_routing_key = key.text
 

@@ -15,6 +15,7 @@ from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
+    from penstock.core.settings.policy import Policy
     from penstock.flow.gate import Gate
 
 ALTERNATE: Final = "alternate-exchange"
@@ -41,6 +42,8 @@ class Exchange:
         """Charge of its arguments in the metadata memory."""
         self.alternate: str | None = None
         """Name of the exchange for messages that match no binding; it need not exist."""
+        self.policy: Policy | None = None
+        """The policy that applies to it."""
         self.bindings: dict[BindingKey, Binding] = {}
         self.version: i64 = 0
         """Counts changes of its bindings and gates: cached routes through it are valid until then."""
@@ -50,6 +53,14 @@ class Exchange:
     def set_gates(self, gates: list[Gate]) -> None:
         """Set the gates on the road of publishes to it."""
         self.gates = gates
+        self.version += 1
+
+    def set_policy(self, policy: Policy | None) -> None:
+        """Set the policy that applies to it: the alternate exchange of its arguments is stronger than the policy's."""
+        self.policy = policy
+        self.alternate = alternate_of(self.name, self.vhost, self.arguments)
+        if self.alternate is None and policy is not None:
+            self.alternate = policy.alternate
         self.version += 1
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.queue.paging_setup import check, without_disk
 from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.patterns import Patterns
+from penstock.core.settings.policy import kind_of
 from penstock.core.settings.settings_change import SettingsChange
 from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.errors import BrokerError, NotFound
@@ -226,7 +227,7 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
             if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
                 broker.work.done += RESOLVE_WORK
                 try:
-                    settings = table.queue(vhost.name, queue.name, queue.settings.given)
+                    settings = table.queue(vhost.name, queue.name, queue.settings.given, kind_of(queue.features))
                     check(queue.name, settings, queue.features, broker.journal)
                     plan.queues.append((queue, settings))
                 except BrokerError:

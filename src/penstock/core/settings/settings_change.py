@@ -7,6 +7,7 @@ from penstock.core.queue.queue_settings import Settings
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.limits import Limits
+from penstock.core.settings.policy import Policy
 
 
 class SettingsChange:
@@ -16,6 +17,8 @@ class SettingsChange:
         self.queues: list[tuple[Queue, Settings]] = []
         self.vhosts: list[tuple[Topology, Limits]] = []
         self.addresses: list[tuple[Topology, Exchange, Limits]] = []
+        self.exchanges: list[tuple[Topology, Exchange, Policy | None]] = []
+        """Exchanges with the policies that apply to them."""
         self.broker: Limits | None = None
         """None if the broker's own settings have not changed."""
         self.scopes: list[str] = []

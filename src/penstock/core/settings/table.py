@@ -1,7 +1,8 @@
 """The table of settings by pattern, set by command and by the settings file.
 
 One mechanism for all scopes. Each setting comes from the most specific pattern that has it. For the same pattern a
-command takes precedence over the file, and stays when the file is read again.
+command takes precedence over the file, and stays when the file is read again. Policies of a virtual host are stronger
+than patterns, and weaker than the arguments of a queue (decision 67).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Final
 from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.settings.limits import Limits, limits
 from penstock.core.settings.patterns import Patterns
+from penstock.core.settings.policy import RANK, Policy, add_policies
+from penstock.core.settings.policy_table import PolicyTable
 from penstock.core.settings.thresholds import DEFAULT_RANK, Defaults, number_or_none
 from penstock.errors import ResourceError
 from penstock.setting_names import CREDITS, SCOPES, SettingValue
@@ -53,7 +56,8 @@ class SettingsTable:
         """The patterns of each scope in order: sorting 10,000 at each query takes milliseconds."""
         self._patterns: dict[str, Patterns] = {}
         self._common: dict[str, Settings] = {}
-        """Settings shared by the queues without settings of their own, by virtual host."""
+        """Settings shared by the queues without settings of their own, by virtual host and policies."""
+        self.policies = PolicyTable()
         for scope in SCOPES:
             self._entries[scope] = {}
             self._sorted[scope] = []
@@ -127,7 +131,7 @@ class SettingsTable:
         """Return the settings of a name, each by its most specific pattern."""
         found: dict[str, SettingValue] = {}
         entries = self._entries[scope]
-        rank = 1
+        rank = RANK + 1
         for pattern in self._patterns[scope].matching(name):
             entry = entries[pattern]
             for by in (COMMAND, FILE):
@@ -137,9 +141,17 @@ class SettingsTable:
                 rank += 1
         return found
 
-    def resolve_queue(self, vhost: str, queue: str, given: dict[str, SettingValue]) -> dict[str, SettingValue]:
+    def resolve_queue(
+        self,
+        vhost: str,
+        queue: str,
+        given: dict[str, SettingValue],
+        policy: Policy | None = None,
+        operator_policy: Policy | None = None,
+    ) -> dict[str, SettingValue]:
         """Return all settings of a queue, each from its strongest source; `given` are its arguments."""
         found = dict(given)
+        add_policies(found, policy, operator_policy)
         for setting, word in self.resolve("queue", queue).items():
             if setting not in found:
                 found[setting] = word
@@ -151,17 +163,31 @@ class SettingsTable:
                 found[setting] = word.with_source(BROKER, "", word.by, DEFAULT_RANK + 1)
         return found
 
-    def queue(self, vhost: str, queue: str, given: dict[str, SettingValue]) -> Settings:
-        """Resolve a queue. Raises PreconditionFailed (406) for sources that contradict each other."""
+    def queue(self, vhost: str, queue: str, given: dict[str, SettingValue], kind: str) -> Settings:
+        """Resolve a queue; `kind` is CLASSIC or QUORUM, or "" for one without policies.
+
+        Raises PreconditionFailed (406) for sources that contradict each other.
+        """
+        policy = self.policies.best(vhost, kind, queue, False)
+        operator_policy = self.policies.best(vhost, kind, queue, True)
+        common = ""
         if not given and not self.resolve("queue", queue):
-            common = self._common.get(vhost)
-            if common is None:
-                common = resolve(queue, self.resolve_queue(vhost, queue, given), self._defaults)
-                self._common[vhost] = common
-            return common
-        found = resolve(queue, self.resolve_queue(vhost, queue, given), self._defaults)
+            common = _shared_by(vhost, policy, operator_policy)
+            shared = self._common.get(common)
+            if shared is not None:
+                return shared
+        words = self.resolve_queue(vhost, queue, given, policy, operator_policy)
+        found = resolve(queue, words, self._defaults)
         found.given = given
+        found.policy = policy
+        found.operator_policy = operator_policy
+        if common:
+            self._common[common] = found
         return found
+
+    def forget_shared(self) -> None:
+        """Forget what queues share, after a change of policies."""
+        self._common.clear()
 
     def limits(self, scope: str, name: str) -> Limits:
         """Resolve the limits of an address, virtual host, user, connection, producer, or of the broker.
@@ -196,3 +222,9 @@ class SettingsTable:
         if deadline is not None:
             found.hold_deadline_s = max(deadline.real, 0.0)
         return found
+
+
+def _shared_by(vhost: str, policy: Policy | None, operator_policy: Policy | None) -> str:
+    """Return a key for the queues of a virtual host with the same policies."""
+    names = [vhost, "" if policy is None else policy.name, "" if operator_policy is None else operator_policy.name]
+    return "\0".join(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.settings.policy import CLASSIC
 from penstock.core.vhost import VirtualHost
 from penstock.protocols.amqp10.addresses import Address
 from penstock.protocols.common.authorization import check_declare_queue
@@ -14,7 +15,7 @@ def create_missing_queue(vhost: VirtualHost, address: Address, asker: Connection
         if vhost.default_route(node.queue) is not None if node.queue else node.exchange in vhost.exchanges:
             return
     for node in address.nodes:
-        if node.queue and vhost.table.queue(vhost.name, node.queue, {}).auto_create:
+        if node.queue and vhost.table.queue(vhost.name, node.queue, {}, CLASSIC).auto_create:
             check_declare_queue(asker.access, vhost, node.queue, {})
             vhost.declare_queue(node.queue, {}, True, False, None, asker)
             return

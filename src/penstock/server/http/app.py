@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.tags import ADMINISTRATOR
 from penstock.errors import BrokerError
-from penstock.server.http import clients, cursors, get_messages, messages, node, topology, users, vhosts
+from penstock.server.http import clients, cursors, get_messages, messages, node, policies, topology, users, vhosts
 from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, login, not_found
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ USERS: Final = read_only("users and passwords are in the settings file, [users]"
 PERMISSIONS: Final = read_only(
     "there are no permissions: a user may use all queues, an administrator may do everything"
 )
-PARAMETERS: Final = read_only("there are no parameters: Penstock has no plugins")
-POLICIES: Final = read_only("use `penstock set queue PATTERN NAME=VALUE`, or import definitions with policies")
 LIMITS: Final = read_only("use `penstock set vhost NAME capacity-bytes=...`")
 CLUSTER: Final = read_only("the node has the name of its machine")
 ACTIONS: Final = read_only("there is one node, so there is nothing to synchronise")
@@ -58,6 +56,22 @@ def _fixed(get: Handler, refusal: Handler) -> dict[str, Handler]:
     return {"GET": get, **dict.fromkeys(CHANGES, refusal)}
 
 
+def _policies(path: str, operator: bool) -> dict[str, dict[str, Handler]]:
+    """Return the rows of policies, or of operator policies."""
+    of_all = {"GET": policies.listing(operator)}
+    of_one = {
+        "GET": policies.showing(operator),
+        "PUT": policies.setting(operator),
+        "DELETE": policies.clearing(operator),
+    }
+    return {path: of_all, f"{path}/{{vhost}}": of_all, f"{path}/{{vhost}}/{{name}}": of_one}
+
+
+PARAMETER: Final[dict[str, Handler]] = {
+    "GET": policies.parameter,
+    "PUT": policies.set_parameter,
+    "DELETE": policies.clear_parameter,
+}
 BINDING: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 
 TABLE: Final[dict[str, dict[str, Handler]]] = {
@@ -117,16 +131,14 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/bindings/{vhost}": {"GET": topology.all_bindings},
     BINDING: {"GET": topology.bindings_between, "POST": topology.bind},
     BINDING + "/{key}": {"GET": topology.binding, "DELETE": topology.unbind},
-    "/policies": {"GET": vhosts.policies},
-    "/policies/{vhost}": {"GET": vhosts.policies},
-    "/policies/{vhost}/{name}": dict.fromkeys(CHANGES, POLICIES),
-    "/operator-policies": {"GET": node.empty},
-    "/operator-policies/{vhost}/{name}": dict.fromkeys(CHANGES, POLICIES),
-    "/parameters": {"GET": node.empty},
-    "/parameters/{component}": {"GET": node.empty},
-    "/parameters/{component}/{vhost}/{name}": dict.fromkeys(CHANGES, PARAMETERS),
-    "/global-parameters": {"GET": node.empty},
-    "/global-parameters/{name}": dict.fromkeys(CHANGES, PARAMETERS),
+    **_policies("/policies", False),
+    **_policies("/operator-policies", True),
+    "/parameters": {"GET": policies.parameters},
+    "/parameters/{component}": {"GET": policies.parameters},
+    "/parameters/{component}/{vhost}": {"GET": policies.parameters},
+    "/parameters/{component}/{vhost}/{name}": PARAMETER,
+    "/global-parameters": {"GET": policies.global_parameters},
+    "/global-parameters/{name}": PARAMETER,
     "/vhost-limits": {"GET": node.empty},
     "/vhost-limits/{vhost}": {"GET": node.empty},
     "/vhost-limits/{vhost}/{name}": dict.fromkeys(CHANGES, LIMITS),

@@ -135,12 +135,12 @@ class ApiRequest:
         self.begin()
         return await known
 
-    async def in_turn(self, steps: Steps[None]) -> None:
+    async def in_turn(self, steps: Steps[Told]) -> Told:
         """Run a job that changes much, in steps, after other changes; it completes even if the client disconnects."""
-        known: asyncio.Future[None] = self.event_loop.loop.create_future()
+        known: asyncio.Future[Told] = self.event_loop.loop.create_future()
         self.driver.scheduler.start(_known_by(steps, known))
         self.begin()
-        await known
+        return await known
 
     def begin_turn(self) -> None:
         """Set the time for what is read from now on."""

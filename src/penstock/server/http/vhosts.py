@@ -1,4 +1,4 @@
-"""Handlers for virtual hosts, definitions and policies."""
+"""Handlers for virtual hosts and definitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.management import definitions_export, rabbitmq_json, vhost_admin
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.server.http.listing import collected, listed, one
-from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
+from penstock.server.http.request import ApiRequest, bad_request, no_content, not_found
 
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
@@ -109,23 +109,3 @@ def _import_steps(
         refusal = error
     if not known.done():
         known.set_result(refusal)
-
-
-async def policies(request: ApiRequest) -> Response:
-    """List the settings of queues by pattern as policies: those set by command, and those of the file."""
-    only = request.vhost_or_all()
-    hosts = list(request.driver.broker.vhosts) if only is None else [only.name]
-    return json_response(
-        [
-            {
-                "vhost": host,
-                **definitions_export.policy(entry.pattern),
-                "definition": {
-                    word.alias: rabbitmq_json.plain(word.raw) for word in {**entry.file, **entry.command}.values()
-                },
-            }
-            for entry in request.driver.broker.table.entries()
-            if entry.scope == "queue"
-            for host in hosts
-        ]
-    )

@@ -1,0 +1,118 @@
+"""Policy commands: set, clear and list the policies and operator policies of a virtual host."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from penstock.cli.common import JSON, URL, cell, control_session, main, pairs, report_errors, say, say_json, table
+from penstock.errors import ConfigError
+
+APPLY_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
+OPERATOR = click.option("--operator", is_flag=True, help="Take operator policies, which limit what others may set.")
+
+
+@main.group()
+def policies() -> None:
+    """Set, clear and list policies: settings for the queues and exchanges of one virtual host, as in RabbitMQ.
+
+    A policy is stronger than `penstock set queue`, and weaker than the arguments of a queue; of limits the smallest
+    applies.
+    """
+
+
+@policies.command("set")
+@click.argument("name")
+@click.argument("pattern")
+@click.argument("words", metavar="DEFINITION | KEY=VALUE...", nargs=-1, required=True)
+@click.option("--priority", type=int, default=0, show_default=True, help="Of several that match, the highest applies.")
+@click.option("--apply-to", type=click.Choice(APPLY_TO), default=None, help="Apply it to these only.")
+@OPERATOR
+@JSON
+@URL
+def set_(
+    name: str,
+    pattern: str,
+    words: tuple[str, ...],
+    priority: int,
+    apply_to: str | None,
+    operator: bool,
+    as_json: bool,
+    url: str,
+) -> None:
+    """Set policy NAME for all names that the regular expression PATTERN matches, at once.
+
+    The definition is a JSON object, as for rabbitmqctl, or KEY=VALUE words. For example: penstock policies set lost
+    '^orders\\.' alternate-exchange=lost, or penstock policies set short '^celery' '{"max-length": 1000}'
+    """
+    from penstock.client.policy_control import set_policy
+
+    with report_errors():
+        fields: dict[str, object] = {"pattern": pattern, "definition": _definition(words), "priority": priority}
+        if apply_to is not None:
+            fields["apply-to"] = apply_to
+        with control_session(url) as control:
+            answer = set_policy(control, name, fields, operator)
+    if as_json:
+        say_json(answer)
+        return
+    say(f"policy {name} is {'set' if answer['created'] else 'changed'}")
+    for sentence in answer["sentences"]:
+        say(sentence)
+
+
+@policies.command("clear")
+@click.argument("name")
+@OPERATOR
+@JSON
+@URL
+def clear(name: str, operator: bool, as_json: bool, url: str) -> None:
+    """Remove policy NAME.
+
+    For example: penstock policies clear short
+    """
+    from penstock.client.policy_control import clear_policy
+
+    with control_session(url) as control:
+        answer = clear_policy(control, name, operator)
+    if as_json:
+        say_json(answer)
+    else:
+        say(f"policy {name} is cleared")
+
+
+@policies.command("list")
+@click.option("--everywhere", is_flag=True, help="List all virtual hosts, not only the one in --url.")
+@OPERATOR
+@click.option("--json", "as_json", is_flag=True, help="Print all fields, one JSON object per line.")
+@URL
+def list_(everywhere: bool, operator: bool, as_json: bool, url: str) -> None:
+    """List the policies; keys in the last column are kept, and have no effect here.
+
+    For example: penstock policies list
+    """
+    from penstock.client.policy_control import list_policies
+
+    with control_session(url) as control:
+        found = list_policies(control, operator, everywhere)
+    if as_json:
+        for each in found:
+            say_json(each)
+        return
+    columns = ("vhost", "name", "pattern", "apply-to", "priority", "definition")
+    rows = [(*(cell(each[column]) for column in columns), ", ".join(each["without_effect"]) or "-") for each in found]
+    table((*columns, "without effect"), rows)
+
+
+def _definition(words: tuple[str, ...]) -> dict[str, object]:
+    """Return the definition given as a JSON object or as words. Raises ConfigError."""
+    if not words[0].lstrip().startswith("{"):
+        return pairs(words)
+    try:
+        found = json.loads(words[0])
+    except ValueError as error:
+        raise ConfigError(f"the definition is not JSON: {error}") from None
+    if len(words) > 1 or not isinstance(found, dict):
+        raise ConfigError("the definition must be one JSON object, or KEY=VALUE words")
+    return found

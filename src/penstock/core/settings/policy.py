@@ -1,0 +1,211 @@
+"""A policy: settings for the queues and exchanges of one virtual host whose names match a regular expression.
+
+These are RabbitMQ's policies and operator policies. Of those that match a name the one with the highest priority
+applies, and of equal ones the first by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.settings.policy_pattern import PolicyPattern
+from penstock.errors import BrokerError, PreconditionFailed
+from penstock.setting_names import Features, SettingValue, read_settings
+from penstock.setting_names.parse import setting_named
+from penstock.setting_names.policy_keys import ALTERNATE, APPLY_TO, KEYS_WITHOUT_EFFECT, OF_OPERATORS, SMALLEST
+from penstock.setting_names.setting_names import ALIASES, OURS
+from penstock.setting_names.setting_value import POLICY
+
+CLASSIC: Final = "classic_queues"
+QUORUM: Final = "quorum_queues"
+EXCHANGES: Final = "exchanges"
+"""Kinds of what a policy applies to."""
+OPERATOR: Final = "operator policy"
+"""The other kind of policy, which users of RabbitMQ set for their users."""
+NAME_OCTETS: Final = 255
+DEFINITION_OCTETS: Final = 64 * 1024
+PRIORITY_MAX: Final = 1 << 53
+RANK: Final = 1
+"""Rank of a setting of a policy: weaker than an argument, stronger than a pattern."""
+NEARLY: Final = 0.8
+"""Similarity (difflib) from which an unknown key counts as a misspelling of a known one."""
+
+
+class Policy:
+    """One policy, or operator policy, of a virtual host."""
+
+    def __init__(self, vhost: str, name: str, pattern: PolicyPattern, definition: dict[str, object]) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.pattern = pattern
+        self.definition = definition
+        """Its keys and values as given."""
+        self.apply_to: str = "all"
+        self.priority: i64 = 0
+        self.operator: bool = False
+        self.words: dict[str, SettingValue] = {}
+        """Settings of queues, by the broker's own names."""
+        self.alternate: str | None = None
+        """Name of the alternate exchange of exchanges."""
+        self.idle: list[str] = []
+        """Keys without effect here."""
+
+    def applies_to(self, kind: str) -> bool:
+        """Return whether it is for queues of a type, or for exchanges."""
+        return self.apply_to in ("all", kind) or (self.apply_to == "queues" and kind != EXCHANGES)
+
+    def covers(self, kind: str, name: str) -> bool:
+        """Return whether it matches an object; another one may have precedence."""
+        return self.applies_to(kind) and self.pattern.matches(name)
+
+    def title(self) -> str:
+        """Return its kind and name, for sentences."""
+        return f"{OPERATOR if self.operator else POLICY} '{self.name}' of vhost '{self.vhost}'"
+
+    def fields(self) -> dict[str, object]:
+        """Return its attributes besides name and virtual host, in RabbitMQ's form."""
+        return {
+            "pattern": self.pattern.text,
+            "apply-to": self.apply_to,
+            "priority": int(self.priority),
+            "definition": self.definition,
+        }
+
+    def equals(self, other: Policy) -> bool:
+        """Return whether another policy says the same."""
+        return self.fields() == other.fields()
+
+
+def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool) -> Policy:
+    """Read a policy from RabbitMQ's form: `pattern`, `definition`, and `priority` and `apply-to` if given.
+
+    Raises PreconditionFailed (406) with one sentence that names the policy, the key and the rule.
+    """
+    title = f"{OPERATOR if operator else POLICY} '{name}' of vhost '{vhost}'"
+    if not name or len(name.encode(errors="replace")) > NAME_OCTETS:
+        raise PreconditionFailed(f"{title}: a name has 1 to {NAME_OCTETS} octets")
+    text, definition = fields.get("pattern"), fields.get("definition")
+    if not isinstance(text, str):
+        raise PreconditionFailed(f"{title}: 'pattern' must be a string")
+    if not isinstance(definition, dict) or not definition:
+        raise PreconditionFailed(f"{title}: 'definition' must be an object of at least one key and its value")
+    if len(json.dumps(definition)) > DEFINITION_OCTETS:
+        raise PreconditionFailed(f"{title}: its definition has more than {DEFINITION_OCTETS:,} octets")
+    try:
+        pattern = PolicyPattern(text)
+    except PreconditionFailed as error:
+        raise PreconditionFailed(f"{title}: {error}") from None
+    policy = Policy(vhost, name, pattern, definition)
+    policy.operator = operator
+    policy.apply_to = _apply_to(title, fields.get("apply-to"), operator)
+    policy.priority = _priority(title, fields.get("priority"))
+    _read_definition(policy, title)
+    return policy
+
+
+def kind_of(features: Features) -> str:
+    """Return the kind of a queue, for `Policy.applies_to`."""
+    return QUORUM if features.quorum else CLASSIC
+
+
+def smaller(word: SettingValue, other: SettingValue) -> bool:
+    """Return whether a limit is smaller than another one."""
+    return not word.none and (other.none or word.number < other.number)
+
+
+def add_policies(found: dict[str, SettingValue], policy: Policy | None, operator: Policy | None) -> None:
+    """Add the settings of both policies of a queue to its arguments.
+
+    An argument is stronger, except for limits: there the smallest applies. An argument `none` lifts the limit of a
+    policy, but not that of an operator policy.
+    """
+    if policy is not None:
+        for setting, word in policy.words.items():
+            given = found.get(setting)
+            if given is None or (setting in SMALLEST and not given.none and smaller(word, given)):
+                found[setting] = word
+    if operator is not None:
+        for setting, word in operator.words.items():
+            given = found.get(setting)
+            limits = setting in SMALLEST
+            if given is None or (smaller(word, given) if limits else given.origin == POLICY):
+                found[setting] = word
+
+
+def merged_definition(policy: Policy | None, operator: Policy | None) -> dict[str, object]:
+    """Return the definition in effect of both, as RabbitMQ shows it (`effective_policy_definition`)."""
+    found: dict[str, object] = {} if policy is None else dict(policy.definition)
+    if operator is None:
+        return found
+    for key, value in operator.definition.items():
+        mine = found.get(key)
+        if key in SMALLEST and isinstance(mine, int) and isinstance(value, int):
+            value = min(mine, value)
+        found[key] = value
+    return found
+
+
+def _apply_to(title: str, value: object, operator: bool) -> str:
+    if value is None:
+        return "queues" if operator else "all"
+    if not isinstance(value, str) or value not in APPLY_TO:
+        raise PreconditionFailed(f"{title}: 'apply-to' must be one of {', '.join(APPLY_TO)}, not {json.dumps(value)}")
+    if operator and value == EXCHANGES:
+        raise PreconditionFailed(f"{title}: an operator policy applies to queues, not to exchanges")
+    return value
+
+
+def _priority(title: str, value: object) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > PRIORITY_MAX:
+        raise PreconditionFailed(f"{title}: 'priority' must be a whole number, not {json.dumps(value)}")
+    return value
+
+
+def _read_definition(policy: Policy, title: str) -> None:
+    """Sort the keys of a definition into settings, the alternate exchange, and keys without effect."""
+    by = OPERATOR if policy.operator else POLICY
+    for_queues = policy.apply_to not in (EXCHANGES, "streams")
+    given: dict[str, object] = {}
+    for key, value in policy.definition.items():
+        if key == ALTERNATE and not policy.operator:
+            if not isinstance(value, str):
+                raise PreconditionFailed(f"{title}: {ALTERNATE} must be the name of an exchange")
+            if policy.apply_to in (EXCHANGES, "all"):
+                policy.alternate = value
+            else:
+                policy.idle.append(key)
+        elif key in KEYS_WITHOUT_EFFECT or not _is_setting(title, key):
+            policy.idle.append(key)
+        else:
+            given[key] = value
+            if policy.operator and setting_named("queue", key) not in OF_OPERATORS:
+                raise PreconditionFailed(
+                    f"{title}: an operator policy has no {key}; it may have {', '.join(OF_OPERATORS)}"
+                )
+            if not for_queues:
+                policy.idle.append(key)
+    try:
+        words = read_settings("queue", "", given)
+    except BrokerError as refusal:  # mypyc: a name has one type in a function.
+        raise PreconditionFailed(f"{title}: {str(refusal).removeprefix('queue: ')}") from None
+    if for_queues:
+        for setting, word in words.items():
+            policy.words[setting] = word.with_source(POLICY, policy.name, by, RANK)
+
+
+def _is_setting(title: str, key: str) -> bool:
+    """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt one."""
+    if key in OURS or key in ALIASES:
+        return True
+    near = difflib.get_close_matches(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], n=1, cutoff=NEARLY)
+    if near:
+        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near[0]}?")
+    return False

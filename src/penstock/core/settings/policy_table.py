@@ -1,0 +1,78 @@
+"""The policies and operator policies of all virtual hosts."""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import Final
+
+from penstock.core.settings.policy import Policy
+from penstock.errors import ResourceError
+
+POLICIES_A_VHOST: Final = 1_000
+"""Most policies of a virtual host, of either kind: each declaration looks through them."""
+POLICIES_MAX: Final = 10_000
+"""Most policies of a broker."""
+
+
+class PolicyTable:
+    """Policies by virtual host and name, in the order in which they apply."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[str, bool], dict[str, Policy]] = {}
+        self._in_order: dict[tuple[str, bool], list[Policy]] = {}
+        self.count: int = 0
+
+    def get(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        """Return a policy by name; None if there is none."""
+        policies = self._by_name.get((vhost, operator))
+        return None if policies is None else policies.get(name)
+
+    def of(self, vhost: str, operator: bool) -> list[Policy]:
+        """Return the policies of a virtual host, by name."""
+        policies = self._by_name.get((vhost, operator), {})
+        return [policies[name] for name in sorted(policies)]
+
+    def number(self, vhost: str) -> int:
+        """Return the number of policies of a virtual host that a declaration looks through."""
+        return len(self._in_order.get((vhost, False), [])) + len(self._in_order.get((vhost, True), []))
+
+    def put(self, policy: Policy) -> Policy | None:
+        """Add a policy, or replace the one of its name; return the former one. Raises ResourceError (506)."""
+        key = (policy.vhost, policy.operator)
+        policies = self._by_name.setdefault(key, {})
+        before = policies.get(policy.name)
+        if before is None:
+            most = POLICIES_A_VHOST if len(policies) >= POLICIES_A_VHOST else POLICIES_MAX
+            if len(policies) >= POLICIES_A_VHOST or self.count >= POLICIES_MAX:
+                raise ResourceError(f"there are {most:,} policies, the most that there may be; {policy.title()}"
+                                    " was not set")  # fmt: skip
+            self.count += 1
+        else:
+            self._in_order[key].remove(before)
+        policies[policy.name] = policy
+        insort(self._in_order.setdefault(key, []), policy, key=_order)
+        return before
+
+    def drop(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        """Remove a policy; return it, or None if there was none."""
+        key = (vhost, operator)
+        policy = self._by_name.get(key, {}).pop(name, None)
+        if policy is not None:
+            self.count -= 1
+            self._in_order[key].remove(policy)
+            if not self._in_order[key]:
+                del self._in_order[key]
+                del self._by_name[key]
+        return policy
+
+    def best(self, vhost: str, kind: str, name: str, operator: bool) -> Policy | None:
+        """Return the policy that applies to an object; None if none does. `kind` "" is for what has no policy."""
+        if kind:
+            for policy in self._in_order.get((vhost, operator), []):
+                if policy.covers(kind, name):
+                    return policy
+        return None
+
+
+def _order(policy: Policy) -> tuple[int, str]:
+    return (-int(policy.priority), policy.name)

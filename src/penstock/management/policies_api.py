@@ -1,0 +1,113 @@
+"""Operations on policies and operator policies: set, clear and list them at run time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.settings.policy import Policy, read_policy
+from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, setting
+from penstock.core.settings.settings_change import SettingsChange
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.vhost_admin import find_vhost
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+POLICY_WORK: Final = 5
+"""Units of work per listed policy."""
+FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
+
+
+def set_policy_steps(
+    node: Node, vhost: str, name: str, fields: dict[str, object], operator: bool, asker: str
+) -> Steps[tuple[Policy, bool, SettingsChange]]:
+    """Set a policy of a virtual host; return it, whether it is new, and what it concerns.
+
+    Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or one that contradicts
+    the arguments of a queue, ResourceError (506) at a limit.
+    """
+    find_vhost(node, vhost)
+    policy = read_policy(vhost, name, fields, operator)
+    before = node.broker.table.policies.get(vhost, name, operator)
+    plan = yield from change_policies_steps(node.broker, [setting(policy)])
+    node.record_setting(policy.title(), f"set by {asker}: '{policy.pattern.text}', {policy.definition}")
+    return policy, before is None, plan
+
+
+def clear_steps(node: Node, vhost: str, name: str, operator: bool, asker: str) -> Steps[SettingsChange]:
+    """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
+    find_vhost(node, vhost)
+    before = node.broker.table.policies.get(vhost, name, operator)
+    plan = yield from clear_policy_steps(node.broker, vhost, name, operator)
+    assert before is not None
+    node.record_setting(before.title(), f"cleared by {asker}")
+    return plan
+
+
+def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer policy.set {name, pattern, definition, priority, apply-to, operator}: in effect with the answer."""
+    operator = request.flag("operator")
+    fields = {name: request.fields[name] for name in FIELDS if request.fields.get(name) is not None}
+    policy, is_new, plan = yield from set_policy_steps(
+        node, request.vhost.name, request.text("name"), fields, operator, request.asker()
+    )
+    queues = [queue.name for queue, _ in plan.queues if _applies(policy, queue.settings.policy)
+              or _applies(policy, queue.settings.operator_policy)]  # fmt: skip
+    exchanges = [exchange.name for _, exchange, _ in plan.exchanges if _applies(policy, exchange.policy)]
+    return {
+        **view(policy),
+        "created": is_new,
+        "queues": len(queues),
+        "exchanges": len(exchanges),
+        "sentences": _sentences(policy, queues, exchanges),
+    }
+
+
+def answer_clear(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer policy.clear {name, operator}. Raises as `clear_steps` does."""
+    name, operator = request.text("name"), request.flag("operator")
+    plan = yield from clear_steps(node, request.vhost.name, name, operator, request.asker())
+    return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
+
+
+def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer policy.list {operator, everywhere}: the policies by name; bounded by their number."""
+    hosts = list(node.broker.vhosts) if request.flag("everywhere") else [request.vhost.name]
+    found: list[dict[str, object]] = []
+    for host in hosts:
+        for policy in node.broker.table.policies.of(host, request.flag("operator")):
+            node.broker.work.done += POLICY_WORK
+            if node.broker.work.used_up():
+                yield
+            found.append({**view(policy), "without_effect": policy.idle})
+    return {"policies": found}
+
+
+def view(policy: Policy) -> dict[str, object]:
+    """Return a policy in RabbitMQ's form."""
+    return {"vhost": policy.vhost, "name": policy.name, **policy.fields()}
+
+
+def idle_sentence(policy: Policy) -> str:
+    """Return a sentence about the keys of a policy without effect; "" if all have one."""
+    if not policy.idle:
+        return ""
+    have = "has" if len(policy.idle) == 1 else "have"
+    return f"{', '.join(policy.idle)} {have} no effect here; kept, and exported again"
+
+
+def _applies(policy: Policy, other: Policy | None) -> bool:
+    return other is policy
+
+
+def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[str]:
+    found: list[str] = []
+    for kind, names in (("queue", queues), ("exchange", exchanges)):
+        if names:
+            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+            found.append(f"it applies to {kind} {', '.join(names[:3])}{more}")
+    if not found:
+        found.append("it applies to nothing yet; it will count for what comes")
+    idle = idle_sentence(policy)
+    return [*found, idle] if idle else found

@@ -1,0 +1,57 @@
+"""Keys of RabbitMQ's policies: those for exchanges, those without effect here, and those of operator policies."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ALTERNATE: Final = "alternate-exchange"
+"""The one key of an exchange: where unroutable messages go."""
+
+KEYS_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "ha-mode",
+        "ha-params",
+        "ha-sync-mode",
+        "ha-sync-batch-size",
+        "ha-promote-on-shutdown",
+        "ha-promote-on-failure",
+        "queue-mode",
+        "queue-version",
+        "queue-master-locator",
+        "queue-leader-locator",
+        "initial-cluster-size",
+        "target-group-size",
+        "max-in-memory-length",
+        "max-in-memory-bytes",
+        "dead-letter-strategy",
+        "federation-upstream",
+        "federation-upstream-set",
+        "federation-upstream-pattern",
+        "max-age",
+        "stream-max-segment-size-bytes",
+        "stream-filter-size-bytes",
+        "shards-per-node",
+        "routing-key",
+        "message-deduplication",
+    }
+)
+"""Keys about the storage of a queue, streams, federation and sharding. They are stored, exported again and told."""
+
+SMALLEST: Final = frozenset(
+    {
+        "max-length",
+        "max-length-bytes",
+        "message-ttl",
+        "expires",
+        "delivery-limit",
+        "consumer-timeout",
+        "capacity-messages",
+        "capacity-bytes",
+    }
+)
+"""Limits of which the smallest applies, of an argument, a policy and an operator policy (rabbit_policies.erl)."""
+
+OF_OPERATORS: Final = (*sorted(SMALLEST), "overflow")
+"""Settings that an operator policy may have, besides those without effect."""
+
+APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")

@@ -1,0 +1,36 @@
+"""Policy commands, as somebody types them."""
+
+from __future__ import annotations
+
+from tests.support.brokers import BrokerProcess
+from tests.support.commands import listed, run, told
+
+
+def test_policies_are_set_listed_and_cleared(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    pattern = f"^{name}"
+    said = run(broker, "policies", "set", name, pattern, "max-length=5", "queue-mode=lazy")
+    assert said == (
+        f"policy {name} is set\nit applies to queue {name}\nqueue-mode has no effect here; kept, and exported again\n"
+    )
+    queue = next(each for each in listed(broker, "queues") if each["name"] == name)
+    assert (queue["policy"], queue["operator_policy"]) == (name, None)
+    assert queue["effective_policy_definition"] == {"max-length": 5, "queue-mode": "lazy"}
+    json_form = ["policies", "set", name, pattern, '{"max-length": 3}', "--priority", "2", "--apply-to", "queues"]
+    assert told(broker, *json_form)["created"] is False
+    run(broker, "policies", "set", "limit", pattern, "max-length=1", "--operator")
+    assert "operator policy 'limit': max-length=1" in run(broker, "show", "queue", name)
+    assert name in run(broker, "policies", "list", "--everywhere")
+    assert f"  {pattern}  " in run(broker, "policies", "list", "--operator")
+    assert run(broker, "policies", "clear", "limit", "--operator") == "policy limit is cleared\n"
+    run(broker, "policies", "clear", name)
+    assert (
+        run(broker, "policies", "clear", name, code=1) == f"penstock: no policy '{name}' of vhost '/' (404 not-found)\n"
+    )
+    run(broker, "delete", "queue", name)
+
+
+def test_policies_that_are_wrong_are_refused_in_a_sentence(broker: BrokerProcess) -> None:
+    assert "is refused by RE2: missing )" in run(broker, "policies", "set", "p", "(", "max-length=5", code=1)
+    assert "is not JSON" in run(broker, "policies", "set", "p", ".*", "{", code=1)
+    assert "must be one JSON object" in run(broker, "policies", "set", "p", ".*", "{}", "a=1", code=1)

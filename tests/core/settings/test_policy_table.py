@@ -1,0 +1,50 @@
+"""The table of policies: which one applies, and its bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.settings import policy_table
+from penstock.core.settings.policy import CLASSIC, Policy, read_policy
+from penstock.core.settings.policy_table import PolicyTable
+from penstock.errors import ResourceError
+
+
+def policy(name: str, pattern: str, priority: int = 0, operator: bool = False, vhost: str = "/") -> Policy:
+    fields: dict[str, object] = {"pattern": pattern, "definition": {"max-length": 1}, "priority": priority}
+    return read_policy(vhost, name, fields, operator)
+
+
+def best(table: PolicyTable, name: str, vhost: str = "/", operator: bool = False) -> str | None:
+    found = table.best(vhost, CLASSIC, name, operator)
+    return None if found is None else found.name
+
+
+def test_policies_apply_by_priority_then_by_name_and_in_their_vhost_only() -> None:
+    table = PolicyTable()
+    for each in (policy("b", ".*"), policy("a", ".*"), policy("high", "^q", 5), policy("o", "q", 0, True)):
+        assert table.put(each) is None
+    table.put(policy("c", ".*", vhost="eu"))
+    assert [best(table, "q"), best(table, "x"), best(table, "q", "eu"), best(table, "q", "none")] == [
+        "high", "a", "c", None,
+    ]  # fmt: skip
+    assert [best(table, "q", operator=True), best(table, "x", operator=True)] == ["o", None]
+    assert table.best("/", "", "q", False) is None
+    assert (table.count, table.number("/")) == (5, 4)
+    replaced = table.put(policy("high", "^nothing$", 5))
+    assert replaced is not None
+    assert replaced.pattern.text == "^q"
+    assert best(table, "q") == "a"
+    assert table.drop("/", "a", False) is not None
+    assert table.drop("/", "a", False) is None
+    assert best(table, "q") == "b"
+    assert [each.name for each in table.of("/", False)] == ["b", "high"]
+
+
+def test_policies_are_bounded() -> None:
+    table = PolicyTable()
+    for number in range(policy_table.POLICIES_A_VHOST):
+        table.put(policy(f"p{number}", "a"))
+    with pytest.raises(ResourceError, match="there are 1,000 policies, the most that there may be; policy 'more'"):
+        table.put(policy("more", "a"))
+    table.put(policy("p5", "b"))

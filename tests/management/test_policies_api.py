@@ -1,0 +1,42 @@
+"""Control operations on policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import NotFound
+from penstock.flow.work import finish
+from penstock.management import policies_api
+from penstock.management.control_request import ControlRequest
+from tests.support.driven_connection import make_driver
+
+
+def asked(driver: BrokerDriver, **fields: object) -> ControlRequest:
+    request = ControlRequest(driver.broker.vhosts["/"], None, None, None, b"{}")
+    request.fields = {name.replace("_", "-"): value for name, value in fields.items()}
+    return request
+
+
+def test_policy_that_is_set_tells_what_it_applies_to_and_what_has_no_effect() -> None:
+    driver = make_driver()
+    vhost = driver.broker.vhosts["/"]
+    for number in range(5):
+        vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+    vhost.declare_exchange("q.x", "topic", {}, False, False, False)
+    definition = {"max-length": 5, "ha-mode": "all", "ha-params": 2}
+    found: Any = finish(policies_api.answer_set(driver, asked(driver, name="p", pattern="^q", definition=definition)))
+    assert (found["created"], found["queues"], found["exchanges"]) == (True, 5, 1)
+    assert found["sentences"] == [
+        "it applies to queue q0, q1, q2 and 2 more",
+        "it applies to exchange q.x",
+        "ha-mode, ha-params have no effect here; kept, and exported again",
+    ]
+    (listed,) = finish(policies_api.answer_list(driver, asked(driver, everywhere=True)))["policies"]  # type: ignore[misc]
+    assert (listed["name"], listed["without_effect"]) == ("p", ["ha-mode", "ha-params"])
+    cleared = finish(policies_api.answer_clear(driver, asked(driver, name="p")))
+    assert (cleared["queues"], cleared["exchanges"]) == (5, 1)
+    with pytest.raises(NotFound):
+        finish(policies_api.answer_clear(driver, asked(driver, name="p")))

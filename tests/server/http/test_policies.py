@@ -1,0 +1,62 @@
+"""Policies, operator policies and parameters over HTTP, as RabbitMQ's tools set them."""
+
+from __future__ import annotations
+
+from tests.support.http_client import Web
+
+
+def test_policies_are_set_shown_and_cleared(web: Web, name: str) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    body = {"pattern": f"^{name}", "definition": {"max-length": 5}, "priority": 1, "apply-to": "queues"}
+    web.do("PUT", f"/policies/%2F/{name}", body, status=201)
+    web.do("PUT", f"/policies/%2F/{name}", {**body, "definition": {"max-length": 6}}, status=204)
+    web.do("PUT", f"/operator-policies/%2F/{name}", {"pattern": name, "definition": {"max-length": 4}}, status=201)
+    queue = web.get(f"/queues/%2F/{name}")
+    assert [queue["policy"], queue["operator_policy"]] == [name, name]
+    assert queue["effective_policy_definition"] == {"max-length": 4}
+    found = web.get(f"/policies/%2F/{name}")
+    assert found == {**body, "vhost": "/", "name": name, "definition": {"max-length": 6}}
+    assert found in web.get("/policies")
+    assert found in web.get("/policies/%2F")
+    assert [each["name"] for each in web.get("/operator-policies/%2F")] == [name]
+    for path in ("policies", "operator-policies"):
+        web.do("DELETE", f"/{path}/%2F/{name}")
+        assert web.ask("DELETE", f"/{path}/%2F/{name}").status == 404
+        assert web.ask("GET", f"/{path}/%2F/{name}").status == 404
+    assert web.get(f"/queues/%2F/{name}")["policy"] is None
+
+
+def test_policies_of_exchanges_are_shown_where_they_apply(web: Web, name: str) -> None:
+    web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic"}, status=201)
+    assert "policy" not in web.get(f"/exchanges/%2F/{name}")
+    body = {"pattern": f"^{name}$", "definition": {"alternate-exchange": "amq.fanout"}, "apply-to": "exchanges"}
+    web.do("PUT", f"/policies/%2F/{name}", body, status=201)
+    shown = web.get(f"/exchanges/%2F/{name}")
+    assert (shown["policy"], shown["effective_policy_definition"]) == (name, body["definition"])
+    web.do("DELETE", f"/policies/%2F/{name}")
+
+
+def test_policies_that_are_wrong_are_refused(web: Web, name: str) -> None:
+    wrong = web.ask("PUT", f"/policies/%2F/{name}", {"pattern": "(", "definition": {"max-length": 5}})
+    assert (wrong.status, wrong.json["error"]) == (400, "bad_request")
+    assert "is refused by RE2" in wrong.reason
+    assert "key_missing,definition" in web.ask("PUT", f"/policies/%2F/{name}", {"pattern": "("}).reason
+    assert web.ask("PUT", f"/policies/nowhere/{name}", {"pattern": "", "definition": {"expires": 5}}).status == 404
+
+
+def test_parameters_are_kept_without_effect(web: Web, name: str) -> None:
+    path = f"/parameters/shovel/%2F/{name}"
+    web.do("PUT", path, {"value": {"src-uri": "amqp://"}}, status=201)
+    web.do("PUT", path, {"value": {"src-uri": "amqps://"}}, status=204)
+    found = {"component": "shovel", "vhost": "/", "name": name, "value": {"src-uri": "amqps://"}}
+    assert web.get(path) == found
+    for listed in ("/parameters", "/parameters/shovel", "/parameters/shovel/%2F"):
+        assert found in web.get(listed)
+    web.do("DELETE", path)
+    assert web.ask("DELETE", path).status == 404
+    assert web.ask("GET", path).status == 404
+    web.do("PUT", f"/global-parameters/{name}", {"value": [1]}, status=201)
+    assert {"name": name, "value": [1]} in web.get("/global-parameters")
+    web.do("DELETE", f"/global-parameters/{name}")
+    refused = web.ask("PUT", f"/parameters/vhost-limits/%2F/{name}", {"value": 5})
+    assert (refused.status, "paths of its own" in refused.reason) == (400, True)
