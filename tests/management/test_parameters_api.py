@@ -27,6 +27,6 @@ def test_parameters_are_listed_in_rabbitmqs_form_and_end_with_their_vhost() -> N
     with pytest.raises(NotFound, match="no vhost 'nowhere'"):
         parameters_api.set_parameter(driver, Parameter("shovel", "nowhere", "s", 1))
     vhost_admin.delete_vhost(driver, "eu")
-    assert driver.broker.parameters.of() == []
+    assert driver.broker.table.parameters.of() == []
     with pytest.raises(NotFound, match="no parameter 's' of component 'shovel' in vhost 'eu'"):
         parameters_api.clear_parameter(driver.broker, "shovel", "eu", "s")

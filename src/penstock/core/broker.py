@@ -64,7 +64,6 @@ from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Limits
-from penstock.core.settings.parameters import ParameterTable
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
@@ -102,7 +101,6 @@ class Broker(Dispatcher):
     def __init__(self, defaults: Defaults) -> None:
         super().__init__()
         self.table = SettingsTable(defaults)
-        self.parameters = ParameterTable()
         self.defaults = defaults
         """The broker's present default settings."""
         self.turns = Turns(self.timers)

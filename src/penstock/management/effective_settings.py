@@ -24,9 +24,7 @@ from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, shown
 def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     """Return a queue's settings: each with its value (None is no limit, or for ever), and its source."""
     settings = queue.settings
-    words = broker.table.resolve_queue(
-        queue.vhost, queue.name, settings.given, settings.policy, settings.operator_policy
-    )
+    words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
     if not settings.overflow.counts_ready:
         words = lengths_as_capacity(queue.name, words)

@@ -29,7 +29,7 @@ def set_parameter(node: Node, parameter: Parameter) -> Parameter | None:
     journal = node.broker.journal
     if journal is not None:
         journal.check_writable()
-    before = node.broker.parameters.put(parameter)
+    before = node.broker.table.parameters.put(parameter)
     if journal is not None:
         journal.change(parameter)
     return before
@@ -37,7 +37,7 @@ def set_parameter(node: Node, parameter: Parameter) -> Parameter | None:
 
 def clear_parameter(broker: Broker, component: str, vhost: str, name: str) -> None:
     """Remove a parameter. Raises NotFound (404)."""
-    found = broker.parameters.drop(component, vhost, name)
+    found = broker.table.parameters.drop(component, vhost, name)
     if found is None:
         raise NotFound(f"no {Parameter(component, vhost, name, None).title()}")
     if broker.journal is not None:
@@ -48,7 +48,7 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]
     """Answer parameter.list {everywhere}: the parameters, and the global ones; bounded by their number."""
     vhost = None if request.flag("everywhere") else request.vhost.name
     found: list[dict[str, object]] = []
-    for parameter in [*node.broker.parameters.of(None, vhost), *node.broker.parameters.global_ones()]:
+    for parameter in [*node.broker.table.parameters.of(None, vhost), *node.broker.table.parameters.global_ones()]:
         node.broker.work.done += PARAMETER_WORK
         if node.broker.work.used_up():
             yield

@@ -52,8 +52,8 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     policy, is_new, plan = yield from set_policy_steps(
         node, request.vhost.name, request.text("name"), fields, operator, request.asker()
     )
-    queues = [queue.name for queue, _ in plan.queues if _applies(policy, queue.settings.policy)
-              or _applies(policy, queue.settings.operator_policy)]  # fmt: skip
+    queues = [queue.name for queue, _ in plan.queues if _applies(policy, queue.settings.policies.policy)
+              or _applies(policy, queue.settings.policies.operator)]  # fmt: skip
     exchanges = [exchange.name for _, exchange, _ in plan.exchanges if _applies(policy, exchange.policy)]
     return {
         **view(policy),

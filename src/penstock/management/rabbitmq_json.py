@@ -21,7 +21,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
-from penstock.core.settings.policy import Policy, merged_definition
+from penstock.core.settings.policy import PolicyPair
 from penstock.core.vhost import VirtualHost
 from penstock.management import views
 from penstock.management.links import links_of
@@ -111,7 +111,7 @@ def queue_of(queue: Queue, node: Node) -> Shape:
         "type": kind if isinstance(kind, str) else "classic",
         "node": node.name,
         "state": "running",
-        **policies_of(queue.settings.policy, queue.settings.operator_policy),
+        **policies_of(queue.settings.policies),
         "messages": int(queue.depth_messages()),
         "messages_ready": int(queue.depth_messages() - queue.unacked_messages),
         "messages_unacknowledged": int(queue.unacked_messages),
@@ -148,15 +148,15 @@ def exchange_of(vhost: VirtualHost, exchange: Exchange) -> Shape:
         "internal": exchange.internal or exchange.name == CONTROL_EXCHANGE,
         "arguments": plain(exchange.arguments),
     }
-    return found if exchange.policy is None else {**found, **policies_of(exchange.policy, None)}
+    return found if exchange.policy is None else {**found, **policies_of(PolicyPair(exchange.policy))}
 
 
-def policies_of(policy: Policy | None, operator_policy: Policy | None) -> Shape:
+def policies_of(policies: PolicyPair) -> Shape:
     """Return the names of the policies of a queue or exchange, and their common definition."""
     return {
-        "policy": None if policy is None else policy.name,
-        "operator_policy": None if operator_policy is None else operator_policy.name,
-        "effective_policy_definition": merged_definition(policy, operator_policy),
+        "policy": policies.name(),
+        "operator_policy": policies.operator_name(),
+        "effective_policy_definition": policies.definition(),
     }
 
 

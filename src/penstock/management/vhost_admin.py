@@ -78,7 +78,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     broker.gates.set_vhost_quota(vhost, None)
     broker.gates.unblock_vhost(name)
     drop_policies(broker, name)
-    for parameter in broker.parameters.drop_vhost(name):
+    for parameter in broker.table.parameters.drop_vhost(name):
         if broker.journal is not None:
             broker.journal.forget(parameter)
     del broker.vhosts[name]

@@ -225,7 +225,7 @@ class MetadataRestorer:
     def _parameter(self, fields: Fields) -> None:
         content = fields.table("content")
         parameter = Parameter(fields.text("component"), fields.text("vhost"), fields.text("name"), content.get("value"))
-        self.broker.parameters.put(parameter)
+        self.broker.table.parameters.put(parameter)
 
     def _block(self, fields: Fields) -> None:
         scope, vhost, name = fields.text("scope"), fields.text("vhost"), fields.text("name")

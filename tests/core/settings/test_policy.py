@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.settings.policy import CLASSIC, EXCHANGES, QUORUM, Policy, merged_definition, read_policy
+from penstock.core.settings.policy import CLASSIC, EXCHANGES, QUORUM, Policy, PolicyPair, read_policy
 from penstock.errors import PreconditionFailed
 
 
@@ -84,8 +84,8 @@ def test_policy_of_an_operator_has_limits_only() -> None:
 
 def test_policies_together_have_the_smaller_limits() -> None:
     mine, theirs = policy(max_length=5, expires=10, overflow="drop-head"), policy(True, max_length=9, expires=7)
-    assert merged_definition(mine, theirs) == {"max-length": 5, "expires": 7, "overflow": "drop-head"}
-    assert merged_definition(None, theirs) == {"max-length": 9, "expires": 7}
-    assert merged_definition(None, None) == {}
+    assert PolicyPair(mine, theirs).definition() == {"max-length": 5, "expires": 7, "overflow": "drop-head"}
+    assert PolicyPair(None, theirs).definition() == {"max-length": 9, "expires": 7}
+    assert PolicyPair(None, None).definition() == {}
     assert mine.equals(policy(max_length=5, expires=10, overflow="drop-head"))
     assert not mine.equals(theirs)

@@ -37,9 +37,7 @@ def length(queue: Queue) -> int:
 
 
 def names(queue: Queue) -> tuple[str | None, str | None]:
-    policies = (queue.settings.policy, queue.settings.operator_policy)
-    first, second = [None if policy is None else policy.name for policy in policies]
-    return first, second
+    return queue.settings.policies.name(), queue.settings.policies.operator_name()
 
 
 def test_policy_counts_for_queues_that_are_there_and_that_come(bench: Bench) -> None:

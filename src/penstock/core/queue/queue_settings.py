@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.queue.overflow import PAGE, POLICIES, OverflowPolicy
-from penstock.core.settings.policy import Policy
+from penstock.core.settings.policy import NO_POLICIES
 from penstock.core.settings.thresholds import (
     DEFAULT_CAPACITY_BYTES,
     DEFAULT_HOLD_DEADLINE_S,
@@ -91,9 +91,7 @@ class Settings:
         """Limit of the lag of cursors; None if there is none."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
-        self.policy: Policy | None = None
-        self.operator_policy: Policy | None = None
-        """The policies that apply to the queue."""
+        self.policies = NO_POLICIES
         self.message_ttl_s: float = NEVER
         """Message time to live in seconds; infinity for none."""
         self.expires_s: float = NEVER

@@ -80,6 +80,55 @@ class Policy:
         return self.fields() == other.fields()
 
 
+class PolicyPair:
+    """The policy and the operator policy that apply to a queue, each None if none does."""
+
+    def __init__(self, policy: Policy | None = None, operator: Policy | None = None) -> None:
+        self.policy = policy
+        self.operator = operator
+
+    def name(self) -> str | None:
+        """Return the name of the policy."""
+        return None if self.policy is None else self.policy.name
+
+    def operator_name(self) -> str | None:
+        """Return the name of the operator policy."""
+        return None if self.operator is None else self.operator.name
+
+    def add_to(self, found: dict[str, SettingValue]) -> None:
+        """Add the settings of both policies to the arguments of a queue.
+
+        An argument is stronger, except for limits: there the smallest applies. An argument `none` lifts the limit of a
+        policy, but not that of an operator policy.
+        """
+        if self.policy is not None:
+            for setting, word in self.policy.words.items():
+                given = found.get(setting)
+                if given is None or (setting in SMALLEST and not given.none and smaller(word, given)):
+                    found[setting] = word
+        if self.operator is not None:
+            for setting, word in self.operator.words.items():
+                given = found.get(setting)
+                limits = setting in SMALLEST
+                if given is None or (smaller(word, given) if limits else given.origin == POLICY):
+                    found[setting] = word
+
+    def definition(self) -> dict[str, object]:
+        """Return the definition in effect of both, as RabbitMQ shows it (`effective_policy_definition`)."""
+        found: dict[str, object] = {} if self.policy is None else dict(self.policy.definition)
+        if self.operator is None:
+            return found
+        for key, value in self.operator.definition.items():
+            mine = found.get(key)
+            if key in SMALLEST and isinstance(mine, int) and isinstance(value, int):
+                value = min(mine, value)
+            found[key] = value
+        return found
+
+
+NO_POLICIES: Final = PolicyPair()
+
+
 def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool) -> Policy:
     """Read a policy from RabbitMQ's form: `pattern`, `definition`, and `priority` and `apply-to` if given.
 
@@ -115,38 +164,6 @@ def kind_of(features: Features) -> str:
 def smaller(word: SettingValue, other: SettingValue) -> bool:
     """Return whether a limit is smaller than another one."""
     return not word.none and (other.none or word.number < other.number)
-
-
-def add_policies(found: dict[str, SettingValue], policy: Policy | None, operator: Policy | None) -> None:
-    """Add the settings of both policies of a queue to its arguments.
-
-    An argument is stronger, except for limits: there the smallest applies. An argument `none` lifts the limit of a
-    policy, but not that of an operator policy.
-    """
-    if policy is not None:
-        for setting, word in policy.words.items():
-            given = found.get(setting)
-            if given is None or (setting in SMALLEST and not given.none and smaller(word, given)):
-                found[setting] = word
-    if operator is not None:
-        for setting, word in operator.words.items():
-            given = found.get(setting)
-            limits = setting in SMALLEST
-            if given is None or (smaller(word, given) if limits else given.origin == POLICY):
-                found[setting] = word
-
-
-def merged_definition(policy: Policy | None, operator: Policy | None) -> dict[str, object]:
-    """Return the definition in effect of both, as RabbitMQ shows it (`effective_policy_definition`)."""
-    found: dict[str, object] = {} if policy is None else dict(policy.definition)
-    if operator is None:
-        return found
-    for key, value in operator.definition.items():
-        mine = found.get(key)
-        if key in SMALLEST and isinstance(mine, int) and isinstance(value, int):
-            value = min(mine, value)
-        found[key] = value
-    return found
 
 
 def _apply_to(title: str, value: object, operator: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import Final
 
-from penstock.core.settings.policy import Policy
+from penstock.core.settings.policy import NO_POLICIES, Policy, PolicyPair
 from penstock.errors import ResourceError
 
 POLICIES_A_VHOST: Final = 1_000
@@ -72,6 +72,11 @@ class PolicyTable:
                 if policy.covers(kind, name):
                     return policy
         return None
+
+    def pair(self, vhost: str, kind: str, name: str) -> PolicyPair:
+        """Return both policies that apply to a queue."""
+        policy, operator = self.best(vhost, kind, name, False), self.best(vhost, kind, name, True)
+        return NO_POLICIES if policy is None and operator is None else PolicyPair(policy, operator)
 
 
 def _order(policy: Policy) -> tuple[int, str]:

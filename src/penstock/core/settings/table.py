@@ -12,8 +12,9 @@ from typing import Final
 
 from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.settings.limits import Limits, limits
+from penstock.core.settings.parameters import ParameterTable
 from penstock.core.settings.patterns import Patterns
-from penstock.core.settings.policy import RANK, Policy, add_policies
+from penstock.core.settings.policy import NO_POLICIES, RANK, PolicyPair
 from penstock.core.settings.policy_table import PolicyTable
 from penstock.core.settings.thresholds import DEFAULT_RANK, Defaults, number_or_none
 from penstock.errors import ResourceError
@@ -58,6 +59,8 @@ class SettingsTable:
         self._common: dict[str, Settings] = {}
         """Settings shared by the queues without settings of their own, by virtual host and policies."""
         self.policies = PolicyTable()
+        self.parameters = ParameterTable()
+        """What is kept without effect."""
         for scope in SCOPES:
             self._entries[scope] = {}
             self._sorted[scope] = []
@@ -146,12 +149,11 @@ class SettingsTable:
         vhost: str,
         queue: str,
         given: dict[str, SettingValue],
-        policy: Policy | None = None,
-        operator_policy: Policy | None = None,
+        policies: PolicyPair = NO_POLICIES,
     ) -> dict[str, SettingValue]:
         """Return all settings of a queue, each from its strongest source; `given` are its arguments."""
         found = dict(given)
-        add_policies(found, policy, operator_policy)
+        policies.add_to(found)
         for setting, word in self.resolve("queue", queue).items():
             if setting not in found:
                 found[setting] = word
@@ -168,19 +170,17 @@ class SettingsTable:
 
         Raises PreconditionFailed (406) for sources that contradict each other.
         """
-        policy = self.policies.best(vhost, kind, queue, False)
-        operator_policy = self.policies.best(vhost, kind, queue, True)
+        policies = self.policies.pair(vhost, kind, queue)
         common = ""
         if not given and not self.resolve("queue", queue):
-            common = _shared_by(vhost, policy, operator_policy)
+            common = f"{vhost}\0{policies.name() or ''}\0{policies.operator_name() or ''}"
             shared = self._common.get(common)
             if shared is not None:
                 return shared
-        words = self.resolve_queue(vhost, queue, given, policy, operator_policy)
+        words = self.resolve_queue(vhost, queue, given, policies)
         found = resolve(queue, words, self._defaults)
         found.given = given
-        found.policy = policy
-        found.operator_policy = operator_policy
+        found.policies = policies
         if common:
             self._common[common] = found
         return found
@@ -222,9 +222,3 @@ class SettingsTable:
         if deadline is not None:
             found.hold_deadline_s = max(deadline.real, 0.0)
         return found
-
-
-def _shared_by(vhost: str, policy: Policy | None, operator_policy: Policy | None) -> str:
-    """Return a key for the queues of a virtual host with the same policies."""
-    names = [vhost, "" if policy is None else policy.name, "" if operator_policy is None else operator_policy.name]
-    return "\0".join(names)

@@ -77,13 +77,13 @@ async def parameters(request: ApiRequest) -> Response:
     parts = request.http_request.path_params
     component = request.part("component") if "component" in parts else None
     only = request.vhost_or_all()
-    found = request.driver.broker.parameters.of(component, None if only is None else only.name)
+    found = request.driver.broker.table.parameters.of(component, None if only is None else only.name)
     return json_response([parameters_api.view(parameter) for parameter in found])
 
 
 async def global_parameters(request: ApiRequest) -> Response:
     """List global parameters."""
-    return json_response([parameters_api.view(each) for each in request.driver.broker.parameters.global_ones()])
+    return json_response([parameters_api.view(each) for each in request.driver.broker.table.parameters.global_ones()])
 
 
 def _named(request: ApiRequest) -> tuple[str, str, str]:
@@ -96,7 +96,7 @@ def _named(request: ApiRequest) -> tuple[str, str, str]:
 async def parameter(request: ApiRequest) -> Response:
     """Show a parameter, or a global one."""
     component, vhost, name = _named(request)
-    found = request.driver.broker.parameters.get(component, vhost, name)
+    found = request.driver.broker.table.parameters.get(component, vhost, name)
     if found is None:
         raise not_found()
     return json_response(parameters_api.view(found))
