@@ -60,7 +60,7 @@ class SettingsTable:
         """Settings shared by the queues without settings of their own, by virtual host and policies."""
         self.policies = PolicyTable()
         self.parameters = ParameterTable()
-        """What is kept without effect."""
+        """Parameters of plugins, without effect."""
         for scope in SCOPES:
             self._entries[scope] = {}
             self._sorted[scope] = []
