@@ -75,6 +75,8 @@ AT_START: Final = (
     "channel_max",
     "heartbeat_s",
     "handshake_s",
+    "connections_max",
+    "connections_address_max",
     "handshakes_max",
     "handshakes_address_max",
     "login_threads",
@@ -155,6 +157,10 @@ class Settings:
     """Proposed seconds between heartbeats; 0 disables them."""
     handshake_s: int = 10
     """Seconds from connect until the connection must be open."""
+    connections_max: int = 0
+    """Open connections; 0 is no limit but that of open files."""
+    connections_address_max: int = 0
+    """Open connections of one address (an IPv6 network of 64 bits) other than this machine; 0 is no limit."""
     handshakes_max: int = 1000
     """Connections that are not logged in, without those of this machine; half of the open files at most."""
     handshakes_address_max: int = 500

@@ -19,6 +19,7 @@ from penstock.protocols.common.authentication import Authenticator, InlineAuthen
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
+from penstock.protocols.common.open_connections import OpenConnections
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
 from penstock.protocols.common.services import CredentialCheck, Services
@@ -39,6 +40,7 @@ class DriverServices(Services):
         self.version = version
         self.audit = driver.audit
         self.logins = PendingLogins(self)
+        self.open_connections = OpenConnections(driver.connection_limits)
         self.partial_messages = PartialMessages(self)
         self._seed: bytes = seed.encode()
         self._names: int = 0

@@ -291,6 +291,8 @@ class Broker:
         policy.sasl_mechanisms = settings.sasl_mechanisms
         policy.rabbitmq_version = settings.rabbitmq_version
         policy.handshake_s = settings.handshake_s
+        policy.connections_max = settings.connections_max
+        policy.connections_address_max = settings.connections_address_max
         policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
         policy.hold_bytes = settings.hold_bytes

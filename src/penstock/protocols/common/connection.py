@@ -192,11 +192,12 @@ class Connection(Worker):
     def open(self, vhost: VirtualHost) -> None:
         """Open a virtual host: from now on the connection may have sessions.
 
-        Raises NotAllowed (530), as RabbitMQ, for one that its user may not enter.
+        Raises NotAllowed (530), as RabbitMQ, for one that its user may not enter, and at a bound of connections.
         """
         rules = UserRules(self.broker.access, self.user) if self.access is NO_ACCESS else self.access.rules
         if not rules.enters(vhost.name):
             raise NotAllowed(f"access to vhost '{vhost.name}' refused for user '{self.user}'")
+        self.services.open_connections.enter(self)
         self.access = ConnectionAccess(rules, self.user, vhost.name)
         self.vhost = vhost
         self.move(ConnectionState.RUNNING)
@@ -291,6 +292,7 @@ class Connection(Worker):
         self.input_paused = False
         self.output.buffer.truncate(0)
         self.services.logins.leave(self)
+        self.services.open_connections.leave(self)
 
     # For people
 

@@ -56,6 +56,9 @@ class ConnectionLimits:
         """Version of RabbitMQ that AMQP 1.0 clients are told, as RabbitMQ's own require; None: Penstock's."""
         self.handshake_s: float = 10.0
         """Seconds from connect to connection.open-ok; RabbitMQ's default."""
+        self.connections_max: int = 0
+        self.connections_address_max: int = 0
+        """Most open connections, in all and of one network other than this machine; 0 is no limit."""
         self.handshakes_max: int = 1000
         """Most sockets that are not logged in, without those of this machine: 10 MiB in the worst case."""
         self.handshakes_address_max: int = 500

@@ -19,6 +19,7 @@ from penstock.protocols.common.login_backoff import Backoff
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
+    from penstock.protocols.common.open_connections import OpenConnections
     from penstock.protocols.common.partial_messages import PartialMessages
     from penstock.protocols.common.pending_logins import PendingLogins
 
@@ -56,6 +57,7 @@ class Services:
     """Runner of slow checks."""
     backoff: Backoff
     """Back-off of answers to wrong passwords."""
+    open_connections: OpenConnections
     logins: PendingLogins
     """Connections that are not logged in."""
     partial_messages: PartialMessages
