@@ -23,6 +23,7 @@ from pyspark_amqp.spool.folder import ALL, SpoolFolder
 from pyspark_amqp.spool.rows import NO_DIGEST, digest_of, estimated_octets
 from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, SPOOLED, Settings
 from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState
+from pyspark_amqp.spool.streams import refuse_streams
 from pyspark_amqp.spool.tags import Tags
 from pyspark_amqp.spool.writer import Writer
 
@@ -154,6 +155,7 @@ class Consumer(threading.Thread):
         )
         self._note_position(self._state.settled)
         self._state.note_disk(None)
+        refuse_streams(self._connection, self._settings.queues)
         self._channel = self._connection.channel()
         ready = self._ready()
         if self._state.drains and self._goal is None:

@@ -137,6 +137,26 @@ def test_quorum_queue_repeats_nothing_although_it_counts_its_deliveries(broker, 
     broker.await_ready(queue, 0)
 
 
+def test_stream_is_refused_with_its_name_and_others_are_read(broker, reader_of, tmp_path):
+    if broker.name == OURS:
+        pytest.skip("PENSTOCK_BESIDE=rabbitmq asks for it: only that one has streams")
+    stream, quorum, classic = (broker.declare(x_queue_type=kind) for kind in ("stream", "quorum", "classic"))
+    refused = reader_of(broker, f"{classic},{stream}", spool=str(tmp_path / "other"))
+    with pytest.raises(BrokerUnreachable, match=f"the queue '{stream}' is a stream of RabbitMQ"):
+        next_batch(refused, refused.initialOffset())
+    for queue in (quorum, classic):
+        broker.publish(queue, numbered(0, 5))
+    reader = reader_of(broker, f"{quorum},{classic}", columns="value,redelivered")
+    start = reader.initialOffset()
+    found = []
+    while len(found) < 10:
+        end = next_batch(reader, start)
+        found += rows(reader, start, end)
+        start = end
+    assert sorted(row["value"] for row in found) == sorted(2 * numbered(0, 5))
+    assert not any(row["redelivered"] for row in found), "the question takes no message"
+
+
 DRIVER = """
 import sys
 from tests.spark.amqp.conftest import next_batch
