@@ -74,6 +74,16 @@ def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spar
     assert broker.depth(queue) == 0
 
 
+def run_again(command: list[str], environment: dict[str, str]) -> None:
+    """Run the driver to its end; Spark gives a Python worker 10 seconds to connect, which a busy machine may not."""
+    for _ in range(5):
+        again = subprocess.run(command, env=environment, timeout=900, check=False, capture_output=True, text=True)
+        if again.returncode == 0 or "Python worker failed to connect back" not in again.stderr:
+            break
+    assert again.returncode == 0, again.stderr[-4000:]
+
+
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not thorough(), reason="two more drivers for each case; make crash-spark does the same at random")
 @pytest.mark.parametrize("mode", ["dedup", "transactional"])
 @pytest.mark.parametrize("moment", ["rows are sent", "commit log"])
@@ -96,7 +106,6 @@ def test_driver_killed_around_the_commit_of_a_sink_doubles_nothing(spark, broker
     finally:
         driver.kill()
         driver.wait(60)
-    again = subprocess.run(command, env=environment, timeout=300, check=False)
-    assert again.returncode == 0
+    run_again(command, environment)
     assert sorted(int(body) for body in in_queue(broker, target)) == list(range(300))
     assert broker.depth(source) == 0
