@@ -20,6 +20,9 @@ from penstock.store.records import (
     StoreTransaction,
 )
 
+MESSAGES_A_UNIT: Final = 4
+CHARGE_A_UNIT: Final = 4096
+"""Messages, and bytes (charges) of messages, that are encoded with one unit of work."""
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
 """Units of work per encoded change, and octets of it per unit."""
@@ -35,15 +38,18 @@ def encode_steps(
 ) -> Steps[StoreTransaction]:
     """Return the transaction for these groups; `wall_offset` converts the broker's clock into wall time (seconds).
 
-    The first step encodes messages and settlements, whose number is bounded (core/journal/journal.py). Changes take as
-    many steps as needed, each in its present state: later changes are in a later group as well.
+    Each step encodes whole groups, whose size is bounded (core/journal/journal.py), or some changes. Everything is
+    encoded in its present state: later changes are in a later group as well.
     """
     commit = StoreTransaction()
     for write in journal.pieces.writing:
         commit.pieces.append(BodyPiece(int(write.body.number), int(write.index), len(write.octets), write.octets))
     commit.pieces_gone += journal.pieces.deleting
     for group in groups:
+        if work.used_up():
+            yield
         _encode_messages(commit, journal, group, wall_offset)
+        work.done += len(group.messages) // MESSAGES_A_UNIT + (group.size + group.paged) // CHARGE_A_UNIT
     for group in groups:
         for change in group.changes:
             if work.used_up():

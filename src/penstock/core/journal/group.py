@@ -199,6 +199,7 @@ class JournalGroup(StoredRow):
         "stale",
         "elsewhere",
         "bodies_gone",
+        "tied",
     )
 
     def __init__(self, number: i64) -> None:
@@ -229,6 +230,8 @@ class JournalGroup(StoredRow):
         """Octets of large bodies that are counted in the charges of its messages, and written as pieces."""
         self.bodies_gone: list[int] = []
         """Large bodies that nothing refers to any more."""
+        self.tied: bool = False
+        """True if the next group must be in the same transaction."""
 
     def pending_records(self) -> i64:
         """Return the number of settlements, requeues, changes and indexes of removed messages."""

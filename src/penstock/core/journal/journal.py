@@ -11,6 +11,8 @@ for long is *sparse*: they move into the open group, so that a single message do
 
 Related operations are always in groups that are written together: the parts of a transaction, or the move of a dead
 letter between two queues. Groups are closed only between the broker's steps.
+
+A *series* (series.py) is for operations of many steps that belong together: the rows of a batch that is promoted.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from penstock.core.journal.group import (
 )
 from penstock.core.journal.pieces import JournaledPieces
 from penstock.core.journal.removals import Removal, Removals
+from penstock.core.journal.series import Series
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import body_of
 from penstock.errors import ResourceError
@@ -92,6 +95,7 @@ class Journal(Backlog):
         self.writing: list[JournalGroup] = []
         self._gathered_most: i64 = GATHERED_MANY
         self._closed: deque[JournalGroup] = deque()
+        self.series = Series(self._closed)
         self._sparse: deque[JournalGroup] = deque()
 
     def number_from(self, number: i64) -> None:
@@ -246,7 +250,8 @@ class Journal(Backlog):
 
     def has_urgent(self) -> bool:
         """Return whether a group should be written at once."""
-        return self.open.urgent or len(self._closed) > 0 or self.pieces.is_urgent()
+        is_held = self.series.is_recorded()
+        return (self.open.urgent and not is_held) or self.series.leaves_some() or self.pieces.is_urgent()
 
     @override
     def unwritten(self) -> i64:
@@ -262,11 +267,12 @@ class Journal(Backlog):
         return not self._closed and not self.writing and self.open.is_empty() and self.pieces.is_idle()
 
     def step(self) -> None:
-        """Close a large group between two steps of the broker."""
+        """Close a large group, or one with the end of a series, between two steps of the broker."""
         if (
             self.open.bytes + self.open.paged >= GROUP_BYTES
             or len(self.open.messages) >= GROUP_MESSAGES
             or (len(self.open.changes) >= CHANGES_A_GROUP and self._parts_changes())
+            or self.series.has_open_end()
         ):
             self._close()
         elif self.open.pending_records() >= self._gathered_most:
@@ -301,15 +307,19 @@ class Journal(Backlog):
         """Take the groups of the next transaction; none while others are being written."""
         if self.writing:
             return []
-        self._move_sparse()
-        if not self.open.is_empty() or self.pieces.has_work():
-            self._close()
+        if not self.series.is_recorded():
+            self._move_sparse()
+            if not self.open.is_empty() or self.pieces.has_work():
+                self._close()
         size: i64 = 0
         changes = 0
         while self._closed and (
             not self.writing
+            or self.writing[len(self.writing) - 1].tied
             or (size + self._closed[0].bytes + self._closed[0].paged <= TAKEN_BYTES and changes < CHANGES_A_GROUP)
         ):
+            if self.series.holds(self._closed[0]):
+                break
             group = self._closed.popleft()
             size += group.bytes + group.paged
             changes += len(group.changes)
@@ -334,6 +344,7 @@ class Journal(Backlog):
     def _close(self) -> None:
         group = self.open
         group.seal()
+        group.tied = self.series.is_recorded()
         group.bodies_gone = self.pieces.large.take_unreferenced()
         if group.live > 0:
             self.rows[int(group.number)] = group
