@@ -15,6 +15,7 @@ from penstock.core.consume.rotation import Rotation, next_consumer, review_unmat
 from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
+from penstock.core.publish.promotion_line import PromotionLine
 from penstock.core.publish.sink_marks import SinkMarks
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.page_io import PageRead
@@ -42,6 +43,7 @@ class Dispatcher(PublishContext):
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
         self.sink_marks = SinkMarks(self)
+        self.promotions = PromotionLine(self)
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()
@@ -163,6 +165,8 @@ class Dispatcher(PublishContext):
     def _batch_of(self, queue: Queue) -> Batch | None:
         """Take the next batch of a queue; None if no consumer may get one, or (`_scanning`) none was found yet."""
         self._scanning = False
+        if queue.reserved.arrival is not None:
+            return None  # A part of a batch would be seen.
         rotation = rotation_of(queue)
         if rotation is not None and rotation.scans > 0:
             batch = self._browsed(queue, rotation)

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from penstock.core.large_bodies import LargeBody
 from penstock.core.message import Message
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position, watch_drops
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
@@ -478,10 +479,10 @@ def _positions(cursor: Cursor) -> dict[str, object]:
     return {
         "initial": {position.queue.name: int(position.initial) for position in present},
         "settled": {position.queue.name: int(position.settled) for position in present},
-        "tail": {position.queue.name: int(position.queue.tail) for position in present},
+        "tail": {position.queue.name: int(visible_tail(position.queue)) for position in present},
         "generation": {position.queue.name: position.generation for position in present if position.generation},
         "limits": {position.queue.name: _limits(position.queue) for position in present},
-        "left": {position.queue.name: [int(position.settled), int(position.queue.tail)] for position in left},
+        "left": {position.queue.name: [int(position.settled), int(visible_tail(position.queue))] for position in left},
     }
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position, earliest_offset
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
@@ -152,7 +153,7 @@ class Leases:
         settled = None if reader is None else reader.positions.get(queue.name)
         return {
             "earliest": int(earliest),
-            "tail": int(queue.tail),
+            "tail": int(visible_tail(queue)),
             "settled": None if settled is None or settled.queue is not queue else int(settled.settled),
             "unpinned": reason,
         }

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from penstock.core.message import TrackedMessage
 from penstock.core.publish.admission import gates_of
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position
 from penstock.core.queue.pinned_room import most_to_plan
 from penstock.core.queue.range_plan import PlanListener, RangePlan
@@ -113,7 +114,7 @@ class PlanBatch(PlanListener):
             self._range = None
             del self._left[0]
             self._end[name] = int(plan.end)
-            self._tail[name] = int(position.queue.tail)
+            self._tail[name] = int(visible_tail(position.queue))
             self._messages[name] = int(plan.messages)
             if plan.waits:
                 self._paged.append(name)

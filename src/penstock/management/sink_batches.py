@@ -22,7 +22,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.promotion import promote
 from penstock.core.publish.sink_marks import BatchProgress
-from penstock.core.publish.sink_stages import Stage, StagedRow
+from penstock.core.publish.sink_stages import Stage, StagedRow, StagedRows
 from penstock.core.queue.pinned_room import PinnedRooms
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, Fenced, PreconditionFailed, ResourceError
@@ -253,8 +253,7 @@ class SinkBatches:
         """
         ids = TaskIds(request)
         ids.find(request, self)
-        first = request.number("row")
-        loaded: list[StagedRow] = []
+        loaded = StagedRows(request.number("row"))
         answer: dict[str, object] = {"rows": int(source.rows)}
         row: i64 = 0
         while row < source.rows:
@@ -262,19 +261,19 @@ class SinkBatches:
             if refused is not None:
                 answer.update(refused)
                 break
-            loaded.append(StagedRow(source.route, source.content, source.charge))
+            loaded.add(StagedRow(source.route, source.content, source.charge))
             row += 1
             self.broker.work.done += 1
             if self.broker.work.used_up():
                 yield
         progress = ids.find(request, self)
-        answer["taken"] = len(loaded)
+        answer["taken"] = len(loaded.rows)
         if progress.promoted:
             return {"rows": int(source.rows), "taken": int(source.rows)}
         staged = self.broker.sink_marks.stages(progress)
         try:
             room = self.broker.pinned_rooms.of(ids.query)
-            staged.add(staged.find(ids.partition, ids.attempt), first, loaded, room, self.broker.now)
+            staged.add(staged.find(ids.partition, ids.attempt), loaded, room, self.broker.now)
         except ResourceError as error:
             answer = {"rows": int(source.rows), "taken": 0, "cause": NO_ROOM, "retriable": True, "text": str(error)}
         return answer

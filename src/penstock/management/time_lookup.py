@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import earliest_offset
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
 from penstock.core.queue.range_plan import PlanListener
@@ -70,6 +71,6 @@ class TimeLookup(PlanListener):
                 "offset": int(search.offset),
                 "arrived": None if search.arrived_us < 0 else int(search.arrived_us),
                 "earliest": int(earliest_offset(queue)),
-                "tail": int(queue.tail),
+                "tail": int(visible_tail(queue)),
             }
         return True

@@ -234,6 +234,7 @@ class StoreWriter:
         """Write the rest, within `LEAVE_S`, and close the store."""
         if self._thread.is_alive() and self.state is not WriterState.LOST:
             assert self._event_loop is not None
+            self._event_loop.driver.broker.promotions.finish()
             for vhost in self._event_loop.driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()
@@ -268,7 +269,7 @@ class StoreWriter:
                 self._write()
             elif journal.is_idle():
                 self._idle.set()
-            elif state is WriterState.IDLE:
+            elif state is WriterState.IDLE and not journal.series.is_recorded():
                 self.state = WRITER_STATES.move(state, WriterState.GATHERING)
                 self._gathering = asyncio.get_running_loop().call_later(LAZY_S, self._write)
 

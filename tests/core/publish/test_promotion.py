@@ -8,7 +8,7 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.promotion import promote
 from penstock.core.publish.sink_marks import BatchProgress
-from penstock.core.publish.sink_stages import Stage, StagedRow
+from penstock.core.publish.sink_stages import Stage, StagedRow, StagedRows
 from penstock.persistence.metadata_records import MARK
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.restored_broker import Declared, journaled
@@ -32,8 +32,10 @@ class Committing:
         self.bench.vhost.resolve(route, {})
         staged = self.broker.sink_marks.stages(progress)
         stage = staged.begin(partition, attempt, self.broker.now)
-        rows = [StagedRow(route, b"", 100) for _ in range(count)]
-        staged.add(stage, 0, rows, self.broker.pinned_rooms.of("query of q1"), self.broker.now)
+        rows = StagedRows(0)
+        for _ in range(count):
+            rows.add(StagedRow(route, b"", 100))
+        staged.add(stage, rows, self.broker.pinned_rooms.of("query of q1"), self.broker.now)
         return stage
 
     def commit(self, progress: BatchProgress, *stages: Stage) -> Producer:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.core.publish.sink_stages import IDLE_S, Stage, StagedBatch, StagedRow
+from penstock.core.publish.sink_stages import IDLE_S, Stage, StagedBatch, StagedRow, StagedRows
 from penstock.errors import BrokerError, ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.settings_bench import Bench
@@ -19,11 +19,18 @@ def rows(bench: Bench, queue: str, count: int, charge: int = 100) -> list[Staged
 
 
 def batch(bench: Bench) -> StagedBatch:
-    return StagedBatch(bench.broker.timers, "batch 3 of query 'q' at queue 'a'")
+    return StagedBatch(bench.broker.timers, bench.broker.turns.chores, "batch 3 of query 'q' at queue 'a'")
+
+
+def staged_rows(first: int, more: list[StagedRow]) -> StagedRows:
+    rows = StagedRows(first)
+    for row in more:
+        rows.add(row)
+    return rows
 
 
 def add(bench: Bench, staged: StagedBatch, stage: Stage, first: int, more: list[StagedRow]) -> None:
-    staged.add(stage, first, more, None, bench.broker.now)
+    staged.add(stage, staged_rows(first, more), None, bench.broker.now)
 
 
 def refused(kind: type[BrokerError], act: Callable[[], object]) -> str:
@@ -104,11 +111,11 @@ def test_rows_of_a_query_that_pins_the_limit_pass_it_as_its_publishes_do() -> No
     room = chain.broker.pinned_rooms.of("query of q1")
     assert room is not None
     stage = staged.begin(0, 0, 0.0)
-    staged.add(stage, 0, rows(chain, "q2", planned), room, 0.0)
+    staged.add(stage, staged_rows(0, rows(chain, "q2", planned)), room, 0.0)
     assert len(stage.rows) == planned
     assert room.messages == planned
     too_many = rows(chain, "q2", LIMIT // 2)
-    refused(ResourceError, lambda: staged.add(stage, planned, too_many, room, 0.0))
+    refused(ResourceError, lambda: staged.add(stage, staged_rows(planned, too_many), room, 0.0))
 
 
 def test_stages_are_dropped_after_an_hour_without_a_request(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.rotation import wake
 from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.message import Message
+from penstock.core.queue.arrival import hides_next
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.redelivery_mark import record_delivery
 from penstock.errors import BrokerError
@@ -189,7 +190,7 @@ class Session:
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
         """Take one message without a subscription (basic.get); None if no message is ready."""
         finish_requeueing(queue, now)
-        if not queue.available():
+        if not queue.available() or hides_next(queue):
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
         # A basic.get needs no credit and leaves that of the consumers unchanged (as RabbitMQ).

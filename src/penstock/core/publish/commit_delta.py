@@ -19,6 +19,7 @@ from penstock.flow.level import Level
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
+    from penstock.core.publish.sink_stages import StagedSum
 
 
 class Settlement:
@@ -98,6 +99,16 @@ class QueueDelta:
         if charge > self.largest:
             self.largest = charge
 
+    def bring_rows(self, rows: StagedSum) -> None:
+        """Count the rows of a stage."""
+        self.persistent += rows.persistent
+        self.persistent_bytes += rows.persistent_bytes
+        self.bodies += rows.bodies
+        self.messages += rows.messages
+        self.bytes += rows.bytes
+        if rows.largest > self.largest:
+            self.largest = rows.largest
+
     def settle(self, charge: i64, frees: bool) -> None:
         """Count a settlement."""
         self.back += 1
@@ -150,10 +161,10 @@ class ProducerDelta:
 
     __slots__ = ("producer", "messages", "bytes")
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, messages: i64 = 0, bytes: i64 = 0) -> None:
         self.producer = producer
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
 
 
 class RouteDelta:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.core.publish.credit_line import CreditLine
     from penstock.core.publish.dead_letters import PendingDeadLetters
     from penstock.core.publish.producer import Producer
+    from penstock.core.publish.promotion_line import PromotionLine
     from penstock.core.publish.sink_marks import SinkMarks
     from penstock.core.publish.waiting_publisher import WaitingPublisher
     from penstock.core.queue.pinned_room import PinnedRooms
@@ -35,6 +36,7 @@ class PublishContext(ConsumeContext):
     credits: CreditLine
     pinned_rooms: PinnedRooms
     sink_marks: SinkMarks
+    promotions: PromotionLine
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
 

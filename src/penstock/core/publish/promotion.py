@@ -1,9 +1,14 @@
-"""Promotion of a batch: its stages are published in one step, once, as a commit of a transaction is.
+"""Promotion of a batch: its stages are published as a whole, once.
 
 Theory of operation. The commit of a batch passes the gates as the commit of a unit of work does (unit_commit.py): as a
 whole, judged by its net change, held in the one line until all of it has room, within the exact capacities. Its rows
-count in the shared limits already, so there it changes nothing. The record that the batch is promoted is in the journal
-group of its rows. So a driver that dies may ask again: a promoted batch is not published a second time.
+count in the shared limits already, so there it changes nothing. That step looks at the sums of the stages, not at the
+rows. It decides: from then on nothing but the loss of the broker keeps the batch out.
+
+The rows then enter their queues a slice a turn, in the room that the step has promised them. Readers see none of them
+before the last one is there (core/queue/arrival.py). The store has all of them or none: the journal writes them, with
+the record that the batch is promoted, in one transaction (a series, core/journal/journal.py). So a driver that dies may
+ask again: a promoted batch is not published a second time. Promotions enter one after another (promotion_line.py).
 
 The source of the query is not settled with it. A driver that dies before its commit log is written runs the batch
 again, and reads the same messages for it. Its stateful operators need them, though the rows are in the queues already.
@@ -14,28 +19,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
-from penstock.core.publish.commit_delta import GateDelta
-from penstock.core.publish.held import HeldPublish
+from penstock.core.gates.address_depth import AddressDepth, AddressShare, share_of
+from penstock.core.publish.commit_delta import GateDelta, QueueDelta, delta_of, gate_delta_at
+from penstock.core.publish.sink_stages import StagedSum
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
+from penstock.core.publish.waiting_publisher import count_arrival
+from penstock.core.queue.arrival import Arrival
+from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, NotFound
+from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.sink_marks import BatchProgress
-    from penstock.core.publish.sink_stages import Stage
+    from penstock.core.publish.sink_stages import Stage, StagedRow
+    from penstock.core.publish.unit_commit import UnitCommit
 
 
-class Promotion:
+class Promotion(RoomHolder):
     """The stages of one batch that a commit publishes."""
 
-    def __init__(self, progress: BatchProgress, stages: list[Stage]) -> None:
+    def __init__(self, producer: Producer, progress: BatchProgress, stages: list[Stage]) -> None:
+        self.producer = producer
         self.progress = progress
         self.batch: i64 = progress.batch
         self.stages = stages
-        self._counted: bool = True
-        """True while the rows count in the shared limits as staged ones."""
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Number of its rows, and the sum of their charges."""
+        self.queues: dict[Queue, StagedSum] = {}
+        """Sums by queue."""
+        self.commit: UnitCommit | None = None
+        """Its commit, once that has passed the gates."""
+        self.at_gates: list[GateDelta] = []
+        """The changes at the gates that the commit has passed."""
+        self._arrivals: dict[Queue, Arrival] = {}
+        self._addresses: dict[AddressDepth, StagedSum] = {}
+        """Room that is kept for it in the depths of addresses."""
+        self._at: i64 = 0
+        """Index of the stage whose rows are entering."""
+        for stage in stages:
+            self.messages += len(stage.rows)
+            self.bytes += stage.bytes
+            for queue, rows in stage.queues.items():
+                found = self.queues.get(queue)
+                if found is None:
+                    found = StagedSum()
+                    self.queues[queue] = found
+                found.add_sum(rows)
 
     def is_over(self) -> bool:
         """Return whether the batch is promoted already, by another request, or the query has gone on."""
@@ -43,31 +77,148 @@ class Promotion:
 
     def error(self) -> BrokerError | None:
         """Return why it cannot be published any more; None if it can."""
+        for queue in self.queues:
+            if queue.deleted:
+                return NotFound(
+                    f"queue '{queue.name}' was deleted after messages were staged for it; nothing of "
+                    f"{self.progress.describe()} is published"
+                )
         for stage in self.stages:
-            for queue in stage.queues:
-                if queue.deleted:
-                    return NotFound(
-                        f"queue '{queue.name}' was deleted after messages were staged for it; nothing of "
-                        f"{self.progress.describe()} is published"
-                    )
+            if stage.dropped:
+                return NotFound(
+                    f"what was staged for partition {stage.partition} of {self.progress.describe()} was dropped before "
+                    "its turn came; nothing of the batch is published, run it again"
+                )
         return None
+
+    # The judgement of its commit
+
+    def bring(self, deltas: dict[int, QueueDelta]) -> None:
+        """Count its rows in the changes of queues."""
+        for queue, rows in self.queues.items():
+            delta_of(deltas, queue).bring_rows(rows)
+
+    def bring_to_addresses(self, at_gates: dict[int, GateDelta]) -> None:
+        """Count its rows at the gates of addresses."""
+        for stage in self.stages:
+            for gate, rows in stage.gates.items():
+                gate_delta_at(at_gates, gate).bring(rows.messages, rows.bytes)
 
     def free_pools(self, pools: dict[int, GateDelta]) -> None:
         """Subtract what is counted in shared limits already from the changes there."""
-        if self._counted:
-            for stage in self.stages:
-                for pool, staged in stage.pools.items():
-                    at_gate = pools.get(id(pool.gate))
-                    if at_gate is not None:
-                        at_gate.free(staged.messages, staged.bytes)
-
-    def apply(self, producer: Producer) -> None:
-        """Take the rows out of their stages, and record the promotion. They are enqueued in the same step."""
-        broker = producer.broker
-        self._counted = False
         for stage in self.stages:
-            stage.count_out(broker.now)
-        broker.sink_marks.promote(self.progress, len(self.stages))
+            for pool, staged in stage.pools.items():
+                at_gate = pools.get(id(pool.gate))
+                if at_gate is not None:
+                    at_gate.free(staged.messages, staged.bytes)
+
+    # Room
+
+    def promise(self, now: float) -> None:
+        """Keep the room that its commit has found until the rows are there."""
+        for queue, rows in self.queues.items():
+            arrival = Arrival(queue, rows.messages, rows.bytes)
+            self._arrivals[queue] = arrival
+            arrival.promise(now)
+        for stage in self.stages:
+            for gate, rows in stage.gates.items():
+                depth = gate.owner
+                if isinstance(depth, AddressDepth):
+                    kept = self._addresses.get(depth)
+                    if kept is None:
+                        kept = StagedSum()
+                        self._addresses[depth] = kept
+                    kept.add(rows.messages, rows.bytes)
+                    depth.count_reserved(self, rows.messages, rows.bytes, True, now)
+
+    @override
+    def keep_part(self, room: int, reserved: int, now: float) -> None:
+        pass  # All of it will be used.
+
+    @override
+    def recall(self, now: float) -> None:
+        pass
+
+    # Entering
+
+    def begin(self, now: float) -> None:
+        """Record the promotion, and hide what comes into its queues from now on."""
+        self.producer.broker.sink_marks.promote(self.progress, len(self.stages), self.stages)
+        for arrival in self._arrivals.values():
+            arrival.begin()
+
+    def enter(self, most: i64, now: float) -> i64:
+        """Enqueue rows with about so many units of work; returns the units."""
+        broker = self.producer.broker
+        journal = broker.journal
+        grouped = journal is not None and journal.series.is_recorded()
+        spent: i64 = 0
+        while spent < most and self.has_more():
+            rows = self.stages[self._at].rows
+            if not rows:
+                self.stages[self._at].count_out(now)
+                self._at += 1
+                spent += 1
+                continue
+            row = rows.popleft()
+            spent += 1 + len(row.queues)
+            self._enter(self.stages[self._at], row, now)
+            if grouped and journal is not None:
+                journal.step()
+        return spent
+
+    def has_more(self) -> bool:
+        """Return whether any row has not entered yet."""
+        return self._at < len(self.stages)
+
+    def _enter(self, stage: Stage, row: StagedRow, now: float) -> None:
+        """Enqueue a row in those of its queues that are there and were not purged since."""
+        broker, producer, charge = self.producer.broker, self.producer, row.charge
+        envelope = row.route.envelope
+        for gate in producer.own:
+            gate.passed(charge, now)
+        for gate in row.route.gates:
+            gate.passed(charge, now)
+        share = self._share_of(row, now)
+        for queue in row.queues:
+            arrival = self._arrivals[queue]
+            arrival.pass_one(charge)
+            stage.count_out_one(queue, charge, now)
+            if queue.deleted or arrival.purged:
+                continue
+            if queue.overflow.drops and not queue.takes(row.content, charge, now):
+                queue.count_rejected(envelope, row.content, charge, now)
+                continue
+            if share is not None:
+                share.enter(now)
+            queue.enqueue(envelope, row.content, charge, now, share)
+            if envelope.ttl_s != NEVER:
+                broker.watch_lifetime(queue)
+        count_arrival(producer, row.queues, charge)
+
+    def _share_of(self, row: StagedRow, now: float) -> AddressShare | None:
+        """Return the row's part in the depth of its address, whose room it uses now."""
+        share = share_of(row.route.gates, row.charge) if row.route.gates else None
+        if share is not None:
+            kept = self._addresses.get(share.depth)
+            if kept is not None and kept.messages > 0:
+                kept.add(-1, -row.charge)
+                share.depth.count_reserved(self, -1, -row.charge, kept.messages > 0, now)
+        return share
+
+    def end(self, now: float) -> None:
+        """Show all rows, or give everything up that was kept for them."""
+        broker = self.producer.broker
+        for stage in self.stages:
+            stage.count_out(now)
+        for depth, kept in self._addresses.items():
+            if kept.messages > 0:
+                depth.count_reserved(self, -kept.messages, -kept.bytes, False, now)
+        self._addresses = {}
+        for queue, arrival in self._arrivals.items():
+            arrival.end(now)
+            if not queue.deleted:
+                broker.schedule_delivery(queue)
 
 
 def promote(producer: Producer, progress: BatchProgress, stages: list[Stage]) -> None:
@@ -76,13 +227,10 @@ def promote(producer: Producer, progress: BatchProgress, stages: list[Stage]) ->
     The producer is in confirm mode, and for this alone. Its confirm is a refusal if the batch can never fit, or at the
     hold deadline: the stages are as before then.
     """
-    broker = producer.broker
+    promotion = Promotion(producer, progress, stages)
     unit: UnitOfWork = Coordinator(producer).begin()
-    unit.promotion = Promotion(progress, stages)
-    for stage in stages:
-        for row in stage.rows:
-            unit.publishes.append(HeldPublish(producer, row.route, row.content, row.charge, None, NEVER))
-            producer.hold_budget.take(row.charge, 1)
-            producer.hold_budget.uncommitted += row.charge
-    broker.work.done += len(unit.publishes)
+    unit.promotion = promotion
+    producer.hold_budget.take(promotion.bytes, promotion.messages)
+    producer.hold_budget.uncommitted += promotion.bytes
+    producer.broker.work.done += len(promotion.queues) + len(stages)
     unit.commit()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.publish.sink_stages import StagedBatch
+from penstock.core.publish.sink_stages import Stage, StagedBatch
 from penstock.errors import Fenced, PreconditionFailed, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
 
@@ -212,15 +212,15 @@ class SinkMarks(TimerHandler):
     def stages(self, progress: BatchProgress) -> StagedBatch:
         """Return the stages of the present batch, created at first use."""
         if progress.staged is None:
-            progress.staged = StagedBatch(self._broker.timers, progress.describe())
+            progress.staged = StagedBatch(self._broker.timers, self._broker.turns.chores, progress.describe())
         return progress.staged
 
-    def drop_stages(self, progress: BatchProgress) -> None:
-        """Drop what is staged and not published."""
+    def drop_stages(self, progress: BatchProgress, kept: list[Stage] | None = None) -> None:
+        """Drop what is staged and not published, but for the stages that are about to be."""
         staged = progress.staged
         if staged is not None:
             progress.staged = None
-            staged.drop(self._broker.now)
+            staged.drop(self._broker.now, kept)
 
     def begin_partition(self, progress: BatchProgress, partition: i64, attempt: i64) -> SinkMark:
         """Return the mark of a partition for a new task. Raises ResourceError (506) at the limit."""
@@ -269,11 +269,11 @@ class SinkMarks(TimerHandler):
             progress.partitions = partitions
             self._record_progress(progress)
 
-    def promote(self, progress: BatchProgress, partitions: i64) -> None:
-        """Record that the batch is published as a whole, in the journal group of its rows."""
+    def promote(self, progress: BatchProgress, partitions: i64, stages: list[Stage] | None = None) -> None:
+        """Record that these stages are published as a whole, in the store transaction of their rows."""
         progress.promoted = True
         progress.partitions = partitions
-        self.drop_stages(progress)
+        self.drop_stages(progress, stages)
         self._record_progress(progress)
 
     def advance(self, mark: SinkMark, rows: i64, stored: bool) -> None:

@@ -1,8 +1,8 @@
 """Stages: rows of a batch that nobody sees before the whole batch is published.
 
 Theory of operation. Tasks of a query in the mode `transactional` do not publish. Each attempt of a task puts its rows,
-with their routes and contents, into a *stage*. The driver names the attempts whose results count, and their stages are
-published in one step (promotion.py). All others are dropped, and so are those of an aborted batch, of an older run
+with their queues and contents, into a *stage*. The driver names the attempts whose results count, and their stages are
+published as a whole (promotion.py). All others are dropped, and so are those of an aborted batch, of an older run
 of the query, and after an hour without a request. Stages are in memory only: after a restart of the broker nothing of
 the batch is visible, and it is run again.
 
@@ -14,6 +14,7 @@ be published, and is refused while it is staged.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
@@ -23,41 +24,116 @@ from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.chores import Chore, Chores
+from penstock.flow.gate import Gate
 from penstock.flow.shared_limit import LimitMember, SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.flow.work import AT_ONCE
 
 IDLE_S: Final = 3_600.0
 """Seconds after which the stages of a batch are dropped that nobody asks for."""
 STAGED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Most bytes (charges) in the stages of one batch, whatever the limits of queues: they are one row of the store."""
+"""Most bytes (charges) in the stages of one batch, whatever the limits of queues: they are one store transaction."""
+QUEUES_MAX: Final = 1_000
+"""Most queues of one stage: the admission of the batch looks at each of them."""
+FREED_A_UNIT: Final = 8
+"""Rows of dropped stages that are freed with one unit of work."""
 ATTEMPTS: Final = 2
 """Attempts of a partition that are staged at a time: two run with spark.speculation. The oldest is dropped."""
 
 
 class StagedRow:
-    """A row of a stage: a message and its way."""
+    """A row of a stage: a message and its queues."""
 
-    __slots__ = ("route", "content", "charge")
+    __slots__ = ("route", "queues", "content", "charge")
 
     def __init__(self, route: Route, content: bytes, charge: i64) -> None:
         self.route = route
+        self.queues = route.queues
+        """Its queues, which it keeps: the route may change before the batch is published."""
         self.content = content
         self.charge: i64 = charge
 
 
 class StagedSum:
-    """Rows for one queue, or in one shared limit."""
+    """Rows for one queue, at one gate, or in one shared limit."""
 
-    __slots__ = ("messages", "bytes")
+    __slots__ = ("messages", "bytes", "persistent", "persistent_bytes", "bodies", "largest")
 
     def __init__(self) -> None:
         self.messages: i64 = 0
         self.bytes: i64 = 0
+        self.persistent: i64 = 0
+        self.persistent_bytes: i64 = 0
+        """Bytes of the persistent ones among them."""
+        self.bodies: i64 = 0
+        """Octets of their bodies, if the queue's length limit counts them."""
+        self.largest: i64 = 0
+        """Largest charge among them."""
 
     def add(self, messages: i64, bytes: i64) -> None:
         """Count rows."""
         self.messages += messages
         self.bytes += bytes
+
+    def add_row(self, row: StagedRow, bodies: i64) -> None:
+        """Count a row for a queue, with the octets of its body that count in the length limit."""
+        charge = row.charge
+        self.messages += 1
+        self.bytes += charge
+        self.bodies += bodies
+        if row.route.envelope.persistent:
+            self.persistent += 1
+            self.persistent_bytes += charge
+        if charge > self.largest:
+            self.largest = charge
+
+    def add_sum(self, other: StagedSum) -> None:
+        """Count the rows of another sum."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.persistent += other.persistent
+        self.persistent_bytes += other.persistent_bytes
+        self.bodies += other.bodies
+        if other.largest > self.largest:
+            self.largest = other.largest
+
+
+class StagedRows:
+    """Consecutive rows that are about to be staged, with their sums; it takes constant time to add one."""
+
+    def __init__(self, first: i64) -> None:
+        self.first: i64 = first
+        """Number of the first one in its partition."""
+        self.rows: list[StagedRow] = []
+        self.bytes: i64 = 0
+        """Sum of the charges."""
+        self.queues: dict[Queue, StagedSum] = {}
+        """Sums by queue."""
+        self.gates: dict[Gate, StagedSum] = {}
+        """Sums by gate of an address."""
+
+    def add(self, row: StagedRow) -> None:
+        """Add the next row."""
+        self.rows.append(row)
+        self.bytes += row.charge
+        for queue in row.queues:
+            found = self.queues.get(queue)
+            if found is None:
+                found = StagedSum()
+                self.queues[queue] = found
+            found.add_row(row, 0 if queue.length is None else queue.length.body_bytes(row.content))
+        for gate in row.route.gates:
+            _sum_at(self.gates, gate).add(1, row.charge)
+
+    def after(self, count: i64) -> StagedRows:
+        """Return those that are not among the first `count` rows of the partition."""
+        if count <= self.first:
+            return self
+        rest = StagedRows(count)
+        for row in self.rows[count - self.first :]:
+            rest.add(row)
+        return rest
 
 
 class Stage(LimitMember):
@@ -66,11 +142,15 @@ class Stage(LimitMember):
     def __init__(self, partition: i64, attempt: i64) -> None:
         self.partition: i64 = partition
         self.attempt: i64 = attempt
-        self.rows: list[StagedRow] = []
+        self.rows: deque[StagedRow] = deque()
         self.bytes: i64 = 0
         """Sum of the charges."""
         self.queues: dict[Queue, StagedSum] = {}
         """Sums by queue."""
+        self.gates: dict[Gate, StagedSum] = {}
+        """Sums by gate of an address."""
+        self.dropped: bool = False
+        """True once its rows are dropped."""
         self.pools: dict[SharedLimit, StagedSum] = {}
         """Amounts counted in shared limits."""
 
@@ -86,20 +166,59 @@ class Stage(LimitMember):
     def recall(self, now: float) -> None:
         pass
 
+    def count_out_one(self, queue: Queue, charge: i64, now: float) -> None:
+        """Leave the shared limits of a queue with one row, which is about to enter it."""
+        for pool in queue.membership.pools:
+            counted = self.pools.get(pool)
+            if counted is not None and counted.messages > 0:
+                counted.messages -= 1
+                counted.bytes -= charge
+                pool.count(self, -1, -charge, False, now)
+
     def count_out(self, now: float) -> None:
-        """Leave the shared limits: the rows are dropped, or about to be published."""
+        """Leave the shared limits with all that is left: the rows are dropped, or published."""
         pools = self.pools
         self.pools = {}
         for pool, counted in pools.items():
             pool.count(self, -counted.messages, -counted.bytes, False, now)
 
 
+class DroppedRows(Chore):
+    """Rows of dropped stages, which are freed in slices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[deque[StagedRow]] = deque()
+
+    def add(self, rows: deque[StagedRow]) -> None:
+        """Add rows that nobody else has."""
+        self._lines.append(rows)
+
+    @override
+    def has_more(self) -> bool:
+        return len(self._lines) > 0
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        left: i64 = most * FREED_A_UNIT
+        while left > 0 and self._lines:
+            rows = self._lines[0]
+            while left > 0 and rows:
+                rows.popleft()
+                left -= 1
+            if not rows:
+                self._lines.popleft()
+                left -= 1
+        return most - left // FREED_A_UNIT
+
+
 class StagedBatch(TimerHandler):
     """The stages of one batch of a query at one target."""
 
-    def __init__(self, timers: Timers, description: str) -> None:
+    def __init__(self, timers: Timers, chores: Chores, description: str) -> None:
         super().__init__()
         self._timers = timers
+        self._chores = chores
         self._description = description
         """Batch, query and target, for errors."""
         self._stages: dict[int, list[Stage]] = {}
@@ -116,7 +235,7 @@ class StagedBatch(TimerHandler):
         stage = Stage(partition, attempt)
         stages.append(stage)
         if len(stages) > ATTEMPTS:
-            stages.pop(0).count_out(now)
+            self._drop([stages.pop(0)], now)
         return stage
 
     def find(self, partition: i64, attempt: i64) -> Stage:
@@ -130,8 +249,8 @@ class StagedBatch(TimerHandler):
             "is published, run it again"
         )
 
-    def add(self, stage: Stage, first: i64, rows: list[StagedRow], room: PinnedRoom | None, now: float) -> None:
-        """Add rows to a stage, or none of them: `first` is the number of the first one, and those before are skipped.
+    def add(self, stage: Stage, rows: StagedRows, room: PinnedRoom | None, now: float) -> None:
+        """Add rows to a stage, or none of them; those that it has are skipped.
 
         `room` is that of the query (see pinned_room.py); None for most. Raises PreconditionFailed (406) if rows before
         them are missing, ContentTooLarge (311) if the batch can never be published, ResourceError (506) while a shared
@@ -139,13 +258,13 @@ class StagedBatch(TimerHandler):
         """
         self._touch(now)
         count: i64 = len(stage.rows)
-        if first > count:
+        if rows.first > count:
             raise PreconditionFailed(
-                f"a block of partition {stage.partition} of {self._description} begins with row {first}, and only "
+                f"a block of partition {stage.partition} of {self._description} begins with row {rows.first}, and only "
                 f"{count} rows are staged; send the rows from {count} on first"
             )
-        rows = rows[count - first :]
-        sums = _sums_by_queue(rows)
+        rows = rows.after(count)
+        sums = rows.queues
         self._check_fits(stage, sums)
         pools: dict[SharedLimit, StagedSum] = {}
         for queue, each in sums.items():
@@ -156,30 +275,42 @@ class StagedBatch(TimerHandler):
         for pool, counted in pools.items():
             if room is not None and not pool.gate.open:
                 room.take(counted.messages, counted.bytes)
-            _sum_of(stage.pools, pool).add(counted.messages, counted.bytes)
+            _sum_of(stage.pools, pool).add_sum(counted)
             pool.count(stage, counted.messages, counted.bytes, False, now)
         for queue, each in sums.items():
             found = stage.queues.get(queue)
             if found is None:
                 stage.queues[queue] = each
             else:
-                found.add(each.messages, each.bytes)
-        for row in rows:
-            stage.bytes += row.charge
-        stage.rows += rows
+                found.add_sum(each)
+        for gate, each in rows.gates.items():
+            _sum_at(stage.gates, gate).add_sum(each)
+        stage.bytes += rows.bytes
+        stage.rows += rows.rows
 
     def messages(self) -> i64:
         """Return the number of staged rows, those of all attempts."""
         return sum([len(stage.rows) for stages in self._stages.values() for stage in stages])
 
-    def drop(self, now: float) -> None:
-        """Drop all stages."""
+    def drop(self, now: float, kept: list[Stage] | None = None) -> None:
+        """Drop all stages, but for those that are being published."""
         stages = self._stages
         self._stages = {}
         self._timers.drop(self)
         for attempts in stages.values():
-            for stage in attempts:
-                stage.count_out(now)
+            self._drop([stage for stage in attempts if kept is None or stage not in kept], now)
+
+    def _drop(self, stages: list[Stage], now: float) -> None:
+        """Drop stages; their rows are freed in later turns."""
+        for stage in stages:
+            stage.dropped = True
+            stage.count_out(now)
+            rows = stage.rows
+            stage.rows = deque()
+            if len(rows) > AT_ONCE:
+                dropped = DroppedRows()
+                dropped.add(rows)
+                self._chores.add(dropped)
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -194,6 +325,12 @@ class StagedBatch(TimerHandler):
 
     def _check_fits(self, stage: Stage, sums: dict[Queue, StagedSum]) -> None:
         """Raise ContentTooLarge (311) if the batch with these rows is larger than the capacity of one of the queues."""
+        more_queues = [queue for queue in sums if queue not in stage.queues]
+        if len(stage.queues) + len(more_queues) > QUEUES_MAX:
+            raise ContentTooLarge(
+                f"partition {stage.partition} of {self._description} has rows for more than {QUEUES_MAX:,} queues, the "
+                "most of a batch that is published as a whole; use delivery=dedup"
+            )
         total: i64 = 0
         newest = [stages[len(stages) - 1] for stages in self._stages.values()]
         if stage not in newest:
@@ -233,16 +370,12 @@ def _check_room(pool: SharedLimit, counted: StagedSum, room: PinnedRoom | None, 
     )
 
 
-def _sums_by_queue(rows: list[StagedRow]) -> dict[Queue, StagedSum]:
-    sums: dict[Queue, StagedSum] = {}
-    for row in rows:
-        for queue in row.route.queues:
-            found = sums.get(queue)
-            if found is None:
-                found = StagedSum()
-                sums[queue] = found
-            found.add(1, row.charge)
-    return sums
+def _sum_at(sums: dict[Gate, StagedSum], gate: Gate) -> StagedSum:
+    found = sums.get(gate)
+    if found is None:
+        found = StagedSum()
+        sums[gate] = found
+    return found
 
 
 def _sum_of(sums: dict[SharedLimit, StagedSum], pool: SharedLimit) -> StagedSum:

@@ -22,6 +22,7 @@ from penstock.core.message import StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.commit_delta import (
     GateDelta,
+    ProducerDelta,
     QueueDelta,
     Settlement,
     add_queue,
@@ -34,6 +35,7 @@ from penstock.core.publish.commit_delta import (
 )
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
+from penstock.core.publish.producer_state import ProducerState
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
@@ -67,17 +69,25 @@ class UnitCommit(Held):
             charge += held.charge
             for queue in held.queues:
                 delta_of(loads, queue).bring(held.charge, held.content, held.route.envelope.persistent)
+        messages: i64 = len(publishes)
+        producers = producer_deltas_of(publishes)
+        promotion = unit.promotion
+        if promotion is not None:
+            promotion.bring(loads)
+            charge = promotion.bytes
+            messages = promotion.messages
+            producers.append(ProducerDelta(promotion.producer, messages, charge))
         queues = [delta.queue for delta in loads.values()]
         for settlement in settlements:
             delta_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
-        super().__init__(queues, charge, len(publishes), None, NEVER)
+        super().__init__(queues, charge, messages, None, NEVER)
         self.unit = unit
-        self.promotion = unit.promotion
+        self.promotion = promotion
         self.publishes = publishes
         self.transient = [held for held in publishes if not held.route.envelope.persistent]
         """Those that count on the disk only if they are paged."""
         self.settlements = settlements
-        self.producer_deltas = producer_deltas_of(publishes)
+        self.producer_deltas = producers
         self.queue_deltas = list(loads.values())
         self.route_deltas = route_deltas_of(publishes)
         self.shares = shares_of(settlements)
@@ -161,6 +171,8 @@ class UnitCommit(Held):
         for passage in self.route_deltas:
             for gate in passage.route.gates:
                 gate_delta_at(at_gates, gate).bring(passage.messages, passage.bytes)
+        if self.promotion is not None:
+            self.promotion.bring_to_addresses(at_gates)
         for share, copies in self.shares:
             address = at_gates.get(id(share.depth.gate))
             if address is not None and share.copies == copies:
@@ -178,6 +190,12 @@ class UnitCommit(Held):
             if delta.persistent > 0 and delta.queue.storage is not None and not delta.queue.deleted:
                 for gate in delta.queue.storage.vhost_usage.gates:
                     gate_delta_at(at_gates, gate).bring(delta.persistent, delta.persistent_bytes)
+        for delta in self.queue_deltas if self.promotion is not None else []:
+            pager = delta.queue.pager
+            if delta.messages > delta.persistent and pager is not None and pager.pages_next(delta.largest):
+                for gate in pager.storage.vhost_usage.gates:
+                    transient = delta.bytes - delta.persistent_bytes
+                    gate_delta_at(at_gates, gate).bring(delta.messages - delta.persistent, transient)
         for held in self.transient:
             for queue in held.queues:
                 for gate in admission.disk_gates(held.route, queue, held.charge):
@@ -210,7 +228,7 @@ class UnitCommit(Held):
         broker = producer.broker
         if self.promotion is not None:
             if self.promotion.is_over():
-                producer.confirm(self.pending, [], None, [])
+                self.pass_promoted()
                 return
             gone = self.promotion.error()
             if gone is not None:
@@ -225,6 +243,11 @@ class UnitCommit(Held):
                 self._refused(producer, delta)
                 return
         at_gates = self._road(True)
+        if self.promotion is not None:
+            self.promotion.commit = self
+            self.promotion.at_gates = at_gates
+            broker.promotions.add(self.promotion)
+            return
         promises = broker.durable_changes.durable_ops
         self._settle(producer)
         ignored: list[Gate] = []
@@ -235,21 +258,38 @@ class UnitCommit(Held):
             count_arrival(held.producer, queues, held.charge)
             if not queues:
                 broker.count_unroutable(held.producer, held.route, held.content)
-        broker.apply_gate_transitions()
+        self.conclude(at_gates, broker.durable_changes.durable_ops != promises)
+
+    def conclude(self, at_gates: list[GateDelta], stored: bool) -> None:
+        """Answer, once everything is in its queues; `stored`: the store is to have it first."""
+        producer = self.unit.coordinator.producer
+        producer.broker.apply_gate_transitions()
+        if producer.state is ProducerState.CLOSED:
+            return  # Nobody waits for the answer to a promotion any more.
         # A gate whose amount it did not increase withholds nothing: perhaps only this session can open it.
         closed = [at_gate.gate for at_gate in at_gates if not at_gate.gate.open and not at_gate.gate.frequent]
         for gate in closed:
             producer.mark_withheld(gate)
-        if broker.durable_changes.durable_ops != promises:
+        if stored:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues)
         for gate in closed:
             producer.count_withheld(gate, self.charge)
 
+    def pass_promoted(self) -> None:
+        """Answer for a batch that another request has promoted: the store is to have that first."""
+        producer = self.unit.coordinator.producer
+        if producer.state is not ProducerState.CLOSED:
+            producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
+            producer.confirm(self.pending, [], None, [])
+
+    def refuse_promotion(self, error: BrokerError) -> None:
+        """Refuse a promotion that has waited in the line, if somebody still waits for the answer."""
+        if self.unit.coordinator.producer.state is not ProducerState.CLOSED:
+            self.refuse(error)
+
     def _settle(self, producer: Producer) -> None:
         broker = producer.broker
-        if self.promotion is not None:
-            self.promotion.apply(producer)
         coordinator = self.unit.coordinator
         for settlement in self.settlements:
             session, tag = settlement.session, settlement.tag

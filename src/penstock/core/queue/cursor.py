@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Message
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.pinned_room import PinnedRoom
@@ -80,9 +81,11 @@ class Position:
     def newest(self) -> i64:
         """Return the sequence of the newest message that can be read, in memory or on the disk; 0 if there is none."""
         pages = self.queue.pager
+        newest = self.line.newest()
         if pages is not None and pages.first_readable(0) > 0:
-            return pages.durable_end() - 1
-        return self.line.newest()
+            newest = pages.durable_end() - 1
+        visible = visible_tail(self.queue)
+        return newest if newest < visible else visible
 
     def is_on_disk(self, lo: i64, hi: i64) -> bool:
         """Return whether a message of (lo, hi] may be on a page on the disk."""
@@ -354,11 +357,12 @@ def _initial(queue: Queue, starting: int | str) -> i64:
     earliest = earliest_offset(queue)
     if starting == "earliest":
         return earliest
+    latest = visible_tail(queue)
     if starting == "latest":
-        return queue.tail
-    if not isinstance(starting, int) or starting < earliest or starting > queue.tail:
+        return latest
+    if not isinstance(starting, int) or starting < earliest or starting > latest:
         raise PreconditionFailed(
-            f"queue '{queue.name}' has the offsets {earliest} to {queue.tail}; it cannot be read from {starting}"
+            f"queue '{queue.name}' has the offsets {earliest} to {latest}; it cannot be read from {starting}"
         )
     return starting
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position, settled_by, settled_by_all
 from penstock.core.queue.cursor_lag import lag_after
 from penstock.errors import PreconditionFailed
@@ -40,7 +41,7 @@ def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
     end or before messages that are gone.
     """
     position = cursor.position(queue)
-    tail = position.queue.tail
+    tail = visible_tail(position.queue)
     earliest = settled_by_all(position.queue)
     if to == "earliest":
         return Move(position, earliest)

@@ -66,6 +66,9 @@ class QueuePager(PageOwner, PageLister):
         self.unwritten_messages: i64 = 0
         self.unwritten_bytes: i64 = 0
         """Bytes being written."""
+        self.promised_messages: i64 = 0
+        self.promised_bytes: i64 = 0
+        """Room within the page limit that is kept for batches which are being promoted (see arrival.py)."""
         self.next: i64 = 0
         """First sequence of the next read."""
         self.finish_reported: bool = False
@@ -119,7 +122,9 @@ class QueuePager(PageOwner, PageLister):
 
     def within_limit(self, messages: i64, bytes: i64) -> bool:
         """Return whether so much more stays within the page limit of the settings."""
-        return self.queue.settings.page_limit.covers(self.messages + messages, self.bytes + bytes)
+        return self.queue.settings.page_limit.covers(
+            self.messages + self.promised_messages + messages, self.bytes + self.promised_bytes + bytes
+        )
 
     def room(self) -> Level:
         """Return the amount of ready messages in memory: the capacity, and at most the read-ahead."""

@@ -457,6 +457,7 @@ class Queue(GateOwner):
         `reroute`: routes to this queue will be looked up again (see VirtualHost.purge_queue).
         """
         leftovers = DeferredFree(self if self.tracks_removals else None)
+        arriving = self.reserved.take_arriving()
         for returning in list(self.returning):
             leftovers.batches.extend(returning.take(self))
         messages = self.messages - self.unacked_messages
@@ -477,7 +478,7 @@ class Queue(GateOwner):
         if self.storage is not None:
             self.storage.journal.require_flush()
         self._free(leftovers)
-        return int(messages + paged)
+        return int(messages + paged + arriving)
 
     def _free(self, leftovers: DeferredFree) -> None:
         """Free purged messages in later turns. The answer to a purge of a stored queue waits for that; a deletion's

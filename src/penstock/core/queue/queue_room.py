@@ -10,6 +10,7 @@ from penstock.flow.level import Level
 from penstock.flow.reserved_room import ReservedRoom, RoomHolder
 
 if TYPE_CHECKING:
+    from penstock.core.queue.arrival import Arrival
     from penstock.core.queue.queue import Queue
 
 
@@ -19,6 +20,14 @@ class QueueRoom(ReservedRoom):
     def __init__(self, queue: Queue) -> None:
         super().__init__()
         self.queue = queue
+        self.promised_messages: i64 = 0
+        self.promised_bytes: i64 = 0
+        """The part of it that is kept for batches which are being promoted (see arrival.py).
+
+        Shared limits count those where they are staged.
+        """
+        self.arrival: Arrival | None = None
+        """The batch that is entering the queue, a slice a turn; None at other times."""
 
     def reserves(self) -> bool:
         """Return whether granted credit has its room here: the queue holds publishes that do not fit into memory."""
@@ -30,6 +39,21 @@ class QueueRoom(ReservedRoom):
         self.count(holder, messages, bytes, still)
         self.queue.membership.count_reserved(now)
         self.queue.update_gate(now)
+
+    def promise(self, messages: i64, bytes: i64) -> None:
+        """Keep room for a batch, or (negative) give it up; the caller updates the gate."""
+        self.messages += messages
+        self.bytes += bytes
+        self.promised_messages += messages
+        self.promised_bytes += bytes
+
+    def take_arriving(self) -> i64:
+        """Have what has not entered yet dropped, for a purge; returns the number of messages."""
+        arrival = self.arrival
+        if arrival is None or arrival.purged:
+            return 0
+        arrival.purged = True
+        return arrival.messages
 
     def free(self) -> Level:
         """Return the room that is neither filled nor reserved."""

@@ -17,6 +17,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.message import StoredMessage
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Position, may_come_back
 from penstock.core.queue.page_io import PageHead, PageLister, PageReader
 from penstock.core.queue.pager import QueuePager
@@ -51,7 +52,8 @@ class RangePlan(PageReader, PageLister):
         """True if it ended before a page that is being written, or read from the disk without a listener."""
         self._rows = rows
         self._most = bytes
-        self._upto = upto
+        hidden = visible_tail(position.queue)
+        self._upto = upto if upto < hidden else hidden
         self._listener = listener
         self._at: i64 = start
         """It has looked at everything up to here."""

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
+from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import earliest_offset
 from penstock.core.queue.indexed_ready_queue import IndexedReadyQueue, indexed
 from penstock.core.queue.page_io import PageReader
@@ -124,11 +125,14 @@ class TimeSearch(PageReader):
         earliest = earliest_offset(self.queue)
         if self.offset < earliest:
             self.offset = earliest
+        hidden = visible_tail(self.queue)
+        if self.offset > hidden:
+            self.offset = hidden
         self.arrived_us = _timestamp_of(message, self._wall_offset)
 
     def _end_unfound(self) -> None:
         if self.arrived_us < 0:
-            self.offset = self.queue.tail
+            self.offset = visible_tail(self.queue)
 
 
 def _first_since(line: IndexedReadyQueue, since_us: i64, wall_offset: float) -> Message | None:

@@ -18,6 +18,7 @@ from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
+from penstock.core.queue.arrival import hides_next
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
 from penstock.errors import InternalError, NotFound, ResourceLocked
@@ -101,7 +102,7 @@ class Taking:
         while self._taken < count and not queue.deleted:
             finish_requeueing(queue, broker.now)
             oldest = queue.ready_queue.next()
-            if oldest is None:
+            if oldest is None or hides_next(queue):
                 return
             size = int(broker.formats.body_bytes(oldest.content))
             most = size if self._most is None else min(self._most, size)
