@@ -9,25 +9,12 @@ from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
+from tests.support.topology import exchange, queue, resolve
 
 
 @pytest.fixture
 def vhost() -> VirtualHost:
     return Broker(Defaults()).add_vhost("/")
-
-
-def exchange(vhost: VirtualHost, name: str, kind: str) -> None:
-    vhost.declare_exchange(name, kind, {}, False, False, False)
-
-
-def queue(vhost: VirtualHost, name: str) -> None:
-    vhost.declare_queue(name, {}, False, False, None, None)
-
-
-def resolve(vhost: VirtualHost, name: str, key: str = "", headers: dict[str, object] | None = None) -> Route:
-    route = vhost.route(name, key, False)
-    vhost.resolve(route, headers or {})
-    return route
 
 
 def work_of_refusal(vhost: VirtualHost, name: str, key: str, text: str) -> int:

@@ -6,21 +6,12 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
-from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.driven_connection import Dialogue, make_full_driver
 
 
 @pytest.fixture
 def driver() -> BrokerDriver:
-    driver = make_driver()
-    other = driver.broker.add_vhost("other")
-    for vhost, count in ((driver.broker.vhosts["/"], 7), (other, 5)):
-        vhost.declare_exchange("x", "topic", {}, False, False, False)
-        for number in range(count):
-            queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
-            vhost.bind("x", queue, None, str(number), {})
-    for _ in range(3):
-        Dialogue(driver)
-    return driver
+    return make_full_driver()
 
 
 def test_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(driver: BrokerDriver) -> None:

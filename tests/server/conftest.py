@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.http_client import Web
+from tests.support.shared_brokers import broker, own_broker
 
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that all tests share; it must outlive them all."""
-    with serving(tmp_path_factory.mktemp("shared")) as process:
-        yield process
-        assert process.process.poll() is None, process.log()
-        assert "Traceback" not in process.log()
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker for one test alone."""
-    with serving(tmp_path) as process:
-        yield process
-        assert "Traceback" not in process.log()
+__all__ = ["broker", "own_broker"]
 
 
 @pytest.fixture

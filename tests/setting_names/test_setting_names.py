@@ -10,21 +10,7 @@ from penstock.setting_names import (
     OVERFLOW_ALIASES,
     read_arguments,
 )
-
-TEXTS: dict[str, object] = {
-    "overflow": "reject",
-    "page-full-policy": "drop-new",
-    "slow-consumer-policy": "notify",
-    "cursor-max-lag-policy": "detach",
-    "dead-letter-exchange": "dlx",
-    "dead-letter-routing-key": "key",
-    "auto-create": "true",
-    "consumer-window-adaptive": "true",
-}
-"""What is no number."""
-
-
-NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
+from tests.support.setting_values import TEXTS
 
 
 def test_every_word_of_ours_is_accepted_with_and_without_x() -> None:

@@ -10,21 +10,7 @@ import pytest
 from penstock.errors import StoreError, StoreFull
 from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
 from penstock.store.sqlite import SqliteStore
-from tests.support.open_stores import committing, contents, filled, opened, some_note, some_page, some_row
-
-
-def everything() -> StoreTransaction:
-    return committing(
-        rows=[some_row(1), some_page(2, 7, 100)],
-        settlements=[some_note(3)],
-        metadata=[
-            MetadataRecord("queue", "orders", b"as it is"),
-            MetadataRecord("queue", "old", b""),
-            MetadataRecord("queue", "old", None),
-        ],
-        positions=[QueuePosition(7, 12, 11), QueuePosition(8, 1, 0)],
-        positions_gone=[8],
-    )
+from tests.support.open_stores import committing, contents, everything, filled, opened, some_note, some_page, some_row
 
 
 def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:

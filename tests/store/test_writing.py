@@ -6,22 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.records import MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
-from tests.support.open_stores import EMPTY, committing, contents, opened, some_note, some_page, some_row
-
-
-def everything() -> StoreTransaction:
-    return committing(
-        rows=[some_row(1), some_page(2, 7, 100)],
-        settlements=[some_note(3)],
-        metadata=[
-            MetadataRecord("queue", "orders", b"as it is"),
-            MetadataRecord("queue", "old", b""),
-            MetadataRecord("queue", "old", None),
-        ],
-        positions=[QueuePosition(7, 12, 11), QueuePosition(8, 1, 0)],
-        positions_gone=[8],
-    )
+from penstock.store.records import MetadataRecord, SettlementRecord, StoreTransaction
+from tests.support.open_stores import EMPTY, committing, contents, everything, opened, some_note, some_row
 
 
 def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue_settings import Defaults
+from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
+from penstock.setting_names import read_settings
 
 MIB = 1024 * 1024
 
@@ -49,6 +51,16 @@ class House:
         got = self.session.get(self.vhost.queues[name], True, self.broker.now)
         self.broker.run(1000)
         return got is not None
+
+    def set(self, scope: str, pattern: str, **settings: object) -> None:
+        """Change settings by pattern; names with underscores for hyphens."""
+        words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
+        changes.set_settings(self.broker, scope, pattern, words)
+
+    def later(self, seconds: float) -> None:
+        """Let time pass, and what is due happen."""
+        self.broker.begin(self.broker.now + seconds)
+        self.broker.run(1000)
 
     def depth(self, name: str) -> int:
         return int(self.vhost.queues[name].messages)

@@ -114,3 +114,17 @@ def mandatory(body: bytes, queue: str = "q", channel: int = 1) -> bytes:
 
 def drain(driver: BrokerDriver, queue: str) -> None:
     driver.broker.vhosts["/"].queues[queue].purge(driver.broker.now)
+
+
+def make_full_driver() -> BrokerDriver:
+    """Return a driver with two virtual hosts of seven and five bound queues, and three connections."""
+    driver = make_driver()
+    other = driver.broker.add_vhost("other")
+    for vhost, count in ((driver.broker.vhosts["/"], 7), (other, 5)):
+        vhost.declare_exchange("x", "topic", {}, False, False, False)
+        for number in range(count):
+            queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+            vhost.bind("x", queue, None, str(number), {})
+    for _ in range(3):
+        Dialogue(driver)
+    return driver

@@ -78,6 +78,12 @@ class Web:
         body = {"properties": {}, "routing_key": key, "payload": payload, "payload_encoding": "string", **more}
         return self.ask("POST", f"/exchanges/%2F/{quote(exchange, safe='')}/publish", body)
 
+    def fill(self, count: int) -> None:
+        """Declare the queue `q` in the virtual host /, and publish messages to it, numbered from 0."""
+        self.do("PUT", "/queues/%2F/q", {}, status=201)
+        for number in range(count):
+            self.publish("q", str(number))
+
     def take(self, queue: str, ackmode: str = "ack_requeue_true", count: int = 1000, **more: Any) -> list[Any]:
         """Take messages of a queue of the virtual host /."""
         body = {"ackmode": ackmode, "count": count, "encoding": "auto", **more}

@@ -133,3 +133,18 @@ def unprivileged(folder: Path) -> Iterator[None]:
     finally:
         os.seteuid(0)
         os.setegid(0)
+
+
+def everything() -> StoreTransaction:
+    """Return a transaction with each kind of record."""
+    return committing(
+        rows=[some_row(1), some_page(2, 7, 100)],
+        settlements=[some_note(3)],
+        metadata=[
+            MetadataRecord("queue", "orders", b"as it is"),
+            MetadataRecord("queue", "old", b""),
+            MetadataRecord("queue", "old", None),
+        ],
+        positions=[QueuePosition(7, 12, 11), QueuePosition(8, 1, 0)],
+        positions_gone=[8],
+    )

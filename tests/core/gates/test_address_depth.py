@@ -9,7 +9,6 @@ from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.queue.expiry import expire
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House, told
 
 
@@ -87,30 +86,20 @@ def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     assert (int(depth.messages), int(depth.bytes)) == (0, 0)
 
 
-def say(house: House, scope: str, pattern: str, **settings: object) -> None:
-    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-    changes.set_settings(house.broker, scope, pattern, words)
-
-
-def later(house: House, seconds: float) -> None:
-    house.broker.begin(house.broker.now + seconds)
-    house.broker.run(1000)
-
-
 def test_address_has_a_rate_and_a_depth_by_pattern() -> None:
     house = House()
     house.queue("a")
     house.vhost.declare_exchange("news.sport", "fanout", {}, False, False, False)
     house.vhost.bind("news.sport", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
-    say(house, "address", "news.*", capacity_messages=4, stop_messages=3, rate_messages=1000, burst_messages=3)
+    house.set("address", "news.*", capacity_messages=4, stop_messages=3, rate_messages=1000, burst_messages=3)
     for _ in range(6):
         house.publish(producer, "", 100, "news.sport")
     assert house.depth("a") == 3
-    later(house, 1.0)
+    house.later(1.0)
     assert house.depth("a") == 4
     changes.remove(house.broker, "address", "news.*", ["capacity-messages", "stop-messages"])
-    later(house, 1.0)
+    house.later(1.0)
     assert house.depth("a") == 6
     assert told(producer) == [(1, 6, True)]
     house.vhost.delete_exchange("news.sport", False)

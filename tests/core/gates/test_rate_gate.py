@@ -7,9 +7,7 @@ import pytest
 from penstock.core.effects import GateChanged
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.publish.producer import Producer
-from penstock.core.settings import changes
 from penstock.flow.token_bucket import TokenBucket
-from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House, told
 
 
@@ -59,26 +57,16 @@ def test_two_producers_of_one_rate_share_it_in_turn() -> None:
     assert 13 <= house.depth("a") <= 17
 
 
-def say(house: House, scope: str, pattern: str, **settings: object) -> None:
-    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-    changes.set_settings(house.broker, scope, pattern, words)
-
-
-def later(house: House, seconds: float) -> None:
-    house.broker.begin(house.broker.now + seconds)
-    house.broker.run(1000)
-
-
 @pytest.mark.parametrize("scope", ["producer", "connection", "user"])
 def test_rate_in_bytes_lets_a_large_message_pass_and_then_makes_it_pay(scope: str) -> None:
     house = House()
     house.queue("a")
     producer = house.producer("p")
-    say(house, scope, "alice", rate_bytes=1000, burst_bytes=100)
+    house.set(scope, "alice", rate_bytes=1000, burst_bytes=100)
     house.publish(producer, "a", 1100)
     house.publish(producer, "a", 10)
     assert house.depth("a") == 1
-    later(house, 0.9)
+    house.later(0.9)
     assert house.depth("a") == 1
-    later(house, 0.2)
+    house.later(0.2)
     assert house.depth("a") == 2

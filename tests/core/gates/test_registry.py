@@ -7,7 +7,6 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.setting_names import read_settings
 from tests.support.broker_fixture import MIB, House, told
 
 
@@ -94,20 +93,15 @@ def test_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits
     assert told(producer) == [(1, 1, False)]
 
 
-def say(house: House, scope: str, pattern: str, **settings: object) -> None:
-    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-    changes.set_settings(house.broker, scope, pattern, words)
-
-
 def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
     house = House()
     house.queue("a")
     producer = house.producer("p")
-    say(house, "vhost", "#", capacity_bytes=1000)
+    house.set("vhost", "#", capacity_bytes=1000)
     for _ in range(12):
         house.publish(producer, "a", 100)
     assert (house.depth("a"), len(producer.outbox)) == (10, 2)
-    say(house, "vhost", "/", capacity_bytes=1100)
+    house.set("vhost", "/", capacity_bytes=1100)
     changes.remove(house.broker, "vhost", "#", [])
     house.broker.run(1000)
     assert house.depth("a") == 10, "1,000 is above the resume threshold of 481"
@@ -125,7 +119,7 @@ def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
     gates.set_memory_limit(house.broker.table.limits("broker", ""))
     assert gates.memory is not None
     assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (360_000, 40_000)
-    say(house, "broker", "", memory_capacity=100_000)
+    house.set("broker", "", memory_capacity=100_000)
     assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (90_000, 10_000)
     assert int(gates.memory.thresholds.stop.bytes) == 80_000
     changes.remove(house.broker, "broker", "", [])

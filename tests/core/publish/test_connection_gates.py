@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.settings import changes
-from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House
-
-
-def say(house: House, scope: str, pattern: str, **settings: object) -> None:
-    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-    changes.set_settings(house.broker, scope, pattern, words)
-
-
-def later(house: House, seconds: float) -> None:
-    house.broker.begin(house.broker.now + seconds)
-    house.broker.run(1000)
 
 
 def test_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is_its_own() -> None:
@@ -24,19 +13,19 @@ def test_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is
     other = ConnectionGates("alice", "2")
     house.broker.gates.add_connection(other)
     first, second = house.producer("first"), house.producer("second", origin=other)
-    say(house, "user", "alice", rate_messages=10, burst_messages=2)
+    house.set("user", "alice", rate_messages=10, burst_messages=2)
     for producer in (first, second):
         for _ in range(5):
             house.publish(producer, "a", 100)
     assert house.depth("a") == 2
-    later(house, 0.25)
+    house.later(0.25)
     assert house.depth("a") == 4
     changes.remove(house.broker, "user", "alice", [])
     house.broker.run(1000)
     assert house.depth("a") == 10
     assert first.fast_path
     assert second.fast_path
-    say(house, "connection", "#", rate_messages=10, burst_messages=2)
+    house.set("connection", "#", rate_messages=10, burst_messages=2)
     for producer in (first, second):
         for _ in range(5):
             house.publish(producer, "a", 100)
@@ -49,7 +38,7 @@ def test_users_weight_is_its_producers_share_of_the_turns() -> None:
     bob = ConnectionGates("bob", "2")
     house.broker.gates.add_connection(bob)
     light, heavy = house.producer("light"), house.producer("heavy", origin=bob)
-    say(house, "user", "bob", weight=3)
+    house.set("user", "bob", weight=3)
     filler = house.producer("filler")
     for _ in range(20):
         house.publish(filler, "a", 100)

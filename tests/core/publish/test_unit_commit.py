@@ -24,11 +24,6 @@ def client(house: House) -> Client:
     return Client(house, "tx")
 
 
-def later(house: House, seconds: float) -> None:
-    house.broker.begin(house.broker.now + seconds)
-    house.broker.run(1000)
-
-
 # How it waits and how it ends
 
 
@@ -60,7 +55,7 @@ def test_between_stop_and_capacity_it_goes_in_and_its_answer_is_withheld(house: 
     assert client.told() == 1
     client.publish("a", 1, 1, 1)
     assert not client.commit()
-    later(house, 31)
+    house.later(31)
     assert client.told() == 2, "it is in the queue: at the deadline it is answered"
     assert client.producer.closing is None
 
@@ -74,9 +69,9 @@ def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: Ho
     client.publish("a", 10, 10)
     assert not client.commit()
     client.publish("a", 10)
-    later(house, 4.9)
+    house.later(4.9)
     assert client.producer.closing is None
-    later(house, 0.2)
+    house.later(0.2)
     refused = [effect.error for effect in house.broker.effects() if isinstance(effect, CloseSession)]
     assert [str(error) for error in refused] == [
         "commit refused after its hold deadline of 5 s and rolled back; queue 'a' holds 3 messages, 30 bytes, of a "
@@ -272,7 +267,7 @@ def test_a_rate_counts_every_message_of_a_commit(house: House, client: Client) -
     assert client.commit(), "what is larger than the burst passes and leaves a debt"
     client.publish("a", 1)
     assert not client.commit()
-    later(house, 1.0)
+    house.later(1.0)
     assert client.told() == 1
-    later(house, 0.2)
+    house.later(0.2)
     assert client.told() == 2

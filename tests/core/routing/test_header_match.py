@@ -7,29 +7,15 @@ from hypothesis import strategies as st
 from penstock.core.broker import Broker
 from penstock.core.queue.queue_settings import Defaults
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
-from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import VISITS_A_UNIT
 from penstock.core.vhost import VirtualHost
 from tests.profiles import examples
+from tests.support.topology import exchange, queue, resolve, rule
 
 
 @pytest.fixture
 def vhost() -> VirtualHost:
     return Broker(Defaults()).add_vhost("/")
-
-
-def exchange(vhost: VirtualHost, name: str, kind: str) -> None:
-    vhost.declare_exchange(name, kind, {}, False, False, False)
-
-
-def queue(vhost: VirtualHost, name: str) -> None:
-    vhost.declare_queue(name, {}, False, False, None, None)
-
-
-def resolve(vhost: VirtualHost, name: str, key: str = "", headers: dict[str, object] | None = None) -> Route:
-    route = vhost.route(name, key, False)
-    vhost.resolve(route, headers or {})
-    return route
 
 
 def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:
@@ -88,19 +74,6 @@ def test_demands_are_found_as_if_each_were_asked() -> None:
 
 
 Headers = dict[str, object]
-
-
-def rule(arguments: Headers, headers: Headers) -> bool:
-    """What RabbitMQ's documents say of headers, word by word."""
-    mode = arguments.get("x-match", "all")
-    asked = {name: value for name, value in arguments.items() if name != "x-match"}
-    if mode in ("all", "any"):
-        asked = {name: value for name, value in asked.items() if not name.startswith("x-")}
-    hits = [
-        name in headers and (value is None or (headers[name] == value and type(headers[name]) is type(value)))
-        for name, value in asked.items()
-    ]
-    return all(hits) if mode in ("all", "all-with-x") else any(hits)
 
 
 VALUES = st.one_of(

@@ -15,6 +15,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
 from tests.core.routing.test_topic_trie import naive
 from tests.profiles import examples
+from tests.support.topology import rule
 
 Headers = dict[str, object]
 
@@ -51,19 +52,6 @@ ARGUMENTS: list[Headers] = [
 
 
 SENT: list[Headers] = [{}, {"n": 1}, {"m": "x"}, {"n": 1, "m": "x"}, {"n": True}, {"x-n": 1}]
-
-
-def rule(arguments: Headers, headers: Headers) -> bool:
-    """What RabbitMQ's documents say of headers, word by word."""
-    mode = arguments.get("x-match", "all")
-    asked = {name: value for name, value in arguments.items() if name != "x-match"}
-    if mode in ("all", "any"):
-        asked = {name: value for name, value in asked.items() if not name.startswith("x-")}
-    hits = [
-        name in headers and (value is None or (headers[name] == value and type(headers[name]) is type(value)))
-        for name, value in asked.items()
-    ]
-    return all(hits) if mode in ("all", "all-with-x") else any(hits)
 
 
 @dataclass

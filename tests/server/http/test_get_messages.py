@@ -6,7 +6,6 @@ import asyncio
 import json
 from pathlib import Path
 
-import penstock
 from penstock.client import Connection
 from penstock.server.http import get_messages
 from tests.support.brokers import in_process
@@ -16,19 +15,10 @@ from tests.support.piece_store import PieceStore
 from tests.support.toy_format import ToyFormat
 
 
-async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
-    def publish() -> None:
-        web.do("PUT", "/queues/%2F/q", {}, status=201)
-        for number in range(count):
-            web.publish("q", str(number))
-
-    await asyncio.to_thread(publish)
-
-
 async def test_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        await fill(broker, web, 250)
+        await asyncio.to_thread(web.fill, 250)
         queue = broker.driver.broker.vhosts["/"].queues["q"]
         for mode, left in (("reject_requeue_true", 250), ("ack_requeue_false", 0)):
             got: list[str] = []
@@ -44,7 +34,7 @@ async def test_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order()
 async def test_queue_that_is_deleted_during_a_get_is_told() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        await fill(broker, web, 100)
+        await asyncio.to_thread(web.fill, 100)
         vhost = broker.driver.broker.vhosts["/"]
         queue = vhost.queues["q"]
         body = {"ackmode": "ack_requeue_true", "count": 100, "encoding": "auto"}

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-import penstock
 from penstock.server.http import get_messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
 from tests.support.loop_steps import steps_of
 
 
-async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
-    def publish() -> None:
-        web.do("PUT", "/queues/%2F/q", {}, status=201)
-        for number in range(count):
-            web.publish("q", str(number))
-
-    await asyncio.to_thread(publish)
-
-
 async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        await fill(broker, web, 400)
+        await asyncio.to_thread(web.fill, 400)
         queue = broker.driver.broker.vhosts["/"].queues["q"]
         got: list[list[str]] = []
         take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
