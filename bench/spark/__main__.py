@@ -5,11 +5,13 @@ query nor what a session costs at rest. The medians of the rounds are printed.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
+from bench.spark import brake, small
 from bench.spark.cpu import Cpu, so_far
 from bench.spark.idle import Idle
 from bench.spark.node import running
@@ -30,7 +32,9 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help="rows of a long run, a multiple of the batch")
     parser.add_argument("--only", help="ways whose name has this text")
     parser.add_argument("--writing", action="store_true", help="what the sink costs, in place of the source")
+    parser.add_argument("--small", action="store_true", help="what a batch of 1,000 rows costs, in place of the source")
     parser.add_argument("--idle", action="store_true", help="what an idle query costs, too")
+    parser.add_argument("--brake", type=float, metavar="SECONDS", help="only the brake (bench.spark.brake), so long")
     parser.add_argument("--with", dest="more", nargs="*", default=[], help="further ways: option=value;option=value")
     return parser.parse_args(words)
 
@@ -59,6 +63,8 @@ def median(found: list[Cpu]) -> Cpu:
 def main() -> None:
     """Measure and print."""
     options = options_of(sys.argv[1:])
+    if options.brake:
+        sys.exit(brake.run_all(options.brake, [brake.PLAIN, brake.BOUNDED], brake.OUTPUT))
     ways = ways_of(options.more, WAYS)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -71,7 +77,9 @@ def main() -> None:
             Idle(spark, node, Path(folder)).report(ways_of(options.more, {"Penstock": {}}), options.rounds)
         for octets in options.octets:
             rows = options.rows or ROWS.get(octets, 3 * BATCH)
-            if options.writing:
+            if options.small:
+                cases = small.cases(Reading(spark, node, Path(folder), octets, rows))
+            elif options.writing:
                 cases = Writing(spark, {False: node, True: durable}, Path(folder), octets, rows).cases()
             else:
                 cases = Reading(spark, node, Path(folder), octets, rows).cases(ways)
@@ -84,12 +92,17 @@ def main() -> None:
                 for case in cases:
                     found[case.name].append(measured(case, jvm, node.pid))
                 print(f"{octets} octets: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-            report(octets, found)
+            report(
+                octets, found, "milliseconds per batch of 1,000 rows" if options.small else "seconds per million rows"
+            )
 
 
-def report(octets: int, found: dict[str, list[Cpu]]) -> None:
-    """Print the medians of the rounds."""
-    print(f"\nbodies of {octets} octets, seconds per million rows: JVM + Python + broker = all (rounds)", flush=True)
+def report(octets: int, found: dict[str, list[Cpu]], unit: str) -> None:
+    """Print the medians of the rounds, and the load of the machine."""
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(
+        f"\nload averages {load}\nbodies of {octets} octets, {unit}: JVM + Python + broker = all (rounds)", flush=True
+    )
     for name, rounds in found.items():
         cost = median(rounds)
         each = " ".join(f"{one.whole:.2f}" for one in rounds)

@@ -4,12 +4,13 @@ A and B do what the tasks of two queries do, without a JVM: A reads batches of o
 before it settles them, B reads and settles. A producer fills q1 all the time. `python -m bench.spark.chain SECONDS`
 prints the rows a second that arrive at B: without a limit, and with 1,000 messages for a virtual host, an address, or
 16 MiB of memory of the node. Each queue has a capacity too. Rounds are interleaved, and half of the time is for the
-chain without a limit.
+chain without a limit. On a machine with other load, the share of the round beside it says more than the medians.
 """
 
 import argparse
 import json
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -31,8 +32,8 @@ LIMIT = 1_000
 BODY = 4_000
 MEMORY = 16 << 20
 """Limit of the memory: blocks on their way to readers count in it as well."""
-CAPACITIES: dict[str | None, int] = {"memory": 8 * LIMIT}
-"""Capacity of each queue within a limit, if it is not that of the limit."""
+CAPACITIES = {"memory": 8 * LIMIT}
+"""Capacity of each queue, with a limit and beside it, if it is not that of the limit."""
 ROWS = LIMIT // 2
 """Most rows of a batch; a plan takes no more of a limit."""
 ROUNDS = 2
@@ -147,10 +148,10 @@ def broker(capacity: int) -> Iterator[str]:
             process.terminate()
 
 
-def rate(limit: str | None, seconds: float) -> float:
-    """Return the rows a second that arrive at B within a limit; None is without."""
+def rate(limit: str, is_set: bool, seconds: float) -> float:
+    """Return the rows a second that arrive at B, within a limit, or without it but with the same queues."""
     with broker(CAPACITIES.get(limit, LIMIT)) as address:
-        if limit is not None:
+        if is_set:
             scope, pattern, settings = LIMITS[limit]
             ask(address, "settings.set", scope=scope, pattern=pattern, settings=settings)
         processes = multiprocessing.get_context("spawn")
@@ -169,19 +170,16 @@ def rate(limit: str | None, seconds: float) -> float:
         return answer
 
 
-def compare(seconds: float, limits: list[str], rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
-    """Return the median rate within each limit, and that of the rounds without one beside them."""
+def compare(seconds: float, limits: list[str], rounds: int = ROUNDS) -> dict[str, list[tuple[float, float]]]:
+    """Return the rates within each limit, round by round, each with that without it right after."""
     each = seconds / (2 * rounds * len(limits))
     rates: dict[str, list[tuple[float, float]]] = {limit: [] for limit in limits}
     for _ in range(rounds):
         for limit in limits:
-            within, free = rate(limit, each), rate(None, each)
+            within, free = rate(limit, True, each), rate(limit, False, each)
             print(f"{limit}: {within:,.0f} and {free:,.0f} without", file=sys.stderr, flush=True)
             rates[limit].append((within, free))
-    return {
-        limit: (statistics.median(within for within, _ in found), statistics.median(free for _, free in found))
-        for limit, found in rates.items()
-    }
+    return rates
 
 
 def main() -> None:
@@ -189,11 +187,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seconds", type=float, help="of all rounds")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--limits", nargs="*", choices=LIMITS, default=list(LIMITS), help="limits of these kinds only")
     given = parser.parse_args()
     print(f"rows a second through q1 → A → q2 → B, batches of {ROWS}, {LIMIT:,} messages in a limit")
-    for limit, (within, free) in compare(given.seconds, list(LIMITS), given.rounds).items():
-        part = f" ({within / free:.0%})" if free else ""
-        print(f"  {limit}: {within:,.0f} of {free:,.0f} without it{part}", flush=True)
+    for limit, pairs in compare(given.seconds, given.limits, given.rounds).items():
+        within, free = (statistics.median(rates) for rates in zip(*pairs, strict=True))
+        part = statistics.median(inside / max(outside, 1.0) for inside, outside in pairs)
+        print(
+            f"  {limit}: {within:,.0f} of {free:,.0f} without it, medians; {part:.0%} of the round beside it",
+            flush=True,
+        )
+    print("load averages at the end:", *(f"{each:.1f}" for each in os.getloadavg()))
 
 
 if __name__ == "__main__":

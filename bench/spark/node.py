@@ -1,5 +1,6 @@
 """A broker of its own for the measurements, and queues that are filled fast."""
 
+import contextlib
 import itertools
 import os
 import subprocess
@@ -56,13 +57,21 @@ class Node:
 
 
 @contextmanager
-def running(data: Path | None = None) -> Iterator[Node]:
-    """A broker by this interpreter and its path of modules; it stores its data in a folder, or nothing."""
+def running(data: Path | None = None, log: Path | None = None) -> Iterator[Node]:
+    """A broker by this interpreter and its path of modules; it stores its data in a folder, or nothing.
+
+    Its log is written to a file, or to standard error.
+    """
     store = ("--memory",) if data is None else ("--data", str(data))
     command = (sys.executable, "-m", "penstock", "serve", *store, "--listen", "127.0.0.1:0")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+    with (
+        contextlib.nullcontext() if log is None else log.open("w") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=dict(os.environ)) as process,
+    ):
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("ready"), f"the broker did not start: {line!r}"
-        yield Node(line.split("amqp://")[1].split()[0].rstrip("/"), process.pid)
-        process.terminate()
+        try:
+            yield Node(line.split("amqp://")[1].split()[0].rstrip("/"), process.pid)
+        finally:
+            process.terminate()

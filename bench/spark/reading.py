@@ -59,16 +59,17 @@ class Reading:
     def cases(self, more: dict[str, dict[str, str]]) -> list[Case]:
         """Write the files; return the ways to read, each with further options of the source by its name."""
         self._write_files()
-        ways = [(name, partial(self._read, options)) for name, options in more.items()]
-        found = [Case(name, BATCH, self.rows, run, partial(self._fill, self.queue)) for name, run in ways]
+        ways = [(name, partial(self.read, options)) for name, options in more.items()]
+        found = [Case(name, BATCH, self.rows, run, self.fill) for name, run in ways]
         found.append(Case("Parquet files", BATCH, self.rows, self._read_files))
-        found.append(Case("pika, row by row", *ROW_BY_ROW, self._read_pika, partial(self._fill, "pika")))
+        found.append(Case("pika, row by row", *ROW_BY_ROW, self._read_pika, partial(self.fill, queue="pika")))
         return found
 
-    def _fill(self, queue: str, rows: int) -> None:
-        self.node.fill(queue, rows, partial(message, self.octets))
+    def fill(self, rows: int, queue: str = "") -> None:
+        """Fill a queue, or else the queue that Penstock reads."""
+        self.node.fill(queue or self.queue, rows, partial(message, self.octets))
 
-    def _read(self, options: dict[str, str], rows: int) -> None:
+    def read(self, options: dict[str, str], rows: int) -> None:
         """Read the queue; what was read is settled, and the cursor deleted."""
         cursor = f"bench-{next(_numbers)}"
         given = {
@@ -118,18 +119,22 @@ class Reading:
                 pq.write_table(self._table(first), target, use_dictionary=False)
 
     def _table(self, first: int) -> "pa.Table":
+        return self.table(self.queue, self.octets, FILE_ROWS, first)
+
+    @staticmethod
+    def table(queue: str, octets: int, count: int, first: int = 0) -> "pa.Table":
+        """Return rows as the source gives them; their sequences go on after `first`."""
         import pyarrow as pa
 
         from pyspark_penstock.schema import arrow_schema
 
-        count = FILE_ROWS
-        bodies = [os.urandom(self.octets) for _ in range(VARIETY)]
+        bodies = [os.urandom(octets) for _ in range(VARIETY)]
         columns = {
-            "queue": [self.queue] * count,
+            "queue": [queue] * count,
             "sequence": list(range(first + 1, first + count + 1)),
             "timestamp": [datetime.now(UTC)] * count,
             "exchange": [""] * count,
-            "routing_key": [self.queue] * count,
+            "routing_key": [queue] * count,
             "redelivered": [False] * count,
             "value": bodies * (count // VARIETY),
         }

@@ -27,18 +27,20 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def session() -> Iterator["SparkSession"]:
-    """A session of two cores with the usual compiler of the JVM."""
+def session(cores: int = 2) -> Iterator["SparkSession"]:
+    """A session of so many cores with the usual compiler of the JVM."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in CONF.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    yield spark
-    spark.stop()
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def jvm_of(spark: "SparkSession") -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODES = {False: "in memory", True: "durable"}
+DELIVERIES = ("dedup", "transactional", "at-least-once")
 _numbers = itertools.count(1)
 
 
@@ -30,13 +31,14 @@ class Writing:
         self._write_files()
         found = [
             Case(
-                f"Penstock's sink, {MODES[durable]}",
+                f"{delivery}, {MODES[durable]}",
                 BATCH,
                 self.rows,
-                partial(self._publish, durable),
+                partial(self._publish, durable, delivery),
                 partial(self._empty, durable),
                 node.pid,
             )
+            for delivery in DELIVERIES
             for durable, node in self.nodes.items()
         ]
         return [*found, Case("Parquet's sink", BATCH, self.rows, self._to_files)]
@@ -48,8 +50,9 @@ class Writing:
             channel.queue_delete("written")
             channel.queue_declare("written", durable=durable, arguments=dict(UNBOUNDED))
 
-    def _publish(self, durable: bool, rows: int) -> None:
-        self._run(rows, "penstock", {"servers": self.nodes[durable].address, "queue": "written"})
+    def _publish(self, durable: bool, delivery: str, rows: int) -> None:
+        options = {"servers": self.nodes[durable].address, "queue": "written", "delivery": delivery}
+        self._run(rows, "penstock", options)
         with self.nodes[durable].connect() as connection:
             _, found, _ = connection.channel().queue_declare("written", passive=True)
         assert found == rows, f"{found} of {rows} rows were written"
