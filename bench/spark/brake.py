@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +44,18 @@ PRODUCERS = 2
 WINDOW = 200
 """Messages of a producer without a confirm."""
 PREFETCH = 100
+TAKEN = 50
+"""Messages that the last sink takes at a time: it is not what the measurement is about."""
 CATCHING_UP = 1.0
 """Seconds that the last sink may be behind its rate and make up for."""
 CORES = 4
 """Tasks at a time: those of A and B wait for room, and hold a core meanwhile."""
-SETTLING_IN = 60.0
+SETTLING_IN = 90.0
 """Seconds until the producers are held; at most a third of the run."""
 SMOOTH = 20
 """Seconds over which a rate is averaged in the picture: a batch makes room at once."""
 DRAINING = 600.0
+STARTS = 5
 BODY = 100
 PLAIN, BOUNDED = "plain", "bounded-vhost"
 
@@ -197,17 +201,18 @@ class LastSink(threading.Thread):
             channel = connection.channel()
             channel.qos(PREFETCH)
             channel.consume(QUEUES[-1])
-            due = time.monotonic()
+            due, count, tag = time.monotonic(), 0, 0
             while not self.leave.is_set():
-                delivery = channel.receive(0.5)
-                if delivery is None:
-                    continue
-                if self.rate is not None:
-                    now = time.monotonic()
-                    due = max(due + 1 / self.rate, now - CATCHING_UP)
-                    time.sleep(max(due - now, 0.0))
-                self.found.append(bytes(delivery.body).decode().rstrip())
-                channel.ack(delivery.delivery_tag)
+                delivery = channel.receive(0.5 if count == 0 else 0.0)
+                if delivery is not None:
+                    self.found.append(bytes(delivery.body).decode().rstrip())
+                    count, tag = count + 1, delivery.delivery_tag
+                if count == TAKEN or (delivery is None and count):
+                    channel.ack(tag, multiple=True)
+                    if self.rate is not None:
+                        due = max(due + count / self.rate, time.monotonic() - CATCHING_UP)
+                        time.sleep(max(due - time.monotonic(), 0.0))
+                    count = 0
 
 
 def query(spark: "SparkSession", node: Node, name: str, source: str, target: str, scratch: Path) -> "StreamingQuery":
@@ -224,6 +229,22 @@ def query(spark: "SparkSession", node: Node, name: str, source: str, target: str
     return writer.option("checkpointLocation", str(scratch / f"checkpoint-{name}")).start()
 
 
+def attached(start: Callable[[], "StreamingQuery"], node: Node, queue: str) -> "StreamingQuery":
+    """Start a query, and wait until its cursor is there.
+
+    Spark waits for ten seconds for the process of a source, which are not enough on a very busy machine.
+    """
+    with node.control() as control:
+        for _ in range(STARTS):
+            found = start()
+            while found.isActive:
+                if control.why(queue)["cursors"]:
+                    return found
+                time.sleep(0.2)
+            print(f"{found.name} has ended at its start: {found.exception()}", file=sys.stderr)
+    raise RuntimeError(f"the query of {queue} has ended {STARTS} times at its start")
+
+
 @contextmanager
 def chain(spark: "SparkSession", node: Node, scratch: Path, limit: int | None) -> Iterator[list["StreamingQuery"]]:
     """Declare the queues and run the two queries."""
@@ -235,8 +256,12 @@ def chain(spark: "SparkSession", node: Node, scratch: Path, limit: int | None) -
         settings = {"capacity-messages": limit}
         with node.control() as control:
             control.request("settings.set", {"scope": "vhost", "pattern": "/", "settings": settings})
-    queries = [query(spark, node, f"query-{a}", a, b, scratch) for a, b in itertools.pairwise(QUEUES)]
+    queries: list[StreamingQuery] = []
     try:
+        for source, target in itertools.pairwise(QUEUES):
+            queries.append(
+                attached(partial(query, spark, node, f"query-{source}", source, target, scratch), node, source)
+            )
         yield queries
     finally:
         for each in queries:
@@ -272,9 +297,6 @@ def measured(kind: str, seconds: float) -> Run:
         chain(spark, node, Path(folder), run.limit) as queries,
         node.control() as control,
     ):
-        while not all(control.why(queue)["cursors"] for queue in QUEUES[:-1]):
-            _check(queries, [])
-            time.sleep(0.2)
         producers = [Producer(node, number) for number in range(PRODUCERS)]
         sink = LastSink(node)
         began = time.monotonic()
