@@ -30,7 +30,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--octets", type=int, nargs="*", default=[100, 1024], help="octets of the bodies")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each way")
     parser.add_argument("--rows", type=int, help="rows of a long run, a multiple of the batch")
-    parser.add_argument("--only", help="ways whose name has this text")
+    parser.add_argument("--only", nargs="*", default=[], help="ways whose name has one of these texts")
     parser.add_argument("--writing", action="store_true", help="what the sink costs, in place of the source")
     parser.add_argument("--small", action="store_true", help="what a batch of 1,000 rows costs, in place of the source")
     parser.add_argument("--idle", action="store_true", help="what an idle query costs, too")
@@ -83,7 +83,7 @@ def main() -> None:
                 cases = Writing(spark, {False: node, True: durable}, Path(folder), octets, rows).cases()
             else:
                 cases = Reading(spark, node, Path(folder), octets, rows).cases(ways)
-            cases = [case for case in cases if not options.only or options.only in case.name]
+            cases = [case for case in cases if not options.only or any(text in case.name for text in options.only)]
             found: dict[str, list[Cpu]] = {case.name: [] for case in cases}
             for case in cases:  # The JVM compiles what it runs often.
                 case.before(case.short)
