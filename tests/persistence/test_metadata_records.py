@@ -13,7 +13,16 @@ from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import finish
 from penstock.management import vhost_admin
 from penstock.management.definitions_import import import_steps
-from penstock.persistence.metadata_records import BINDING, BLOCK, EXCHANGE, QUEUE, SETTINGS, VHOST
+from penstock.persistence.metadata_records import (
+    BINDING,
+    BLOCK,
+    EXCHANGE,
+    PARAMETER,
+    POLICY,
+    QUEUE,
+    SETTINGS,
+    VHOST,
+)
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
@@ -151,9 +160,13 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
     text = """{"vhosts": [{"name": "new"}],
       "exchanges": [{"name": "x", "vhost": "new", "type": "topic", "durable": true}],
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
-      "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"}],
+      "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"},
+        {"source": "x", "vhost": "new", "destination": "none", "destination_type": "queue"}],
+      "parameters": [{"component": "shovel", "name": "s", "vhost": "new", "value": {}}],
+      "global_parameters": [{"name": "cluster_name", "value": "c"}],
+      "settings": [{"scope": "queue", "pattern": "a", "settings": {"max-length": 3}}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
-    with pytest.raises(BrokerError, match="there is no such policy for '/'"):
+    with pytest.raises(BrokerError, match="no queue 'none'"):
         imported(driver, text)
     assert kinds(store) == []
 
@@ -225,3 +238,32 @@ def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(
     assert kinds(store) == []
     with pytest.raises(NotFound, match="queue 't' is not blocked by the operator"):
         again.broker.gates.unblock("queue", "/", "t")
+
+
+def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerDriver, store: Declared) -> None:
+    text = """{"vhosts": [{"name": "new", "metadata": {"description": "d", "tags": ["t"]}}],
+      "queues": [{"name": "q", "vhost": "new", "durable": true}],
+      "exchanges": [{"name": "q.x", "vhost": "new", "type": "topic", "durable": true}],
+      "parameters": [{"component": "shovel", "name": "s", "vhost": "new", "value": {"uri": ["a", null, 1.5]}},
+        {"component": "operator_policy", "name": "o", "vhost": "new",
+         "value": {"pattern": ".*", "definition": {"expires": 99000}, "priority": 2, "apply-to": "queues"}}],
+      "global_parameters": [{"name": "cluster_name", "value": "c"}],
+      "policies": [{"name": "p", "vhost": "new", "pattern": "^q", "priority": 7,
+        "definition": {"max-length": 3, "alternate-exchange": "lost", "ha-mode": "all"}}]}"""
+    imported(driver, text)
+    assert sorted(set(kinds(store))) == sorted([EXCHANGE, PARAMETER, POLICY, QUEUE, VHOST])
+    again, remarks = store.restored()
+    assert remarks == []
+    vhost = again.broker.vhosts["new"]
+    queue = vhost.queues["q"]
+    assert queue.settings.policies.definition() == {
+        "max-length": 3, "alternate-exchange": "lost", "ha-mode": "all", "expires": 99000,
+    }  # fmt: skip
+    assert (int(queue.settings.length.messages), vhost.exchanges["q.x"].alternate) == (3, "lost")
+    assert vhost.metadata == {"metadata": {"description": "d", "tags": ["t"]}}
+    parameter = again.broker.table.parameters.get("shovel", "new", "s")
+    assert parameter is not None
+    assert parameter.value == {"uri": ["a", None, 1.5]}
+    assert [each.value for each in again.broker.table.parameters.global_ones()] == ["c"]
+    vhost_admin.delete_vhost(driver, "new")
+    assert kinds(store) == [PARAMETER]

@@ -413,7 +413,7 @@ def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
 
 @main.group()
 def definitions() -> None:
-    """Export definitions to a file, or import them: virtual hosts, queues, exchanges, bindings and policies.
+    """Export definitions to a file, or import them: virtual hosts, queues, exchanges, bindings, policies, parameters.
 
     The format is RabbitMQ's, in both directions.
     """
@@ -448,14 +448,18 @@ def export(file: Path, here: bool, url: str) -> None:
 @definitions.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--here", is_flag=True, help="Import entries without a virtual host into the one in --url.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; tell line by line what the import would do.")
+@click.option("--skip", multiple=True, metavar="KIND", help="Leave out a kind, such as policies; may be given again.")
 @JSON
 @URL
-def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
+def import_(file: Path, here: bool, dry_run: bool, skip: tuple[str, ...], as_json: bool, url: str) -> None:
     """Import the definitions in FILE (- is standard input): all, or none and an error with line and key.
 
-    Existing objects stay; a difference from FILE is an error. Users, permissions and parameters in FILE are ignored.
-    For example: penstock definitions import broker.json
+    Existing queues and exchanges stay; a difference from FILE is an error. Policies and parameters are changed.
+    With --dry-run the exit code is 1 if anything would be refused. For example: penstock definitions import broker.json
     """
+    from penstock.client.policy_control import import_definitions
+
     with control_session(url) as control:
         try:
             text = sys.stdin.read() if str(file) == "-" else file.read_text()
@@ -463,14 +467,57 @@ def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
             raise ConfigError(f"cannot read '{file}': {error.strerror}") from None
         except UnicodeDecodeError as error:
             raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
-        answer = control.import_definitions(text, everywhere=not here)
-        sentence = f"{_counted(answer['made'])} created"
-        if any(answer["not_imported"].values()):
-            sentence += f"; {_counted(answer['not_imported'])} not imported"
-        print_result(as_json, answer, sentence)
+        answer = import_definitions(control, text, everywhere=not here, skip=skip, dry_run=dry_run)
+    if dry_run:
+        _print_differences(answer, as_json)
+        return
+    sentence = f"{_counted(answer['made'])} created"
+    if answer["changed"]:
+        sentence += f"; {_counted(answer['changed'])} changed"
+    if any(answer["not_imported"].values()):
+        sentence += f"; {_counted(answer['not_imported'])} not imported"
+    print_result(as_json, answer, "\n".join([sentence, *answer["notes"]]))
+
+
+def _print_differences(answer: dict[str, Any], as_json: bool) -> None:
+    """Print what an import would do; exit with 1 if it would be refused."""
+    found = answer["differences"]
+    refused = sum(1 for each in found if each["change"] == "refused")
+    if as_json:
+        say_json(answer)
+    else:
+        for each in found:
+            say(f"line {each['line']}: {each['subject']}: {_difference(each)}")
+        counts = {change: sum(1 for each in found if each["change"] == change) for change in ("created", "changed")}
+        unchanged = sum(answer["unchanged"].values())
+        said = f"{counts['created']:,} to be created, {counts['changed']:,} to be changed, {unchanged:,} unchanged"
+        skipped = answer["not_imported"]
+        say(said + (f"; {_counted(skipped)} not imported" if any(skipped.values()) else ""))
+        if refused:
+            say(f"{refused:,} refused: nothing would be imported")
+    if refused:
+        sys.exit(1)
+
+
+def _difference(each: dict[str, Any]) -> str:
+    """Return a difference of a definition as a clause."""
+    said = str(each["change"])
+    if "reason" in each:
+        said += f": {each['reason']}"
+    details = [
+        f"{detail['key']} from {detail['from']} to {detail['to']}" if detail["from"] else detail["key"]
+        for detail in each.get("details", [])
+    ]
+    if details:
+        said += f": {', '.join(details)}"
+    return f"{said}; {each['note']}" if "note" in each else said
 
 
 def _counted(counts: dict[str, int]) -> str:
-    one = {name: "policy" if name == "policies" else name.removesuffix("s") for name in counts}
-    parts = [f"1 {one[name]}" if count == 1 else f"{count:,} {name}" for name, count in counts.items() if count]
+    one = {name: name[:-3] + "y" if name.endswith("ies") else name.removesuffix("s") for name in counts}
+    parts = [
+        f"1 {one[name]}".replace("_", " ") if count == 1 else f"{count:,} {name}".replace("_", " ")
+        for name, count in counts.items()
+        if count
+    ]
     return ", ".join(parts) or "nothing"

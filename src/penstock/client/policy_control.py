@@ -1,8 +1,8 @@
-"""Control operations on policies."""
+"""Control operations on policies, and the import of definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from penstock.client.control import ControlClient
@@ -27,6 +27,17 @@ def list_policies(control: ControlClient, operator: bool, everywhere: bool) -> l
     """Return the policies of the connection's virtual host, or of all, by name."""
     found = _object(control, "policy.list", {"operator": operator, "everywhere": everywhere})
     return cast("list[dict[str, Any]]", found["policies"])
+
+
+def import_definitions(
+    control: ControlClient, text: str, *, everywhere: bool = True, skip: Iterable[str] = (), dry_run: bool = False
+) -> dict[str, Any]:
+    """Import definitions without the kinds in `skip`; with `dry_run` return what would differ, and change nothing.
+
+    See `ControlClient.import_definitions`.
+    """
+    fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "dry_run": dry_run}
+    return _object(control, "definitions.import", fields)
 
 
 def _object(control: ControlClient, operation: str, fields: Mapping[str, object]) -> dict[str, Any]:

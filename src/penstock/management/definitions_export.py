@@ -8,19 +8,25 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.policy import Policy
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
 from penstock.management.control_request import ControlRequest
 from penstock.management.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
 from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
-from penstock.management.rabbitmq_policies import regex_of
 from penstock.setting_names import SettingValue
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
 
-SECTIONS: Final = ("vhosts", "policies", "queues", "exchanges", "bindings")
+SECTIONS: Final = (
+    *("vhosts", "parameters", "global_parameters", "policies", "settings"),
+    *("queues", "exchanges", "bindings"),
+)
+FOR_ALL: Final = ("vhosts", "global_parameters", "settings")
+"""Sections of an export of all virtual hosts only."""
 
 
 def head(node: Node, everywhere: bool) -> Shape:
@@ -32,7 +38,6 @@ def head(node: Node, everywhere: bool) -> Shape:
         "rabbit_version": API_VERSION,
         "product_name": "Penstock",
         "product_version": node.control.version,
-        "parameters": [],
     }
     if not everywhere:
         return about
@@ -42,27 +47,42 @@ def head(node: Node, everywhere: bool) -> Shape:
         "users": [],
         "permissions": [],
         "topic_permissions": [],
-        "global_parameters": [],
     }
 
 
 def window(node: Node, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of a section, for `plainly`; some of its items may not be exported."""
     found = Window(after, count)
-    entries = [each for each in node.broker.table.entries() if each.scope == "queue" and each.command]
+    table = node.broker.table
+    if section in ("global_parameters", "settings"):
+        if only is None:
+            first = next(iter(node.broker.vhosts.values()))
+            found.offer(first, _of_all(node, section))
+        return found
     for vhost in list(node.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
             found.offer(vhost, [vhost])
         elif section == "queues":
             found.offer(vhost, vhost.queues.values())
         elif section == "policies":
-            found.offer(vhost, entries)
+            found.offer(vhost, table.policies.of(vhost.name, False))
+        elif section == "parameters":
+            operators = table.policies.of(vhost.name, True)
+            found.offer(vhost, [*operators, *table.parameters.of(None, vhost.name)])
         elif section == "exchanges":
             found.offer(vhost, vhost.exchanges.values())
         else:
             for exchange in vhost.exchanges.values():
                 found.offer(vhost, exchange.bindings.values())
     return found
+
+
+def _of_all(node: Node, section: str) -> list[object]:
+    """Return the items of a section that belongs to no virtual host."""
+    table = node.broker.table
+    if section == "global_parameters":
+        return list(table.parameters.global_ones())
+    return [entry for entry in table.entries() if entry.command]
 
 
 def exported(items: list[Item], named: bool) -> list[Shape]:
@@ -113,14 +133,17 @@ def plainly(vhost: VirtualHost, subject: object, named: bool) -> Shape:
             "routing_key": subject.key,
             "arguments": plain(subject.arguments),
         }
+    if isinstance(subject, Policy):
+        if subject.operator:
+            return {**found, "component": "operator_policy", "name": subject.name, "value": subject.fields()}
+        return {**found, "name": subject.name, **subject.fields()}
+    if isinstance(subject, Parameter):
+        if not subject.component:
+            return {"name": subject.name, "value": subject.value}
+        return {**found, "component": subject.component, "name": subject.name, "value": subject.value}
     if isinstance(subject, Said):
-        return {**found, **policy(subject.pattern), "definition": definition(subject.command)}
-    return {"name": vhost.name}
-
-
-def policy(pattern: str) -> Shape:
-    """Return settings of a pattern as one of RabbitMQ's policies, without its definition."""
-    return {"name": pattern, "pattern": regex_of(pattern), "apply-to": "queues", "priority": 0}
+        return {"scope": subject.scope, "pattern": subject.pattern, "settings": definition(subject.command)}
+    return {"name": vhost.name, **vhost.metadata}
 
 
 def definition(words: dict[str, SettingValue]) -> Shape:

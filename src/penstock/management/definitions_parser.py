@@ -1,7 +1,7 @@
 """Definitions parser: checks keys and types of a definitions file and reports errors with line and key.
 
-The format is RabbitMQ's (the export of its HTTP API, rabbitmqctl and management UI). Sections that Penstock lacks
-(users, permissions, parameters) are counted and ignored, so that RabbitMQ's files can be imported.
+The format is RabbitMQ's (the export of its HTTP API, rabbitmqctl and management UI), with a section `settings` of ours.
+Kinds that are skipped, or not imported, are counted.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "definition": OBJECT,
         "priority": NUMBER,
     },
+    "parameters": {"component": TEXT, "vhost": TEXT, "name": TEXT, "value": ANY},
+    "global_parameters": {"name": TEXT, "value": ANY},
+    "settings": {"scope": TEXT, "pattern": TEXT, "settings": OBJECT},
 }
 """Imported sections in their order, with the keys and types of their entries."""
 NEEDED: Final = {
@@ -85,8 +88,18 @@ NEEDED: Final = {
     "queues": ("name",),
     "bindings": ("source", "destination", "destination_type"),
     "policies": ("name", "pattern", "definition"),
+    "parameters": ("component", "name", "value"),
+    "global_parameters": ("name", "value"),
+    "settings": ("scope", "settings"),
 }
-NOT_IMPORTED: Final = ("users", "permissions", "topic_permissions", "parameters", "global_parameters")
+COMPONENTS: Final = {"operator_policy": "operator_policies", "vhost-limits": "limits"}
+"""Kinds that RabbitMQ exports as parameters, by component."""
+KINDS: Final = (*SECTIONS, *COMPONENTS.values())
+NOT_IMPORTED: Final = ("users", "permissions", "topic_permissions")
+NOT_YET: Final = ("limits",)
+"""Kinds that are counted and ignored."""
+SECRET: Final = ("users", "parameters", "global_parameters")
+"""Sections with passwords, which no error shows."""
 HEAD: Final = (
     "rabbit_version",
     "rabbitmq_version",
@@ -132,11 +145,21 @@ class Entry:
 class ParsedDefinitions:
     """Definitions of a file in their order, and the number of ignored ones; parsed in steps."""
 
-    def __init__(self, data: bytes, vhost: str | None) -> None:
-        """Take a file; `vhost` is the default virtual host of entries, None if they must name theirs."""
-        self.entries: dict[str, list[Entry]] = {section: [] for section in SECTIONS}
+    def __init__(self, data: bytes, vhost: str | None, skip: list[str] | None = None) -> None:
+        """Take a file; `vhost` is the default virtual host of entries, None if they must name theirs.
+
+        Entries of the kinds in `skip` are left out. Raises PreconditionFailed (406) for an unknown one.
+        """
+        self.entries: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
+        """Entries by kind."""
         self.read_over: dict[str, int] = {}
-        """Number of ignored users and the like."""
+        """Number of ignored entries by kind."""
+        self._skip = skip or []
+        for kind in self._skip:
+            if kind not in KINDS and kind not in NOT_IMPORTED:
+                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, [*KINDS, *NOT_IMPORTED])}")
+        self._counted_to: tuple[int, int] = (0, 1)
+        """Position and line of the last entry whose line was asked for."""
         self.complete: bool = False
         """True if everything is parsed and valid."""
         self._vhost = vhost
@@ -157,7 +180,7 @@ class ParsedDefinitions:
         section, given = self._lists[0]
         end = min(self._next + LOOKED_AT_ONCE, len(given))
         while self._next < end:
-            self.entries[section].append(_entry(self, section, self._next, given[self._next], self._vhost))
+            self._add(section, self._next, given[self._next])
             self._next += 1
         if end == len(given):
             del self._lists[0]
@@ -169,6 +192,29 @@ class ParsedDefinitions:
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         location = f"line {self._line(path)}" + (f", {where}" if where else "")
         return PreconditionFailed(f"{location}: {text}{NOTHING_IMPORTED}")
+
+    def line(self, entry: Entry) -> int:
+        """Return the line of an entry; fast if asked for in order."""
+        places = self._reader.places.get(entry.section, [])
+        if entry.index >= len(places):
+            return 0
+        place = int(places[entry.index])
+        at, line = self._counted_to
+        if place < at:
+            at, line = 0, 1
+        line += self._reader.data.count(b"\n", at, place)
+        self._counted_to = (place, line)
+        return line
+
+    def _add(self, section: str, index: int, fields: object) -> None:
+        """Check an entry, and add it to those of its kind."""
+        kind = section
+        if section == "parameters" and isinstance(fields, dict):
+            kind = COMPONENTS.get(str(fields.get("component")), section)
+        if kind in self._skip or kind in NOT_YET:
+            self.read_over[kind] = self.read_over.get(kind, 0) + 1
+        else:
+            self.entries[kind].append(_entry(self, section, index, fields, self._vhost))
 
     def _parse(self) -> None:
         reader = self._reader
@@ -198,9 +244,9 @@ class ParsedDefinitions:
         if section not in SECTIONS and section not in NOT_IMPORTED:
             raise self.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
         if not isinstance(entries, list):
-            but = "" if section in NOT_IMPORTED else f", not {_shown(entries)}"  # Users have passwords.
+            but = "" if section in SECRET else f", not {_shown(entries)}"  # Users have passwords.
             raise self.error([section], f"must be a list{but}")
-        if section in NOT_IMPORTED:
+        if section in NOT_IMPORTED or (section in self._skip and section != "parameters"):
             self.read_over[section] = len(entries)
             return 0
         self._lists.append((section, entries))
@@ -223,7 +269,8 @@ def _entry(found: ParsedDefinitions, section: str, index: int, fields: object, v
     known = SECTIONS[section]
     place: list[str | int] = [section, index]
     if not isinstance(fields, dict):
-        raise found.error(place, f"must be an object, not {_shown(fields)}")
+        other = "" if section in SECRET else f", not {_shown(fields)}"
+        raise found.error(place, f"must be an object{other}")
     for name, value in fields.items():
         if name not in known:
             raise found.error([*place, name], _unknown(name, list(known)))
@@ -231,7 +278,8 @@ def _entry(found: ParsedDefinitions, section: str, index: int, fields: object, v
         if value == [] and kind == OBJECT:
             fields[name] = {}  # RabbitMQ writes an empty list as an object at times.
         elif not _is(value, kind):
-            raise found.error([*place, name], f"must be {kind}, not {_shown(value)}")
+            but = "" if section in SECRET else f", not {_shown(value)}"
+            raise found.error([*place, name], f"must be {kind}{but}")
     if "vhost" in known and "vhost" not in fields and vhost is not None:
         fields["vhost"] = vhost
     for name in (*NEEDED[section], "vhost") if "vhost" in known else NEEDED[section]:

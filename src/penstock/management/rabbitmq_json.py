@@ -76,6 +76,7 @@ def virtual_host(vhost: VirtualHost, node: Node) -> Shape:
         "tags": [],
         "default_queue_type": "classic",
         "metadata": {"description": "", "tags": []},
+        **vhost.metadata,
         "tracing": False,
         "cluster_state": {node.name: "running"},
         "messages": total,

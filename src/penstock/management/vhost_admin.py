@@ -30,12 +30,7 @@ def declare_vhost(node: Node, name: str) -> bool:
         if there.deleting:
             raise ResourceLocked(f"vhost '{name}' is being deleted: {len(there.queues):,} of its queues are left")
         return False
-    if not name or len(name.encode()) > NAME_OCTETS:
-        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
-    if len(node.broker.vhosts) >= VHOSTS_MAX:
-        raise ResourceError(
-            f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not created"
-        )
+    check_new_vhost(node, name)
     if node.broker.journal is not None:
         node.broker.journal.check_writable()
     vhost = node.broker.add_vhost(name)
@@ -43,6 +38,26 @@ def declare_vhost(node: Node, name: str) -> bool:
         node.broker.journal.change(vhost)
     node.log(f"[vh({name})] created")
     return True
+
+
+def set_attributes(node: Node, vhost: VirtualHost, attributes: dict[str, object]) -> bool:
+    """Replace the attributes of a virtual host that are kept for people and exports; return whether they changed."""
+    if attributes == vhost.metadata:
+        return False
+    vhost.metadata = attributes
+    if node.broker.journal is not None:
+        node.broker.journal.change(vhost)
+    return True
+
+
+def check_new_vhost(node: Node, name: str) -> None:
+    """Check that a virtual host may be created. Raises PreconditionFailed (406), ResourceError (506)."""
+    if not name or len(name.encode()) > NAME_OCTETS:
+        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
+    if len(node.broker.vhosts) >= VHOSTS_MAX:
+        raise ResourceError(
+            f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not created"
+        )
 
 
 def delete_vhost(node: Node, name: str) -> None:

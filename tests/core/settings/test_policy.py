@@ -64,7 +64,7 @@ def test_policy_applies_to_kinds(apply_to: str, kinds: list[str]) -> None:
         ({"pattern": "", "definition": {"expires": 1}, "priority": "high"}, "'priority' must be a whole number"),
         ({"pattern": "", "definition": {"expires": 1}, "priority": 1 << 60}, "'priority' must be a whole number"),
         ({"pattern": "", "definition": {"expires": 1}, "apply-to": "topics"}, "'apply-to' must be one of"),
-        ({"pattern": "", "definition": {"x": "y" * 70_000}}, "more than 65,536 octets"),
+        ({"pattern": "", "definition": {"x": "y" * 70_000}}, "more than 24,576 octets"),
     ],
 )
 def test_policy_that_is_wrong_is_refused_in_a_sentence_that_names_it(fields: dict[str, object], says: str) -> None:
@@ -80,6 +80,13 @@ def test_policy_of_an_operator_has_limits_only() -> None:
         policy(True, dead_letter_exchange="x")
     with pytest.raises(PreconditionFailed, match="not to exchanges"):
         policy(True, "exchanges", max_length=5)
+
+
+def test_policy_is_read_from_pairs_as_rabbitmqctl_exports_it() -> None:
+    fields: dict[str, Any] = {"pattern": "", "definition": [["expires", 5], ["max-length", 6]]}
+    assert read_policy("/", "p", fields, True).fields()["definition"] == {"expires": 5, "max-length": 6}
+    with pytest.raises(PreconditionFailed, match="must be an object"):
+        read_policy("/", "p", {"pattern": "", "definition": [["expires"]]}, True)
 
 
 def test_policies_together_have_the_smaller_limits() -> None:

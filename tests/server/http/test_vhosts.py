@@ -95,6 +95,8 @@ def test_file_of_rabbitmqs_is_read_with_what_is_not_ours_passed_over(alone: Brok
         "queues": [{"vhost": "/", "name": "q", "durable": True, "auto_delete": False, "arguments": []}],
     }  # fmt: skip
     its.do("POST", "/definitions", file)
+    assert its.get("/policies/%2F")[0]["definition"] == {"max-length": 100, "ha-mode": "all"}
+    assert its.get("/global-parameters") == file["global_parameters"]
     eventually(lambda: "not imported were 1 users, 1 permissions" in alone.log(), "what was passed over is logged")
 
 
@@ -122,11 +124,12 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(exchanges=[{"vhost": "/", "name": "e", "type": "odd"}]), "unknown exchange type 'odd'"),
         (changed(bindings=[{**TOPOLOGY["bindings"][1], "destination": "none"}]), "bindings[0]: no queue 'none'"),
         (changed(bindings=[{**TOPOLOGY["bindings"][0], "destination_type": "q"}]), "must be queue or exchange"),
-        (changed(policies=[POLICY]), "policies[0].vhost: a pattern applies to all virtual hosts"),
-        (changed(policies=[{**POLICY, "vhost": v, "pattern": "[ab]"} for v in ("/", "eu")]), "policies[0].pattern"),
-        (changed(policies=[{**POLICY, "vhost": v, "definition": {"max-lenght": 5}} for v in ("/", "eu")]),
-         "policies[0].definition: "),
-        (changed(policies=[{**POLICY, "vhost": v, "apply-to": "exchanges"} for v in ("/", "eu")]), "only queues can"),
+        (changed(policies=[{**POLICY, "pattern": "["}]), "policies[0]: policy 'p' of vhost '/': the pattern '['"),
+        (changed(policies=[{**POLICY, "definition": {"max-lenght": 5}}]), "policy 'p' of vhost '/': unknown key"),
+        (changed(policies=[{**POLICY, "apply-to": "topics"}]), "policies[0]: policy 'p' of vhost '/': 'apply-to' must"),
+        (changed(policies=[{**POLICY, "vhost": "nowhere"}]), "policies[0]: no vhost 'nowhere'"),
+        (changed(settings=[{"scope": "queue", "pattern": "a*", "settings": {"expires": 5}}]), "settings[0]: queue"),
+        (changed(parameters=[{"component": "shovel", "vhost": "/", "name": "", "value": 1}]), "parameters[0]: "),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(its: Web, file: Any, reason: str) -> None:
@@ -163,20 +166,36 @@ def test_what_is_no_json_is_told_with_its_line(its: Web) -> None:
     )
 
 
-def test_import_that_fails_at_its_end_takes_back_settings_and_leaves_what_was_there(its: Web) -> None:
+def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_there(its: Web) -> None:
     its.do("PUT", "/queues/%2F/orders", {"durable": True, "arguments": {"x-max-length": 10}}, status=201)
+    its.do("PUT", "/policies/%2F/orders.%23", {"pattern": ".*", "definition": {"max-length": 8}}, status=201)
     its.publish("orders", "kept")
-    broken = changed(policies=[*TOPOLOGY["policies"], *[{**POLICY, "vhost": v, "pattern": "("} for v in ("/", "eu")]])
+    before = its.get("/definitions")
+    broken = changed(bindings=[*TOPOLOGY["bindings"], {**TOPOLOGY["bindings"][1], "destination": "none"}])
     assert its.ask("POST", "/definitions", broken).status == 400
     assert [message["payload"] for message in its.take("orders")] == ["kept"]
-    assert its.get("/policies") == []
-    assert [vhost["name"] for vhost in its.get("/vhosts")] == ["/"]
-    assert [queue["name"] for queue in its.get("/queues")] == ["orders"]
+    assert its.get("/definitions") == before
+    assert its.get("/queues/%2F/orders")["effective_policy_definition"] == {"max-length": 8}
+
+
+def test_import_tells_what_it_would_do_and_leaves_kinds_out(its: Web) -> None:
+    before = its.get("/definitions")
+    told = its.ask("POST", "/definitions?dry_run=true&skip=bindings,policies", TOPOLOGY).json
+    assert [(each["kind"], each["change"]) for each in told["differences"]] == [
+        ("vhosts", "created"), ("exchanges", "created"), ("queues", "created"), ("queues", "created"),
+    ]  # fmt: skip
+    assert (told["unchanged"], told["not_imported"]) == ({"vhosts": 1}, {"bindings": 2, "policies": 2})
+    assert its.get("/definitions") == before
+    its.do("POST", "/definitions?skip=bindings,policies", TOPOLOGY)
+    assert its.get("/definitions")["policies"] == []
+    refused = its.ask("POST", "/definitions?skip=polices", TOPOLOGY)
+    assert "kind 'polices' to skip: unknown key; did you mean policies?" in refused.reason
 
 
 def test_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/vhosts/{name}", status=201)
-    web.do("PUT", f"/vhosts/{name}", {"description": "d"}, status=204)
+    web.do("PUT", f"/vhosts/{name}", {"description": "d", "tags": "a,b"}, status=204)
+    assert web.get(f"/vhosts/{name}")["description"] == "d"
     web.do("PUT", f"/queues/{name}/q", {}, status=201)
     assert web.get(f"/vhosts/{name}")["messages"] == 0
     connection = Connection(served.url + name)

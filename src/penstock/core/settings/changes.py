@@ -55,8 +55,13 @@ def set_settings_steps(
 
 
 def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
+    """Do `set_all_steps` at once."""
+    return finish(set_all_steps(broker, entries))
+
+
+def set_all_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
     """Replace all settings that were set by command for these patterns. Raises as `set_settings_steps` does."""
-    return finish(_change(broker, COMMAND, entries))
+    return (yield from _change(broker, COMMAND, entries))
 
 
 def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:

@@ -14,7 +14,7 @@ PARAMETERS_MAX: Final = 10_000
 """Most parameters of a broker."""
 OCTETS_MAX: Final = 16 * 1024 * 1024
 """Most octets of all their names and values, in JSON."""
-VALUE_OCTETS: Final = 64 * 1024
+VALUE_OCTETS: Final = 24 * 1024
 NAME_OCTETS: Final = 255
 
 

@@ -27,7 +27,8 @@ EXCHANGES: Final = "exchanges"
 OPERATOR: Final = "operator policy"
 """The other kind of policy, which users of RabbitMQ set for their users."""
 NAME_OCTETS: Final = 255
-DEFINITION_OCTETS: Final = 64 * 1024
+DEFINITION_OCTETS: Final = 24 * 1024
+"""Most octets of a definition: an entry of an import has at most 32 KiB."""
 PRIORITY_MAX: Final = 1 << 53
 RANK: Final = 1
 """Rank of a setting of a policy: weaker than an argument, stronger than a pattern."""
@@ -137,7 +138,7 @@ def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool
     title = f"{OPERATOR if operator else POLICY} '{name}' of vhost '{vhost}'"
     if not name or len(name.encode(errors="replace")) > NAME_OCTETS:
         raise PreconditionFailed(f"{title}: a name has 1 to {NAME_OCTETS} octets")
-    text, definition = fields.get("pattern"), fields.get("definition")
+    text, definition = fields.get("pattern"), _object(fields.get("definition"))
     if not isinstance(text, str):
         raise PreconditionFailed(f"{title}: 'pattern' must be a string")
     if not isinstance(definition, dict) or not definition:
@@ -164,6 +165,18 @@ def kind_of(features: Features) -> str:
 def smaller(word: SettingValue, other: SettingValue) -> bool:
     """Return whether a limit is smaller than another one."""
     return not word.none and (other.none or word.number < other.number)
+
+
+def _object(value: object) -> object:
+    """Return an object for a list of pairs: `rabbitmqctl export_definitions` writes operator policies so."""
+    if not isinstance(value, list):
+        return value
+    found: dict[str, object] = {}
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            return value
+        found[pair[0]] = pair[1]
+    return found
 
 
 def _apply_to(title: str, value: object, operator: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Final
@@ -10,13 +9,12 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError
-from penstock.flow.work import Steps
 from penstock.management import definitions_export, rabbitmq_json, vhost_admin
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
+from penstock.management.definitions_topology import attributes_of
 from penstock.server.http.listing import collected, listed, one
-from penstock.server.http.request import ApiRequest, bad_request, no_content, not_found
+from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
 
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
@@ -35,9 +33,14 @@ async def vhost(request: ApiRequest) -> Response:
 
 
 async def declare_vhost(request: ApiRequest) -> Response:
-    """Create a virtual host: 201 if it is new, 204 if it exists. Attributes in the body are ignored."""
-    await request.fields()
-    return no_content(201 if vhost_admin.declare_vhost(request.driver, request.part("vhost")) else 204)
+    """Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and the like are kept."""
+    attributes = attributes_of(await request.fields())
+    name = request.part("vhost")
+    is_new = vhost_admin.declare_vhost(request.driver, name)
+    if attributes:
+        vhost = request.driver.broker.vhosts[name]
+        vhost_admin.set_attributes(request.driver, vhost, {**vhost.metadata, **attributes})
+    return no_content(201 if is_new else 204)
 
 
 async def delete_vhost(request: ApiRequest) -> Response:
@@ -58,7 +61,7 @@ async def _export(request: ApiRequest, only: VirtualHost | None) -> AsyncIterato
     head = definitions_export.head(request.driver, only is None)
     yield _json(head)[:-1]
     for section in definitions_export.SECTIONS:
-        if only is not None and section == "vhosts":
+        if only is not None and section in definitions_export.FOR_ALL:
             continue
         before = b""
         yield b',"' + section.encode() + b'":['
@@ -80,32 +83,14 @@ def _json(content: object) -> bytes:
 
 
 async def import_(request: ApiRequest) -> Response:
-    """Import definitions: all or nothing; errors (400) name line and key."""
+    """Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would differ."""
     only = request.vhost_or_all()
     kind = request.http_request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
         raise bad_request("definitions are read from a body in JSON, not from a form")
-    await _imported(request, await request.body(BYTES_MOST), None if only is None else only.name)
-    return no_content()
-
-
-async def _imported(request: ApiRequest, body: bytes, vhost: str | None) -> None:
-    """Wait for an import, which completes even if the client disconnects. Raises BrokerError."""
-    known: asyncio.Future[BrokerError | None] = request.event_loop.loop.create_future()
-    request.driver.scheduler.start(_import_steps(request, body, vhost, known))
-    request.begin()
-    error = await known
-    if error is not None:
-        raise error
-
-
-def _import_steps(
-    request: ApiRequest, body: bytes, vhost: str | None, known: asyncio.Future[BrokerError | None]
-) -> Steps[None]:
-    refusal: BrokerError | None = None
-    try:
-        yield from import_steps(request.driver, body, vhost)
-    except BrokerError as error:
-        refusal = error
-    if not known.done():
-        known.set_result(refusal)
+    skip = [name for name in request.query.get("skip", "").split(",") if name]
+    dry_run = request.flag("dry_run")
+    body = await request.body(BYTES_MOST)
+    steps = import_steps(request.driver, body, None if only is None else only.name, skip, dry_run)
+    found = await request.in_turn(steps)
+    return json_response(found) if dry_run else no_content()

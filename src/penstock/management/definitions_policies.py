@@ -1,0 +1,222 @@
+"""Definitions of policies, operator policies, parameters, global parameters, and our settings by pattern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from penstock.core.settings import changes
+from penstock.core.settings.parameters import Parameter
+from penstock.core.settings.policy import read_policy
+from penstock.core.settings.policy_changes import PolicyChange, change_policies_steps, setting
+from penstock.core.settings.table import COMMAND
+from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.management import parameters_api, vhost_admin
+from penstock.management.definitions_kinds import (
+    CHANGED,
+    CREATED,
+    UNCHANGED,
+    DefinitionKind,
+    Difference,
+    Made,
+    Planned,
+    details_of,
+)
+from penstock.management.definitions_parser import Entry
+from penstock.management.policies_api import idle_sentence
+from penstock.setting_names import SettingValue, check_scope, read_pattern, read_settings
+from penstock.setting_names.setting_value import shown
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+KEPT: Final = "it has no effect here; kept, and exported again"
+
+
+class PolicyKind(DefinitionKind):
+    """Policies, or operator policies, which RabbitMQ exports as parameters; all are set at once, at the end."""
+
+    def __init__(self, node: Node, operator: bool) -> None:
+        super().__init__(node)
+        self.name = "operator_policies" if operator else "policies"
+        self._operator = operator
+        self._gathered: dict[tuple[str, str], PolicyChange] = {}
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        kind = "operator policy" if self._operator else "policy"
+        return f"{kind} '{entry.text('name')}' of vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        host = self.check_vhost(entry, planned)
+        policy = read_policy(host, entry.text("name"), self._fields(entry), self._operator)
+        before = self.node.broker.table.policies.get(host, policy.name, self._operator)
+        if before is None:
+            found = self.difference(entry, CREATED)
+        elif before.equals(policy):
+            return self.difference(entry, UNCHANGED)
+        else:
+            found = self.difference(entry, CHANGED)
+            found.details = details_of(before.fields(), policy.fields())
+        found.note = idle_sentence(policy)
+        return found
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        host = vhost_admin.find_vhost(self.node, entry.text("vhost")).name
+        policy = read_policy(host, entry.text("name"), self._fields(entry), self._operator)
+        before = self.node.broker.table.policies.get(host, policy.name, self._operator)
+        if before is not None and before.equals(policy):
+            return
+        self._gathered[(host, policy.name)] = setting(policy)
+        made.add(self.name, CREATED if before is None else CHANGED, None)
+        idle = idle_sentence(policy)
+        if idle:
+            made.notes.append(f"{policy.title()}: {idle}")
+
+    @override
+    def finish(self, made: Made) -> Steps[None]:
+        gathered = list(self._gathered.values())
+        if not gathered:
+            return
+        yield from change_policies_steps(self.node.broker, gathered)
+        made.undo_steps.append(lambda: self._put_back(gathered))
+        for change in gathered:
+            policy = change.policy
+            if policy is not None:
+                self.node.record_setting(policy.title(), f"set by an import: {policy.definition}")
+
+    def _put_back(self, gathered: list[PolicyChange]) -> Steps[None]:
+        back = [
+            PolicyChange(change.key, change.before)
+            for change in gathered
+            if change.key.vhost in self.node.broker.vhosts
+        ]
+        yield from change_policies_steps(self.node.broker, back)
+
+    def _fields(self, entry: Entry) -> dict[str, object]:
+        return entry.table("value") if self._operator else entry.fields
+
+
+class ParameterKind(DefinitionKind):
+    """Parameters of components, or global parameters; kept without effect. Values are secret: they hold passwords."""
+
+    def __init__(self, node: Node, everywhere: bool) -> None:
+        super().__init__(node)
+        self.name = "global_parameters" if everywhere else "parameters"
+        self._everywhere = everywhere
+
+    def _read(self, entry: Entry) -> Parameter:
+        if self._everywhere:
+            return Parameter("", "", entry.text("name"), entry.fields.get("value"))
+        host, component = entry.text("vhost"), entry.text("component")
+        if not component:
+            raise PreconditionFailed("the component of a parameter must not be empty")
+        return Parameter(component, host, entry.text("name"), entry.fields.get("value"))
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        name = entry.text("name")
+        if self._everywhere:
+            return f"global parameter '{name}'"
+        return f"parameter '{name}' of component '{entry.text('component')}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        if not self._everywhere:
+            self.check_vhost(entry, planned)
+        parameter = self._read(entry)
+        parameters = self.node.broker.table.parameters
+        parameters.check(parameter)
+        before = parameters.get(*parameter.key())
+        if before is not None and before.value == parameter.value:
+            return self.difference(entry, UNCHANGED)
+        found = self.difference(entry, CREATED if before is None else CHANGED)
+        if before is not None:
+            found.details = [("value", "", "")]
+        found.note = KEPT
+        return found
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        parameter = self._read(entry)
+        before = self.node.broker.table.parameters.get(*parameter.key())
+        if before is not None and before.value == parameter.value:
+            return
+        parameters_api.set_parameter(self.node, parameter)
+        change = CREATED if before is None else CHANGED
+        made.add(self.name, change, lambda: self._put_back(parameter, before))
+        made.notes.append(f"{parameter.title()}: {KEPT}")
+
+    def _put_back(self, parameter: Parameter, before: Parameter | None) -> str:
+        broker = self.node.broker
+        there = broker.table.parameters.get(*parameter.key())
+        if there is parameter and before is None:
+            parameters_api.clear_parameter(broker, *parameter.key())
+        elif there is parameter and before is not None:
+            parameters_api.set_parameter(self.node, before)
+        return ""
+
+
+class SettingsKind(DefinitionKind):
+    """Settings by pattern that were set by command; only Penstock exports them."""
+
+    name = "settings"
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self._gathered: dict[tuple[str, str], dict[str, SettingValue]] = {}
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        scope, pattern = entry.text("scope"), entry.text("pattern")
+        return f"settings of {scope} '{pattern}'" if pattern else f"settings of {scope}"
+
+    def _read(self, entry: Entry) -> tuple[str, str, dict[str, SettingValue]]:
+        scope = entry.text("scope")
+        check_scope(scope)
+        pattern = read_pattern(scope, entry.text("pattern"))
+        return scope, pattern, read_settings(scope, pattern, entry.table("settings"))
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        scope, pattern, words = self._read(entry)
+        before = plain(self.node.broker.table.entries_of(scope, pattern, COMMAND))
+        after = {**before, **plain(words)}
+        if before == after:
+            return self.difference(entry, UNCHANGED)
+        found = self.difference(entry, CHANGED if before else CREATED)
+        found.details = details_of(before, after) if before else []
+        return found
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        scope, pattern, words = self._read(entry)
+        before = self.node.broker.table.entries_of(scope, pattern, COMMAND)
+        if plain(before) != {**plain(before), **plain(words)}:
+            self._gathered.setdefault((scope, pattern), dict(before)).update(words)
+            made.add(self.name, CHANGED if before else CREATED, None)
+
+    @override
+    def finish(self, made: Made) -> Steps[None]:
+        table = self.node.broker.table
+        after = [(scope, pattern, words) for (scope, pattern), words in self._gathered.items()]
+        if not after:
+            return
+        before = [(scope, pattern, dict(table.entries_of(scope, pattern, COMMAND))) for scope, pattern, _ in after]
+        yield from changes.set_all_steps(self.node.broker, after)
+        made.undo_steps.append(lambda: self._put_back(before))
+        for scope, pattern, words in after:
+            listed = ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())
+            self.node.record_setting(f"{scope} '{pattern}'" if pattern else scope, f"set by an import: {listed}")
+
+    def _put_back(self, before: list[changes.EntryBefore]) -> Steps[None]:
+        yield from changes.set_all_steps(self.node.broker, before)
+
+
+def plain(words: dict[str, SettingValue]) -> dict[str, object]:
+    """Return settings by the names and values by which they were given."""
+    return {word.alias: word.raw for word in words.values()}

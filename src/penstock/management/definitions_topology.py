@@ -1,0 +1,308 @@
+"""Definitions of virtual hosts, exchanges, queues and bindings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import override
+
+from penstock.content.field_table import InvalidTable, check_table
+from penstock.content.names import check_name
+from penstock.core.queue.paging_setup import check
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding, selector_in
+from penstock.core.routing.equivalence import check_exchange, check_queue
+from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.settings.policy import kind_of
+from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
+from penstock.management import vhost_admin
+from penstock.management.definitions_kinds import (
+    CHANGED,
+    CREATED,
+    UNCHANGED,
+    DefinitionKind,
+    Difference,
+    Made,
+    Planned,
+    details_of,
+)
+from penstock.management.definitions_parser import Entry
+from penstock.setting_names import check_flags, read_arguments, read_features
+
+VHOST_KEYS: Final = ("description", "tags", "default_queue_type", "metadata")
+"""Attributes of a virtual host that are kept, and exported again."""
+ATTRIBUTES_MOST: Final = 16 * 1024
+"""Most letters of the kept attributes of a virtual host."""
+PREDECLARED_KINDS: Final = dict(PREDECLARED)
+
+
+class VhostKind(DefinitionKind):
+    """Virtual hosts; their attributes are kept."""
+
+    name = "vhosts"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return f"vhost '{entry.text('name')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        name = entry.text("name")
+        vhost = self.node.broker.vhosts.get(name)
+        attributes = attributes_of(entry.fields)
+        if vhost is None or vhost.deleting:
+            vhost_admin.check_new_vhost(self.node, name)
+            planned.vhosts.add(name)
+            return _with_note(self.difference(entry, CREATED), attributes)
+        if not attributes or attributes == vhost.metadata:
+            return self.difference(entry, UNCHANGED)
+        found = self.difference(entry, CHANGED)
+        found.details = details_of(vhost.metadata, attributes)
+        return _with_note(found, attributes)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        node, name = self.node, entry.text("name")
+        is_new = vhost_admin.declare_vhost(node, name)
+        vhost = node.broker.vhosts[name]
+        before = vhost.metadata
+        attributes = attributes_of(entry.fields)
+        changed = bool(attributes) and vhost_admin.set_attributes(node, vhost, attributes)
+        if is_new:
+            made.add(self.name, CREATED, lambda: self._drop(vhost))
+        elif changed:
+            made.add(self.name, CHANGED, lambda: self._put_back(vhost, before))
+        note = _with_note(self.difference(entry, CHANGED), attributes).note
+        if note:
+            made.notes.append(f"{self.subject(entry)}: {note}")
+
+    def _drop(self, vhost: VirtualHost) -> str:
+        node = self.node
+        if node.broker.vhosts.get(vhost.name) is not vhost:
+            return ""
+        if vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
+            return f"vhost '{vhost.name}'"
+        vhost_admin.delete_vhost(node, vhost.name)
+        return ""
+
+    def _put_back(self, vhost: VirtualHost, before: dict[str, object]) -> str:
+        if self.node.broker.vhosts.get(vhost.name) is vhost:
+            vhost_admin.set_attributes(self.node, vhost, before)
+        return ""
+
+
+def attributes_of(fields: dict[str, object]) -> dict[str, object]:
+    """Return the attributes of a virtual host that are kept. Raises PreconditionFailed (406) if they are too large."""
+    found = {key: fields[key] for key in VHOST_KEYS if fields.get(key) not in (None, "undefined")}
+    if len(str(found)) > ATTRIBUTES_MOST:
+        raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} letters")
+    return found
+
+
+def _with_note(found: Difference, attributes: dict[str, object]) -> Difference:
+    kind = attributes.get("default_queue_type")
+    if kind not in (None, "classic"):
+        found.note = "default_queue_type has no effect here; kept, and exported again"
+    return found
+
+
+class ExchangeKind(DefinitionKind):
+    """Exchanges, except the predeclared ones."""
+
+    name = "exchanges"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return f"exchange '{entry.text('name')}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        host, name, kind = self.check_vhost(entry, planned), entry.text("name"), entry.text("type")
+        arguments = table_of(entry)
+        vhost = self.node.broker.vhosts.get(host)
+        exchange = None if vhost is None else vhost.exchanges.get(name)
+        if exchange is not None:
+            flags = (entry.flag("durable"), entry.flag("auto_delete"), entry.flag("internal"))
+            check_exchange(exchange, host, kind, arguments, *flags)
+            return self.difference(entry, UNCHANGED)
+        check_name("exchange name", name)
+        make_exchange(kind, host, name)
+        if name.startswith(RESERVED) or not name:
+            raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
+        alternate_of(name, host, arguments)
+        self.node.broker.table.limits("address", name)
+        planned.exchanges[(host, name)] = kind
+        return self.difference(entry, CREATED)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
+        name = entry.text("name")
+        there = name in vhost.exchanges
+        vhost.declare_exchange(
+            name,
+            entry.text("type"),
+            table_of(entry),
+            entry.flag("durable"),
+            entry.flag("auto_delete"),
+            entry.flag("internal"),
+        )
+        exchange = vhost.exchanges.get(name)
+        if not there and exchange is not None:
+            made.add(self.name, CREATED, lambda: self._drop(vhost, exchange))
+
+    def _drop(self, vhost: VirtualHost, exchange: Exchange) -> str:
+        if vhost.exchanges.get(exchange.name) is not exchange:
+            return ""
+        try:
+            vhost.delete_exchange(exchange.name, True)
+        except BrokerError:
+            return f"exchange '{exchange.name}'"
+        return ""
+
+
+class QueueKind(DefinitionKind):
+    """Queues that are not exclusive."""
+
+    name = "queues"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        return f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        broker = self.node.broker
+        host, name = self.check_vhost(entry, planned), entry.text("name")
+        arguments = arguments_of(entry)
+        durable, auto_delete = entry.flag("durable"), entry.flag("auto_delete")
+        vhost = broker.vhosts.get(host)
+        if vhost is not None and name in vhost.queues:
+            check_queue(vhost.queue(name), arguments, durable, auto_delete)
+            return self.difference(entry, UNCHANGED)
+        check_name("queue name", name)
+        features = read_features(name, arguments)
+        check_flags(name, features, durable, auto_delete, False)
+        settings = broker.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
+        check(name, settings, features, broker.journal)
+        planned.queues.add((host, name))
+        return self.difference(entry, CREATED)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
+        name = entry.text("name")
+        there = name in vhost.queues
+        durable, auto_delete = entry.flag("durable"), entry.flag("auto_delete")
+        queue = vhost.declare_queue(name, arguments_of(entry), durable, auto_delete, None, None)
+        self.node.broker.touch_queue(queue)
+        if not there:
+            made.add(self.name, CREATED, lambda: self._drop(queue))
+
+    def _drop(self, queue: Queue) -> str:
+        if queue.deleted:
+            return ""
+        if queue.consumers or queue.cursors or queue.depth_messages() or queue.gate.in_line():
+            return f"queue '{queue.name}'"
+        self.node.broker.delete_queue(queue)
+        return ""
+
+
+class BindingKind(DefinitionKind):
+    """Bindings of queues and exchanges."""
+
+    name = "bindings"
+
+    @override
+    def subject(self, entry: Entry) -> str:
+        to = f"{entry.text('destination_type')} '{entry.text('destination')}'"
+        key = entry.text("routing_key")
+        return f"binding from exchange '{entry.text('source')}' to {to} by '{key}' in vhost '{entry.text('vhost')}'"
+
+    @override
+    def compare(self, entry: Entry, planned: Planned) -> Difference:
+        host = self.check_vhost(entry, planned)
+        arguments = table_of(entry)
+        selector_in(arguments)
+        source = self._planned_kind(host, entry.text("source"), planned)
+        kind, name = entry.text("destination_type"), entry.text("destination")
+        if kind == "exchange":
+            self._planned_kind(host, name, planned)
+        elif kind != "queue":
+            raise _wrong_type(kind)
+        elif (host, name) not in planned.queues:
+            self._vhost(host).queue(name)
+        check_name("routing key", entry.text("routing_key"))
+        source.check_binding(arguments)
+        vhost = self.node.broker.vhosts.get(host)
+        if vhost is not None and source.name in vhost.exchanges:
+            queue = vhost.queues.get(name) if kind == "queue" else None
+            target = vhost.exchanges.get(name) if kind == "exchange" else None
+            if queue is not None or target is not None:
+                there = source.find(queue, target, entry.text("routing_key"), arguments) is not None
+                return self.difference(entry, UNCHANGED if there else CREATED)
+        return self.difference(entry, CREATED)
+
+    def _vhost(self, host: str) -> VirtualHost:
+        return vhost_admin.find_vhost(self.node, host)
+
+    def _planned_kind(self, host: str, name: str, planned: Planned) -> Exchange:
+        """Return an exchange that exists, or one like that which would be made. Raises NotFound (404)."""
+        kind = planned.exchanges.get((host, name))
+        if kind is None and host in planned.vhosts:
+            kind = PREDECLARED_KINDS.get(name)
+            if kind is None:
+                raise NotFound(f"no exchange '{name}' in vhost '{host}'")
+        return self._vhost(host).source(name) if kind is None else make_exchange(kind, host, name)
+
+    @override
+    def make(self, entry: Entry, made: Made) -> None:
+        vhost = self._vhost(entry.text("vhost"))
+        source = vhost.exchange(entry.text("source"))
+        key, arguments, name = entry.text("routing_key"), table_of(entry), entry.text("destination")
+        queue: Queue | None = None
+        target: Exchange | None = None
+        kind = entry.text("destination_type")
+        if kind == "queue":
+            queue = vhost.queue(name)
+        elif kind == "exchange":
+            target = vhost.exchange(name)
+        else:
+            raise _wrong_type(kind)
+        if source.find(queue, target, key, arguments) is None:
+            binding = vhost.bind(source.name, queue, target, key, arguments)
+            made.add(self.name, CREATED, lambda: self._drop(vhost, binding))
+
+    def _drop(self, vhost: VirtualHost, binding: Binding) -> str:
+        found = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
+        if found is binding and vhost.exchanges.get(binding.source.name) is binding.source:
+            vhost.remove_binding(binding)
+        return ""
+
+
+class WrongArguments(PreconditionFailed):
+    """Error for arguments that are no field table."""
+
+
+def table_of(entry: Entry) -> dict[str, object]:
+    """Return the arguments of an entry. Raises WrongArguments if they are no field table."""
+    arguments = entry.table("arguments")
+    try:
+        check_table(arguments)
+    except InvalidTable as error:
+        raise WrongArguments(str(error)) from None
+    return arguments
+
+
+def arguments_of(entry: Entry) -> dict[str, object]:
+    """Return the arguments of a queue, with its type. Raises as `table_of`."""
+    arguments = table_of(entry)
+    kind = entry.text("type", "classic")
+    if kind != "classic" and "x-queue-type" not in arguments:
+        return {**arguments, "x-queue-type": kind}
+    return arguments
+
+
+def _wrong_type(kind: str) -> PreconditionFailed:
+    return PreconditionFailed(f"destination_type must be queue or exchange, not '{kind}'")

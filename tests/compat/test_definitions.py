@@ -1,0 +1,176 @@
+"""Definitions of a real RabbitMQ, made by its own tools: imported here and exported again, nothing is lost.
+
+With PENSTOCK_BESIDE=rabbitmq they are made and exported there now. Otherwise `rabbitmq_definitions.json` is read, which
+a RabbitMQ 3.10.8 has exported in this way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from bench import processes
+from bench.brokers import RABBITMQ, RabbitmqNode
+from tests.support.brokers import BrokerProcess, serving
+from tests.support.commands import run
+from tests.support.http_client import Web
+
+BESIDE = RABBITMQ in os.environ.get("PENSTOCK_BESIDE", "").split()
+RECORDED = Path(__file__).with_name("rabbitmq_definitions.json")
+PLUGINS = ("rabbitmq_federation", "rabbitmq_shovel")
+
+POLICIES = (
+    ("/", "all", ".*", {"ha-mode": "exactly", "ha-params": 2, "max-length": 100_000}, 0, "all"),
+    ("/", "celery", "^celery", {"message-ttl": 3_600_000, "queue-mode": "lazy"}, 5, "queues"),
+    ("/", "not-amq", r"^(?!amq\.).*", {"federation-upstream-set": "all"}, 1, "exchanges"),
+    ("eu", "lost", r"^orders\.", {"alternate-exchange": "lost"}, 0, "exchanges"),
+    ("eu", "dead", "^(orders|bills)$", {"dead-letter-exchange": "dlx", "overflow": "reject-publish"}, -3, "queues"),
+)
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("add_vhost", "eu", "--description", "orders of Europe", "--tags", "production,eu"),
+    ("add_user", "anna", "secret of anna"),
+    ("add_user", "größe", "secret of größe"),
+    ("set_user_tags", "anna", "policymaker", "monitoring"),
+    ("set_permissions", "-p", "eu", "anna", "^anna-.*", ".*", "^(orders|bills)$"),
+    ("set_permissions", "-p", "/", "größe", "", "^$", ".*"),
+    ("set_topic_permissions", "-p", "eu", "anna", "amq.topic", "^{username}\\.", ".*"),
+    ("set_user_limits", "anna", '{"max-connections": 7, "max-channels": 70}'),
+    ("set_vhost_limits", "-p", "eu", '{"max-connections": 50, "max-queues": 500}'),
+    *(
+        ("set_policy", "-p", vhost, name, pattern, json.dumps(definition), "--priority", str(priority),
+         "--apply-to", apply_to)
+        for vhost, name, pattern, definition, priority, apply_to in POLICIES
+    ),
+    ("set_operator_policy", "-p", "eu", "ceiling", ".*", '{"max-length": 5000, "expires": 86400000}',
+     "--priority", "9", "--apply-to", "queues"),
+    ("set_parameter", "-p", "eu", "federation-upstream", "far",
+     '{"uri": "amqp://far.example.com", "expires": 3600000}'),
+    ("set_parameter", "-p", "/", "shovel", "moves", json.dumps(
+        {"src-protocol": "amqp091", "src-uri": "amqp://", "src-queue": "celery", "dest-protocol": "amqp091",
+         "dest-uri": "amqp://far.example.com", "dest-queue": "celery"})),
+    ("set_global_parameter", "mqtt_default_vhosts", '{"O=client,CN=guest": "/"}'),
+    ("set_cluster_name", "rabbit@production"),
+)  # fmt: skip
+ACCESS = ("users", "permissions", "topic_permissions")
+"""Sections of the access of users."""
+
+
+def declare(url: str) -> None:
+    """Declare queues, exchanges and bindings in both virtual hosts."""
+    for vhost, names in (("%2F", ("celery", "celeryev.1", "plain")), ("eu", ("orders", "bills", "größe"))):
+        with pika.BlockingConnection(pika.URLParameters(f"{url}/{vhost}")) as connection:
+            channel = connection.channel()
+            for exchange, kind in (("orders.in", "topic"), ("lost", "fanout"), ("dlx", "headers")):
+                arguments = {"alternate-exchange": "lost"} if kind == "headers" else {}
+                channel.exchange_declare(exchange, kind, durable=True, arguments=arguments)
+            for name in names:
+                given = {"x-max-length": 9000, "x-dead-letter-exchange": "dlx"} if name == "bills" else {}
+                channel.queue_declare(name, durable=True, arguments=given)
+                channel.queue_bind(name, "orders.in", "orders.#")
+            channel.queue_declare("quorum", durable=True, arguments={"x-queue-type": "quorum", "x-delivery-limit": 7})
+            channel.queue_bind("quorum", "dlx", "", {"x-match": "any", "kind": "late", "number": 5})
+            channel.exchange_bind("lost", "orders.in", "lost")
+
+
+def made_there(scratch: Path) -> dict[str, Any]:
+    """Make everything in a RabbitMQ by its own tools; return what it exports."""
+    http_port = processes.free_port()
+    node = RabbitmqNode(scratch, http_port, PLUGINS)
+    process = node.launch()
+    try:
+        port = node.port(process)
+        for command in COMMANDS:
+            done = node.control(*command)
+            assert done.returncode == 0, (command, done.stderr)
+        for vhost in ("/", "eu"):
+            node.control("set_permissions", "-p", vhost, "guest", ".*", ".*", ".*")
+        declare(f"amqp://guest:guest@127.0.0.1:{port}")
+        file = scratch / "definitions.json"
+        done = node.control("export_definitions", str(file))
+        assert done.returncode == 0, done.stderr
+    finally:
+        processes.stop(process)
+        node.close()
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What RabbitMQ has exported."""
+    if BESIDE:
+        return made_there(tmp_path_factory.mktemp("theirs"))
+    found: dict[str, Any] = json.loads(RECORDED.read_text())
+    return found
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker with a store, and nothing in it."""
+    with serving(tmp_path, "--http", "127.0.0.1:0", "--data", str(tmp_path / "data")) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+def normal(section: str, entries: list[dict[str, Any]]) -> list[str]:
+    """Return entries in an order, and without what is told elsewhere as well."""
+    found = []
+    for entry in entries:
+        kept = dict(entry)
+        if section == "vhosts":
+            kept.pop("limits", None)  # A parameter of the component vhost-limits.
+        elif section == "queues":
+            kept.pop("type", None)  # The argument x-queue-type.
+        elif section == "exchanges" and not kept.get("internal"):
+            kept.pop("internal", None)
+        if kept.get("component") == "vhost-limits":
+            continue
+        if kept.get("component") == "operator_policy" and isinstance(kept["value"]["definition"], list):
+            kept["value"] = {**kept["value"], "definition": dict(kept["value"]["definition"])}  # As rabbitmqctl has it.
+        if section == "vhosts":
+            kept.setdefault("metadata", {"description": "Default virtual host", "tags": []})
+        found.append(json.dumps(kept, sort_keys=True))
+    return sorted(found)
+
+
+def lost(theirs: dict[str, Any], ours: dict[str, Any], sections: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the entries that only one side has, by section."""
+    found = {}
+    for section in sections:
+        one, other = normal(section, theirs[section]), normal(section, ours[section])
+        if one != other:
+            found[section] = sorted(set(one) ^ set(other))
+    return found
+
+
+KEPT = ("vhosts", "policies", "parameters", "global_parameters", "queues", "exchanges", "bindings")
+
+
+def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_again_with_nothing_lost(
+    theirs: dict[str, Any], ours: BrokerProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "theirs.json"
+    file.write_text(json.dumps(theirs, indent=2))
+    told = run(ours, "definitions", "import", str(file), "--dry-run")
+    assert "refused" not in told
+    assert "parameter 'moves' of component 'shovel' in vhost '/': created; it has no effect here" in told
+    run(ours, "definitions", "import", str(file))
+    web = Web(ours.http)
+    assert lost(theirs, web.get("/definitions"), KEPT) == {}
+    again = run(ours, "definitions", "import", str(file), "--dry-run")
+    assert "0 to be created, 0 to be changed" in again
+    queue = web.get("/queues/eu/orders")
+    assert (queue["policy"], queue["operator_policy"]) == ("dead", "ceiling")
+    assert queue["effective_policy_definition"] == {
+        "dead-letter-exchange": "dlx", "overflow": "reject-publish", "max-length": 5000, "expires": 86_400_000,
+    }  # fmt: skip
+    assert web.get("/queues/%2F/celeryev.1")["policy"] == "celery"
+    assert web.get("/exchanges/eu/orders.in")["policy"] == "lost"
+    assert web.get("/exchanges/%2F/orders.in")["policy"] == "not-amq"
+    assert web.get("/exchanges/%2F/amq.topic")["policy"] == "all"
