@@ -17,7 +17,7 @@ CREATED: Final = "created"
 CHANGED: Final = "changed"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
-"""What an import does with an entry."""
+"""Outcomes of an entry."""
 SHOWN: Final = 200
 """Letters of a value in a difference."""
 ENTRY_WORK: Final = 80
@@ -28,7 +28,7 @@ Undo = Callable[[], str]
 
 
 class Difference:
-    """What an import would do with one entry."""
+    """The outcome of an import for one entry."""
 
     def __init__(self, subject: str, change: str) -> None:
         self.subject = subject
@@ -54,7 +54,7 @@ class Planned:
 
 
 class Made:
-    """What an import has made so far, and how to undo it."""
+    """Everything that an import has made so far, with its undo actions."""
 
     def __init__(self) -> None:
         self.created: dict[str, int] = {}
