@@ -29,6 +29,7 @@ from penstock.file_users import read_users
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.setting_names.setting_names import SCOPED_ALIASES
+from penstock.token_settings import TokenSettings, read_tokens
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
     "frame-max": (4096, 2**31 - 1),
@@ -117,6 +118,8 @@ class Settings:
     """Virtual hosts."""
     users: list[User] | None = None
     """Users of the settings file; None: it names none."""
+    tokens: TokenSettings | None = None
+    """Tokens of OAuth 2 that are accepted as passwords; None: none is."""
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     """Default capacity of a queue: bytes of charges."""
     stop_percent: float = DEFAULT_STOP_PERCENT
@@ -201,22 +204,25 @@ def load(path: Path) -> Settings:
     source = _Source(path, _lines(text))
     users = parsed.pop("users", None)
     given = parsed.pop("broker", {})
-    for name, table in (("broker", given), ("users", users)):
+    oauth = parsed.pop("oauth", None)
+    for name, table in (("broker", given), ("users", users), ("oauth", oauth)):
         if table is not None and not isinstance(table, dict):
             raise source.error((name,), f"[{name}] must be a table, not {_kind(table)}")
     named = None if users is None else read_users(users, path.parent, source.error_of_user)
+    tokens = None if oauth is None else read_tokens(oauth, path.parent, source.error_of_oauth)
     at_start, tunable = _parted(source, given)
     by_pattern = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
         if scope not in SCOPES:
-            raise source.error((scope,), f"unknown table [{scope}]; known are [users], {TABLES}")
+            raise source.error((scope,), f"unknown table [{scope}]; known are [users], [oauth], {TABLES}")
         if not isinstance(patterns, dict):
             raise source.error((scope,), f"[{scope}] must be a table of patterns, not {patterns!r}")
         for pattern, table in patterns.items():
             if not isinstance(table, dict):
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
             by_pattern.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
-    return replace(Settings(users=named, file=path, patterns=by_pattern, at_start=at_start), **at_start)
+    settings = Settings(users=named, tokens=tokens, file=path, patterns=by_pattern, at_start=at_start)
+    return replace(settings, **at_start)
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
@@ -243,6 +249,9 @@ class _Source:
 
     def error_of_user(self, name: str, text: str) -> ConfigError:
         return self.error(("users", name), text)
+
+    def error_of_oauth(self, key: str, text: str) -> ConfigError:
+        return self.error(("oauth", key), text)
 
     def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, SettingValue]:
         """Read the settings of a pattern one by one, so that each error has its line."""

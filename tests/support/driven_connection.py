@@ -53,12 +53,18 @@ class Dialogue:
     """A connection that has been opened, with channel 1."""
 
     def __init__(
-        self, driver: BrokerDriver, frame_max: int = 131072, product: str = "", obeys: bool = False, heartbeat: int = 0
+        self,
+        driver: BrokerDriver,
+        frame_max: int = 131072,
+        product: str = "",
+        obeys: bool = False,
+        heartbeat: int = 0,
+        password: str = "guest",
     ) -> None:
         self.driver = driver
         self.connection = driver.connect(Peer("127.0.0.1:1", True))
         self.say(b"AMQP\x00\x00\x09\x01")
-        login = plain_response("guest", "guest")
+        login = plain_response("guest", password)
         capabilities: dict[str, object] = {"connection.blocked": True} | ({"channel.flow": True} if obeys else {})
         properties: dict[str, object] = {"product": product, "capabilities": capabilities}
         self.say(

@@ -13,8 +13,9 @@ from penstock.access.scram import ScramKeys
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
+from penstock.management.password_check import Passwords, access_refusal
 from penstock.management.scram_keys import ScramKeyCache
-from penstock.management.users import PasswordCheck, access_refusal
+from penstock.management.token_check import TokenCheck, TokenPolicy, looks_like_token
 from penstock.protocols.common.authentication import Authenticator, InlineAuthenticator
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
@@ -36,6 +37,8 @@ class DriverServices(Services):
         self.broker = driver.broker
         self.connection_limits = driver.connection_limits
         self.authenticator: Authenticator = InlineAuthenticator()
+        self.tokens: TokenPolicy | None = None
+        """Tokens that are accepted as passwords; None: none is."""
         self.backoff = Backoff(driver.broker.access)
         self.version = version
         self.audit = driver.audit
@@ -44,16 +47,22 @@ class DriverServices(Services):
         self.partial_messages = PartialMessages(self)
         self._seed: bytes = seed.encode()
         self._names: int = 0
+        self._passwords = Passwords(driver.broker, self._seed)
         self._scram_keys = ScramKeyCache(driver.broker.access, self._seed, driver.broker.work)
         self._without_effect: set[str] = set()
 
     @override
     def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
-        return PasswordCheck(self.broker.access, user, password, loopback)
+        if self.tokens is not None and looks_like_token(password):
+            return TokenCheck(self.broker, self.tokens, password)
+        return self._passwords.check(user, password, loopback)
 
     @override
     def may_be_anonymous(self, loopback: bool) -> bool:
-        return not PasswordCheck(self.broker.access, GUEST, GUEST, loopback).refusal()
+        guest = self.broker.access.find(GUEST)
+        if guest is None or guest.password_hash is None or access_refusal(self.broker.access, GUEST, loopback):
+            return False
+        return self._passwords.is_known(GUEST, guest.password_hash, GUEST)
 
     @override
     def access_refusal(self, user: str, loopback: bool) -> str:

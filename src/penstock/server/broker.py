@@ -34,10 +34,11 @@ from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.listener import Listener
-from penstock.server.login_threads import LoginThreads, default_threads
+from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
+from penstock.server.token_keys import FetchedKeys
 from penstock.server.transport import Transport
 from penstock.setting_names import BROKER
 from penstock.store.directory import DataDirectory
@@ -96,7 +97,7 @@ class Broker:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
         """True if the settings file must be read once more."""
-        self._login_threads: LoginThreads | None = None
+        self._login_threads: LoginPools | None = None
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners: host and port."""
@@ -133,7 +134,7 @@ class Broker:
                 await take_hold(self._store, self._standby)
                 self._store_writer = StoreWriter(self._store, self.driver.broker)
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer, self._audit_log)
-            self._login_threads = LoginThreads(self._event_loop, self.settings.login_threads or default_threads())
+            self._login_threads = LoginPools(self._event_loop, self.settings.login_threads or default_threads())
             self.driver.services.authenticator = self._login_threads
             if self._store_writer is not None:
                 await self._store_writer.recover(self._event_loop)
@@ -303,6 +304,9 @@ class Broker:
         core.access.set_file_users(settings.users)
         self._warn_of_open_file(settings)
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
+        if settings.tokens is not None:
+            driver.services.tokens = settings.tokens.policy(FetchedKeys(settings.tokens.keys))
+            _need_jwt()
         if "SCRAM-SHA-256" in settings.sasl_mechanisms:
             importlib.import_module("scramp")  # It loads slowly, and would stop the event loop at the first login.
         driver.name = f"penstock@{socket.gethostname()}"
@@ -322,6 +326,15 @@ class Broker:
         self._servers.append(listener)
         self.addresses += addresses
         event_loop.listeners += [("amqp", *address) for address in addresses]
+
+
+def _need_jwt() -> None:
+    """Import the library for tokens, which loads slowly. Raises StartError if it is not installed."""
+    try:
+        importlib.import_module("jwt.algorithms")
+        importlib.import_module("cryptography")
+    except ImportError:
+        raise StartError("[oauth] needs PyJWT and cryptography: pip install 'penstock[oauth]'") from None
 
 
 def _reached(host: str, port: int) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NICENESS: Final = 10
 """Niceness of the threads, in Linux' terms: a busy event loop comes first."""
 
+REMOTE_THREADS: Final = 2
+"""Threads for tokens: their signatures are quick, and they share the keys that one of them fetches."""
 THREADS_MOST: Final = 4
 """Most threads without a setting."""
 
@@ -37,8 +39,29 @@ def default_threads() -> int:
     return max(1, min(THREADS_MOST, (os.cpu_count() or 1) // 2))
 
 
+class LoginPools(Authenticator):
+    """Threads of one broker: those for passwords, and others for what may wait for another server."""
+
+    def __init__(self, event_loop: EventLoop, threads: int) -> None:
+        self.passwords = LoginThreads(event_loop, threads)
+        self.remote = LoginThreads(event_loop, REMOTE_THREADS)
+
+    @override
+    def start(self, verification: Verification) -> None:
+        (self.remote if verification.remote else self.passwords).start(verification)
+
+    @override
+    def cancel(self, verification: Verification) -> None:
+        (self.remote if verification.remote else self.passwords).cancel(verification)
+
+    def stop(self) -> None:
+        """End all threads."""
+        self.passwords.stop()
+        self.remote.stop()
+
+
 class LoginThreads(Authenticator):
-    """Threads of one broker; they start with the first slow verification."""
+    """Threads of one kind; they start with the first slow verification."""
 
     def __init__(self, event_loop: EventLoop, threads: int) -> None:
         self._event_loop = event_loop

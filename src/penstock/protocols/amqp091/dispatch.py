@@ -18,6 +18,7 @@ from penstock.protocols.amqp091.method_audit import AUDITED, MethodAudit
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
+from penstock.protocols.common.secret_update import SecretUpdate
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method
 
@@ -41,7 +42,7 @@ def connection_method(engine: Amqp091Engine, method: Method) -> None:
     elif method.id == spec.CONNECTION_OPEN and state is ConnectionState.OPEN:
         handshake.open_vhost(engine, method.args)
     elif method.id == spec.CONNECTION_UPDATE_SECRET and state is ConnectionState.RUNNING:
-        engine.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
+        SecretUpdate(engine.connection).start(arg.octets(method.args, "new_secret").decode(errors="replace"))
     elif state is ConnectionState.RUNNING:
         raise ChannelError("unexpected method in connection state running")
     else:

@@ -89,7 +89,10 @@ def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
 
 
 def accept_login(engine: Amqp091Engine) -> None:
-    """Offer the limits of the connection (section 1.4.2.5)."""
+    """Offer the limits of the connection (section 1.4.2.5); one that is open has updated its secret."""
+    if engine.connection.state is ConnectionState.RUNNING:
+        engine.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
+        return
     engine.connection.move(ConnectionState.TUNE)
     engine.send(
         0,

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
+from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import UserRules
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.authentication import Verification
+from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.credential_expiry import CredentialExpiry
 from penstock.protocols.common.peer import THIS_MACHINE
 from penstock.protocols.common.refusal_log import LOGIN
 from penstock.protocols.common.services import CredentialCheck, Services
@@ -47,6 +51,7 @@ class LoginAttempt(Verification):
         super().__init__(network)
         self._services = services
         self._check = check
+        self.remote = check.remote
         self._listener: LoginListener | None = listener
         """Receiver of the outcome; None once it is told or dropped, so that no reference leads in a circle."""
 
@@ -98,6 +103,11 @@ class AttemptListener(LoginListener):
         connection.login.attempt = None
         connection.busy -= 1
         if connection.state is ConnectionState.VERIFYING:
+            rules = check.rules()
+            if not refusal and rules is not None:
+                connection.user = check.user
+                connection.access = ConnectionAccess(rules, check.user, "")
+                connection.login.expire(connection, check.expires_at())
             conclude_login(connection, check.user, refusal, delay_s)
         connection.services.resume_input(connection)
 
@@ -110,6 +120,8 @@ class ConnectionLogin:
         """Attempt while the password is verified."""
         self.late_refusal: LateRefusal | None = None
         """Delayed answer to a wrong password."""
+        self._expiry: CredentialExpiry | None = None
+        """Expiry of the credentials, if they expire."""
         self._deferred: int = 0
         """Octets that were read while the password is verified."""
 
@@ -129,8 +141,16 @@ class ConnectionLogin:
         """Tell whether the socket is read although input waits: the client may hang up while it is verified."""
         return self.attempt is not None and self._deferred < VERIFYING_OCTETS_MAX
 
+    def expire(self, connection: Connection, at: float) -> None:
+        """Set the wall-clock time in seconds at which the credentials expire; infinity for never."""
+        if self._expiry is None:
+            self._expiry = CredentialExpiry(connection)
+        self._expiry.set(at)
+
     def end(self, connection: Connection) -> None:
-        """Drop the attempt or the late refusal: the connection is closed."""
+        """Drop the attempt, the late refusal and the expiry: the connection is closed."""
+        if self._expiry is not None:
+            self._expiry.end()
         if self.attempt is not None:
             self.attempt.cancel()
             self.attempt = None
@@ -154,6 +174,8 @@ def conclude_login(connection: Connection, user: str, refusal: str, delay_s: flo
     services.audit.login(actor_of(connection), connection.peer.mechanism, refusal)
     if not refusal:
         connection.logged_in = True
+        if connection.access is NO_ACCESS:
+            connection.access = ConnectionAccess(UserRules(connection.broker.access, user), user, "")
         services.logins.leave(connection)
         connection.engine.on_login(True)
         return

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from penstock.access.rules import Rules
 from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.authentication import Authenticator
@@ -29,7 +31,9 @@ class CredentialCheck:
     """Check of one client's credentials: what the broker knows of the user at its beginning."""
 
     user: str
-    """User that the client claims to be."""
+    """User that the client claims to be; known after `verify` if its credentials say it."""
+    remote: bool = False
+    """True if `verify` may wait for another server."""
 
     def is_slow(self) -> bool:
         """Tell whether `verify` is needed, and takes longer than a turn may."""
@@ -45,6 +49,14 @@ class CredentialCheck:
         It is for the log and never for the client.
         """
         raise NotImplementedError
+
+    def rules(self) -> Rules | None:
+        """Return what the credentials permit; None: the table of users says it."""
+        return None
+
+    def expires_at(self) -> float:
+        """Return the wall-clock time in seconds from which on the credentials are void; infinity for never."""
+        return NEVER
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.access.tags import ADMINISTRATOR
 from penstock.errors import BrokerError
 from penstock.server.http import clients, cursors, get_messages, messages, node, policies, topology, users, vhosts
-from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, login, not_found
+from penstock.server.http.login import login
+from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, not_found
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -212,15 +213,16 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             await service.slices.pause(health)
             event_loop.driver.begin(event_loop.loop.time())
             method = "GET" if http_request.method == "HEAD" else http_request.method
-            user = await login(http_request, event_loop.driver)
-            if method not in for_everybody and not event_loop.driver.is_administrator(user):
-                refusal = forbidden(user)
-                event_loop.driver.audit.refused(http_actor(http_request, user), f"{method} {path}", str(refusal))
+            identity = await login(http_request, event_loop.driver)
+            if method not in for_everybody and not identity.rules.has_tag(ADMINISTRATOR):
+                refusal = forbidden(identity.user)
+                actor = http_actor(http_request, identity.user)
+                event_loop.driver.audit.refused(actor, f"{method} {path}", str(refusal))
                 raise refusal
             room = http_request.state.socket.log_in()
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
-            request = ApiRequest(http_request, service, user)
+            request = ApiRequest(http_request, service, identity)
             promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:

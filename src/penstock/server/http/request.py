@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from penstock.access.rules import Rules
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
@@ -22,12 +22,7 @@ from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.audit_trail import Actor
-from penstock.protocols.common.login import LoginAttempt, LoginListener
-from penstock.protocols.common.peer import network_of
-from penstock.protocols.common.refusal_log import LOGIN
-from penstock.protocols.common.services import CredentialCheck
 from penstock.server.http.slices import Slices
-from penstock.server.transport import is_loopback
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -107,15 +102,24 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
             known.set_result(found)
 
 
+class Identity:
+    """User of a request, and what it may do."""
+
+    def __init__(self, user: str, rules: Rules) -> None:
+        self.user = user
+        self.rules = rules
+
+
 class ApiRequest:
     """HTTP request of a logged-in user."""
 
-    def __init__(self, http_request: Request, service: Service, user: str) -> None:
+    def __init__(self, http_request: Request, service: Service, identity: Identity) -> None:
         self.http_request = http_request
         self.service = service
         self.event_loop: EventLoop = service.event_loop
         self.driver: BrokerDriver = service.driver
-        self.user = user
+        self.user = identity.user
+        self.rules = identity.rules
         self.query = http_request.query_params
         self._taken = 0
         self.before: object = None
@@ -317,55 +321,3 @@ def http_actor(http_request: Request, user: str) -> Actor:
     """Return the user of a request as actor."""
     client = http_request.client
     return Actor(user, "" if client is None else f"{client.host}:{client.port}", "http")
-
-
-async def login(http_request: Request, driver: BrokerDriver) -> str:
-    """Return the user of the request. Raises HttpError (401) without a reason, which only the log has."""
-    kind, _, coded = http_request.headers.get("authorization", "").partition(" ")
-    if kind.lower() == "basic":
-        host = http_request.client.host if http_request.client is not None else "unknown"
-        local = is_loopback(host) and not is_forwarded(http_request)
-        try:
-            user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
-        except ValueError:  # Not ASCII, base64 or UTF-8.
-            driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
-        else:
-            refusal = await _refusal(driver, user, password, host, local)
-            driver.audit.login(http_actor(http_request, user), "basic", refusal, summed=True)
-            if not refusal:
-                return user
-    raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})
-
-
-class _Waiter(LoginListener):
-    """Receiver of the outcome of a login, for a coroutine."""
-
-    def __init__(self, outcome: asyncio.Future[tuple[str, float]]) -> None:
-        self.outcome = outcome
-
-    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
-        """See `LoginListener.on_login`."""
-        if not self.outcome.done():
-            self.outcome.set_result((refusal, delay_s))
-
-
-async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
-    """Return why a login is refused, after the delay that `Backoff` demands; "" if it is accepted."""
-    address = network_of(host, local)
-    waiter = _Waiter(asyncio.get_running_loop().create_future())
-    attempt = LoginAttempt(driver.services, driver.services.password_check(user, password, local), address, waiter)
-    attempt.start()
-    try:
-        refusal, delay_s = await waiter.outcome
-    finally:
-        attempt.cancel()
-    if not refusal:
-        return ""
-    driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
-    if delay_s > 0:
-        waiting = driver.services.backoff.wait(user, address)
-        try:
-            await asyncio.sleep(delay_s)
-        finally:
-            driver.services.backoff.answered(waiting)
-    return refusal

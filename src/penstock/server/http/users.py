@@ -12,8 +12,7 @@ from penstock.server.http.request import ApiRequest, json_response, not_found
 
 async def whoami(request: ApiRequest) -> Response:
     """Return the user of the request."""
-    found = request.driver.broker.access.find(request.user)
-    return json_response({"name": request.user, "tags": [] if found is None else found.tags})
+    return json_response({"name": request.user, "tags": request.rules.tags()})
 
 
 async def users(request: ApiRequest) -> Response:

@@ -1,0 +1,58 @@
+"""Update of the secret of a connection that is open: `connection.update-secret` (RabbitMQ's extension)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from penstock.access.token_rules import TokenRules
+from penstock.errors import NotAllowed
+from penstock.protocols.common.login import LoginAttempt, LoginListener
+from penstock.protocols.common.services import CredentialCheck
+
+if TYPE_CHECKING:
+    from penstock.protocols.common.connection import Connection
+
+
+class SecretUpdate(LoginListener):
+    """Update of the secret of a connection that is open.
+
+    As in RabbitMQ a new token takes the place of the old one if it names the same user. A user with a password is not
+    asked for it again: whatever the new secret is, nothing changes.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def start(self, secret: str) -> None:
+        """Verify the new secret; `ProtocolEngine.on_login` or a close (530) follows, now or later."""
+        connection = self._connection
+        if not isinstance(connection.access.rules, TokenRules):
+            connection.engine.on_login(True)
+            return
+        check = connection.services.password_check(connection.user, secret, connection.peer.loopback)
+        connection.busy += 1
+        attempt = LoginAttempt(connection.services, check, connection.peer.network, self)
+        connection.login.attempt = attempt
+        attempt.start()
+
+    @override
+    def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
+        connection = self._connection
+        connection.login.attempt = None
+        connection.busy -= 1
+        if connection.is_closing():
+            return
+        rules, newer = connection.access.rules, check.rules()
+        if not refusal and check.user != connection.user:
+            refusal = "not allowed to change username on refreshed token"
+        if refusal or not isinstance(rules, TokenRules) or not isinstance(newer, TokenRules):
+            connection.services.log(f"[{connection.name()}] new secret refused: {refusal or 'it is no token'}")
+            connection.close(NotAllowed("New secret was refused by one of the backends"))
+        else:
+            rules.replace(newer)
+            connection.login.expire(connection, check.expires_at())
+            connection.services.log(f"[{connection.name()}] secret updated")
+            connection.engine.on_login(True)
+        connection.services.resume_input(connection)

@@ -1,0 +1,191 @@
+"""Keys that sign tokens: from a file, or from the URL of an identity provider.
+
+Theory of operation. The threads that verify tokens call `find`. It fetches the keys when they are older than
+`FRESH_S`, and when a token names a key that is not there, at most once in `APART_S`. While the provider cannot be
+reached, the old keys stay, up to `STALE_S`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+from typing_extensions import override
+
+from penstock.management.token_check import ALGORITHMS, TokenError, TokenKey, TokenKeys
+from penstock.server.transport import is_loopback
+
+FRESH_S: Final = 600.0
+"""Seconds after which the keys are fetched again."""
+STALE_S: Final = 3_600.0
+"""Seconds for which old keys are used while new ones cannot be fetched."""
+APART_S: Final = 10.0
+"""Least seconds between two attempts to fetch them."""
+FETCH_S: Final = 5.0
+"""Seconds that a fetch may wait for each answer of the server, and twice that for all of it."""
+OCTETS_MOST: Final = 1024 * 1024
+"""Most octets of a set of keys."""
+KEYS_MOST: Final = 100
+"""Most keys of a set; others are ignored."""
+SHOWN_LETTERS: Final = 60
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refusal of redirects: keys come from where the settings say."""
+
+    @override
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        return None
+
+
+def check_source(source: str) -> None:
+    """Check where keys come from. Raises ValueError for a URL without TLS to another machine."""
+    parts = urlsplit(source)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or "") and parts.hostname != "localhost":
+        raise ValueError("keys come over https, or from this machine")
+
+
+class FetchedKeys(TokenKeys):
+    """Keys from a source: a path (JWKS or PEM), or a URL (JWKS, RFC 7517 section 5)."""
+
+    def __init__(self, source: str, clock: Callable[[], float] = time.monotonic) -> None:
+        check_source(source)
+        self._source = source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys: dict[str, TokenKey] = {}
+        self._fetched_at: float | None = None
+        self._tried_at: float | None = None
+        self._error = ""
+
+    @override
+    def find(self, key_id: str) -> TokenKey:
+        with self._lock:
+            now = self._clock()
+            age = None if self._fetched_at is None else now - self._fetched_at
+            if age is None or age >= FRESH_S or self._get(key_id) is None:
+                self._try(now)
+            if self._fetched_at is None or now - self._fetched_at >= STALE_S:
+                raise TokenError(f"keys of tokens cannot be had from '{self._source}': {self._error}")
+            found = self._get(key_id)
+            if found is None:
+                named = repr(key_id[:SHOWN_LETTERS]) if key_id else "no key"
+                raise TokenError(f"token names {named}, and '{self._source}' has {len(self._keys)} others")
+            return found
+
+    def _get(self, key_id: str) -> TokenKey | None:
+        if not key_id and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        if "" in self._keys and len(self._keys) == 1:
+            return self._keys[""]  # A PEM file has a key without an id.
+        return self._keys.get(key_id)
+
+    def _try(self, now: float) -> None:
+        """Fetch the keys, unless that was tried a moment ago; an error is kept."""
+        if self._tried_at is not None and now - self._tried_at < APART_S:
+            return
+        self._tried_at = now
+        try:
+            self._keys = parse_keys(self._read())
+            self._fetched_at = now
+            self._error = ""
+        except (OSError, ValueError, HTTPException) as error:
+            self._error = str(error) or type(error).__name__
+
+    def _read(self) -> bytes:
+        if urlsplit(self._source).scheme in ("http", "https"):
+            return _fetch(self._source)
+        with Path(self._source).open("rb") as file:
+            return _bounded(file.read(OCTETS_MOST + 1))
+
+
+def _fetch(url: str) -> bytes:
+    opener = urllib.request.build_opener(_NoRedirect)
+    ends = time.monotonic() + 2 * FETCH_S
+    found = b""
+    with opener.open(url, timeout=FETCH_S) as answer:
+        while part := answer.read1(65_536):
+            found += part
+            if time.monotonic() > ends:
+                raise TimeoutError(f"it took more than {2 * FETCH_S:g} s")
+            if len(found) > OCTETS_MOST:
+                break
+    return _bounded(found)
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > OCTETS_MOST:
+        raise ValueError(f"it has more than {OCTETS_MOST:,} octets")
+    return data
+
+
+def parse_keys(data: bytes) -> dict[str, TokenKey]:
+    """Parse a set of keys by their ids: JWKS, or one public key in PEM. Raises ValueError if it has no usable key."""
+    if data.lstrip().startswith(b"-----BEGIN"):
+        return {"": _pem_key(data)}
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("it is neither JSON nor PEM") from None
+    keys = parsed.get("keys") if isinstance(parsed, dict) else None
+    if not isinstance(keys, list):
+        raise ValueError('it is no set of keys: {"keys": [...]}')
+    found: dict[str, TokenKey] = {}
+    for each in keys[:KEYS_MOST]:
+        key = _jwk(each)
+        if key is not None:
+            found[str(each.get("kid", ""))] = key
+    if not found:
+        raise ValueError("it has no key for signatures that is understood")
+    return found
+
+
+def _jwk(given: object) -> TokenKey | None:
+    """Return a key of a set; None for one that is not for signatures, or not understood."""
+    import jwt
+
+    if not isinstance(given, dict) or given.get("use", "sig") != "sig":
+        return None
+    kind = given.get("kty")
+    algorithms = ALGORITHMS.get(kind, ()) if isinstance(kind, str) else ()
+    if given.get("alg") is not None:
+        algorithms = tuple(each for each in algorithms if each == given["alg"])
+    if not algorithms:
+        return None
+    try:
+        return TokenKey(jwt.PyJWK(given).key, algorithms)
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _pem_key(data: bytes) -> TokenKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        key: object
+        if b"BEGIN CERTIFICATE" in data:
+            key = load_pem_x509_certificate(data).public_key()
+        else:
+            key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("it is no public key in PEM") from None
+    for kind, classes in (
+        ("RSA", (rsa.RSAPublicKey,)),
+        ("EC", (ec.EllipticCurvePublicKey,)),
+        ("OKP", (ed25519.Ed25519PublicKey, ed448.Ed448PublicKey)),
+    ):
+        if isinstance(key, classes):
+            return TokenKey(key, ALGORITHMS[kind])
+    raise ValueError("its key is none for signatures")

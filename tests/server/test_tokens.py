@@ -1,0 +1,56 @@
+"""Tokens of OAuth 2 with a whole broker: over AMQP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from penstock.client import Connection
+from penstock.client.errors import LoginRefused
+from tests.support.brokers import BrokerProcess, serving
+from tests.support.raw_client import Peer
+from tests.support.tokens import pem, rsa_key, token
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    folder = tmp_path_factory.mktemp("tokens")
+    (folder / "key.pem").write_bytes(pem(rsa_key()))
+    settings = folder / "penstock.toml"
+    settings.write_text(
+        '[broker]\ninitial-frame-max = 16384\n[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n'
+    )
+    with serving(folder, "--config", str(settings), "--http", "127.0.0.1:0") as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+def url(broker: BrokerProcess, password: str) -> str:
+    return f"amqp://anna:{password}@{broker.host}:{broker.port}/"
+
+
+def test_a_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess) -> None:
+    given = token("penstock.configure:*/mine*", "penstock.write:*/mine*", "penstock.read:*/mine*")
+    with Connection(url(broker, given)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("mine")
+        with pytest.raises(Exception, match="configure access to queue 'other' in vhost '/' refused for user 'anna'"):
+            channel.queue_declare("other")
+
+
+def test_a_token_of_another_is_refused(broker: BrokerProcess) -> None:
+    with pytest.raises(LoginRefused):
+        Connection(url(broker, token("penstock.read:*/*", key=rsa_key("another"))))
+    broker.await_logged("token is signed by another than the key that it names")
+
+
+def test_a_connection_ends_with_its_token(broker: BrokerProcess) -> None:
+    given = token("penstock.read:*/*", exp=time.time() - 28)
+    with closing(Peer(broker)) as peer:
+        peer.open(user="anna", password=given)
+        code, text = peer.refused(0)
+    assert code == 403
+    assert "provided JWT token has expired at timestamp" in text
