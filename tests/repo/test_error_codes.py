@@ -19,7 +19,16 @@ from penstock.wire.amqp10.malformed import CodecError as Amqp10CodecError
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
-LOCAL = {"ConfigError", "StartError", "SaslError", "ClientError", "OutputError", "NoJavaError", "NoSparkError"}
+LOCAL = {
+    "ConfigError",
+    "StartError",
+    "SaslError",
+    "TokenError",
+    "ClientError",
+    "OutputError",
+    "NoJavaError",
+    "NoSparkError",
+}
 """Errors that no client is told: at the start, of the command line, of our own client, and of a login, which is refused
 with AccessRefused."""
 CONDITIONS = {
