@@ -18,7 +18,7 @@ from penstock.client import (
     Publisher,
     Timeout,
 )
-from penstock.client.control import BLOCK_TYPE, ERROR_TYPE, JSON_TYPE, OUTSTANDING_MAX
+from penstock.client.control import BLOCK_TYPE, CONTROL_REPLIES, ERROR_TYPE, JSON_TYPE, OUTSTANDING_MAX
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_properties
 from tests.support.scripted_server import PATIENCE, Peer, played
@@ -30,7 +30,7 @@ class ControlPeer(Peer):
     def open_control(self) -> None:
         self.open_channel()
         declared = self.expect(spec.QUEUE_DECLARE).args
-        assert (declared["queue"], declared["exclusive"]) == ("", True)
+        assert (declared["queue"], declared["exclusive"]) == (CONTROL_REPLIES, True)
         self.say(spec.QUEUE_DECLARE_OK, queue="replies")
         consumed = self.expect(spec.BASIC_CONSUME).args
         assert (consumed["queue"], consumed["no_ack"]) == ("replies", True)

@@ -10,6 +10,7 @@ from penstock.management.block_rows import BlockRows
 from penstock.management.incoming_block import IncomingBlock
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
+from tests.support.access_of import access_of
 from tests.support.block_encoder import encode_published
 from tests.support.driven_connection import Dialogue, make_driver
 
@@ -25,7 +26,12 @@ class World:
 
     def rows(self, rows: list[dict[str, object]], **constants: object) -> BlockRows:
         block = IncomingBlock(encode_published(rows, constants))
-        return BlockRows(self.driver.broker, self.vhost, block, "guest")
+        return BlockRows(
+            self.driver.broker,
+            self.vhost,
+            block,
+            access_of(self.driver.broker),
+        )
 
 
 def test_rows_with_one_address_share_one_route() -> None:

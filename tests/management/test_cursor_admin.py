@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from penstock.access.permission import Permission
 from penstock.content.properties import Properties
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from tests.management import test_refused_attach
 from tests.management.test_refused_attach import Fields
+from tests.support.access_of import access_of
 
 
 class Desk(test_refused_attach.Desk):
@@ -106,10 +108,12 @@ def test_move_is_written_to_the_store(desk: Desk) -> None:
     assert len(journal.open.changes) == 1  # type: ignore[attr-defined]
 
 
-def test_show_is_for_everybody_and_names_producers_to_administrators_only(desk: Desk) -> None:
+def test_show_is_for_readers_and_names_producers_with_the_tag_monitoring_only(desk: Desk) -> None:
     shown = desk.ask("cursor.show", {"cursor": "c"})
     assert (shown["name"], shown["blocked_producers"]) == ("c", [])
-    desk.connection.user = "reader"
+    desk.driver.broker.access.put_user("reader", None, [])
+    desk.driver.broker.access.set_permission("reader", "/", Permission(".*", ".*", ".*"))
+    desk.connection.access = access_of(desk.driver.broker, "reader")
     shown = desk.ask("cursor.show", {"cursor": "c"})
     assert (shown["name"], "blocked_producers" in shown) == ("c", False)
     assert desk.ask("list", {"kind": "cursors"})["code"] == 403

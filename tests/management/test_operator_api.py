@@ -10,6 +10,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
 from penstock.management.operator_api import block, unblock
+from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 
 
@@ -21,7 +22,9 @@ def driver() -> BrokerDriver:
 
 
 def request(driver: BrokerDriver, **fields: object) -> ControlRequest:
-    return ControlRequest(driver.broker.vhost("/"), None, None, None, json.dumps(fields).encode())
+    return ControlRequest(
+        driver.broker.vhost("/"), None, None, None, json.dumps(fields).encode(), access_of(driver.broker)
+    )
 
 
 def test_operator_api_blocks_an_object_with_a_reason_and_unblocks_it(driver: BrokerDriver) -> None:

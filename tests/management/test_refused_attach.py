@@ -21,6 +21,7 @@ from penstock.management import cursor_api
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.protocols.common.connection import Peer
 from tests.profiles import examples
+from tests.support.access_of import access_of
 from tests.support.restored_broker import journaled
 
 CONTENT = make_content(Properties(), b"")
@@ -35,6 +36,7 @@ class Desk:
         self.vhost: VirtualHost = self.driver.broker.vhosts["/"]
         self.connection = self.driver.connect(Peer("127.0.0.1:1", True))
         self.connection.user = "guest"
+        self.connection.access = access_of(self.driver.broker)
         other = self.driver.connect(Peer("127.0.0.1:2", True))
         self.declare("answers")
         for name in ("a", "b", "c"):

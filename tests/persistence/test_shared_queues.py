@@ -17,6 +17,7 @@ from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.protocols.common.connection import Peer
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
+from tests.support.access_of import access_of
 from tests.support.restored_broker import Declared, journaled, queue_of
 
 ALL = 1 << 62
@@ -63,6 +64,7 @@ class Desk:
         request = {"cursor": cursor, "token": found.token if found else 0, **fields}
         connection = self.driver.connect(Peer("127.0.0.1:1", True))
         connection.user = "guest"
+        connection.access = access_of(self.driver.broker)
         content = make_content(Properties(reply_to="answers"), json.dumps(request).encode())
         self.driver.control.request(vhost, connection, operation, content)
         self.driver.disconnect(connection)

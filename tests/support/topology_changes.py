@@ -20,6 +20,7 @@ from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
+from tests.support.access_of import access_of
 from tests.support.amqp091_strategies import tables
 
 Act = Callable[[BrokerDriver], None]
@@ -79,6 +80,7 @@ def ask(driver: BrokerDriver, vhost: VirtualHost, operation: str, /, **fields: o
     """Ask the broker for a control operation; whatever it answers."""
     connection = driver.connect(Peer("127.0.0.1:1", True))
     connection.user = "guest"
+    connection.access = access_of(driver.broker)
     driver.control.request(vhost, connection, operation, make_content(Properties(), json.dumps(fields).encode()))
     driver.disconnect(connection)
 

@@ -49,6 +49,10 @@ class ConnectionAccess:
             )
         _keep(self._permitted, asked)
 
+    def may(self, kind: str, name: str) -> bool:
+        """Tell whether a queue or exchange may be accessed, for lists of what a client may see."""
+        return self.rules.permits(kind, self.vhost, name)
+
     def check_topic(self, kind: str, exchange: str, routing_key: str) -> None:
         """Check access to a routing key of a topic exchange. Raises AccessRefused (403), in RabbitMQ's words."""
         self._renew()

@@ -25,6 +25,8 @@ PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
 OUTSTANDING_MAX: Final = 64
 """Most requests without an answer; each answer may be a block of many megabytes."""
 
+CONTROL_REPLIES: Final = "amq.penstock.replies"
+"""Name for a queue of answers: the broker makes a name of its own, and asks for no permission."""
 REPLY_QUEUE: Final[dict[str, object]] = {
     **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
     **dict.fromkeys(("message-ttl", "expires", "consumer-window-bytes", "consumer-max-rate"), "none"),
@@ -74,7 +76,9 @@ class ControlClient:
     def __init__(self, connection: Connection, *, timeout: float = 30.0) -> None:
         self.timeout: Final = timeout
         self._channel = connection.channel()
-        self._reply_to, _, _ = self._channel.queue_declare(exclusive=True, auto_delete=True, arguments=REPLY_QUEUE)
+        self._reply_to, _, _ = self._channel.queue_declare(
+            CONTROL_REPLIES, exclusive=True, auto_delete=True, arguments=REPLY_QUEUE
+        )
         self._consumer_tag = self._channel.consume(self._reply_to, no_ack=True, exclusive=True)
         self._numbers = count(1)
         self._waiting: set[str] = set()

@@ -39,6 +39,8 @@ TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 """Pseudo-queue of direct reply-to: to consume from, and as `reply_to` of a request."""
+CONTROL_REPLIES: Final = "amq.penstock.replies"
+"""Name by which a client declares an exclusive queue for answers to control requests; it gets one of its own."""
 RESERVED: Final = "amq."
 """Prefix of the broker's own names (AMQP 0-9-1 section 1.6.2.1)."""
 

@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.connection_access import ConnectionAccess
 from penstock.content.message_columns import OctetsColumn, text_of
 from penstock.core.broker import Broker
 from penstock.core.message_format import CC
@@ -19,6 +20,7 @@ from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.management.incoming_block import IncomingBlock
 from penstock.management.sink_batches import check_no_cycle
+from penstock.protocols.common.authorization import check_route
 
 ROUTES_KEPT: Final = 4096
 """Most routes that one block keeps; at the bound they are forgotten."""
@@ -33,14 +35,17 @@ _NO_KEY: Final = b""
 class BlockRows(RowSource):
     """The rows of a block that a user publishes to a virtual host."""
 
-    def __init__(self, broker: Broker, vhost: VirtualHost, block: IncomingBlock, user: str) -> None:
+    def __init__(self, broker: Broker, vhost: VirtualHost, block: IncomingBlock, access: ConnectionAccess) -> None:
         columns = block.columns
         exchange, key = columns.texts.get("exchange"), columns.texts.get("routing_key")
         super().__init__(block.rows, vhost.route(_first(exchange), "", False))
         self._broker = broker
         self._vhost = vhost
         self._columns = columns
-        self._user = user.encode()
+        self._access = access
+        self._user = access.user.encode()
+        self._access_epoch: i64 = access.epoch()
+        """Number of changes of permissions at which its routes were checked."""
         self._encoder = broker.formats.default.row_encoder(columns)
         self._exchange = exchange
         self._key = key
@@ -59,6 +64,11 @@ class BlockRows(RowSource):
     def load(self, row: i64) -> None:
         if self._checked:
             self._check(row)
+        if self._access.epoch() != self._access_epoch:
+            self._access_epoch = self._access.epoch()
+            self._base = None
+            self._routes = {}
+            self._route_count = 0
         route = self._base
         if route is None:
             route = self._route_of(row)
@@ -103,6 +113,7 @@ class BlockRows(RowSource):
         route = routes.get(key)
         if route is None:
             route = self._vhost.route(text_of(exchange, "exchange", row), text_of(key, "routing_key", row), False)
+            check_route(self._access, self._vhost, route)
             self._vhost.resolve(route, {})
             if self.query:
                 check_no_cycle(self._broker.pinned_rooms, self._vhost, self.query, route.queues)
@@ -133,6 +144,8 @@ class BlockRows(RowSource):
         if copied is None and not route.by_headers:
             return
         own = Route(route.envelope, False) if copied is None else copied
+        if copied is not None:
+            check_route(self._access, self._vhost, copied)
         message_format = self._broker.formats.default
         resolve_message(self._vhost, own, headers, self.content, message_format)
         if BCC in headers:

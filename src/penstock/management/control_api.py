@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.operations import CONTROL, control_need
+from penstock.access.tags import MONITORING
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.large_content import large_content
@@ -37,9 +38,9 @@ from penstock.management import (
     parameters_api,
     policies_api,
     query_progress,
+    redaction,
     settings_api,
     vhost_admin,
-    why,
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
 from penstock.management.block_body import BlockBody
@@ -50,40 +51,15 @@ from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
+from penstock.protocols.common.authorization import check_reply_queue, check_tag
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-FOR_EVERYBODY: Final = (
-    "cursor.attach",
-    "cursor.plan",
-    "cursor.range",
-    "cursor.settle",
-    "cursor.show",
-    "cursor.move",
-    "cursor.delete",
-    "cursor.release",
-    "cursor.queues",
-    "query.progress",
-    PUBLISH_BLOCK,
-    "cursor.find",
-    "lease.open",
-    "lease.close",
-    "sink.begin",
-    "sink.commit",
-    "sink.abort",
-    "sink.waiting",
-)
-"""Operations on messages of queues, open to every user of the virtual host, as consuming is.
-
-All others require the tag administrator.
-"""
-UNAUDITED: Final = frozenset((*FOR_EVERYBODY, "show", "why", "list", "status", "settings.list")) - {
-    "cursor.move",
-    "cursor.delete",
-    "cursor.release",
-}
+UNAUDITED: Final = frozenset(
+    {name for name, need in CONTROL.items() if not need.tag} | {"show", "why", "list", "status", "settings.list"}
+) - {"cursor.move", "cursor.delete", "cursor.release"}
 """Operations that change nothing that an operator set up: they read, or are the work of a query."""
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""
@@ -183,17 +159,16 @@ class ControlApi:
             audit_refusal(connection, operation, error)
             self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
+    def names(self) -> list[str]:
+        """Return the names of all operations."""
+        return sorted([*self._operations, *self._in_steps, *self._asking, PUBLISH_BLOCK])
+
     def _admit(self, connection: Connection, operation: str) -> None:
         """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
         named = operation in self._operations or operation in self._in_steps or operation in self._asking
         if not named and operation != PUBLISH_BLOCK:
-            names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking, PUBLISH_BLOCK]))
-            raise NotFound(f"no control operation '{operation}'; known are {names}")
-        if operation not in FOR_EVERYBODY and not self.node.is_administrator(connection.user):
-            raise AccessRefused(
-                f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
-                "does not have"
-            )
+            raise NotFound(f"no control operation '{operation}'; known are {', '.join(self.names())}")
+        check_tag(connection.access, control_need(operation).tag, f"control operation '{operation}'")
 
     def _audited(
         self,
@@ -251,7 +226,8 @@ class ControlApi:
 
     def _why(self, request: ControlRequest) -> dict[str, object] | None:
         if blocked_overview.is_named(request):
-            return why.answer(request, self.node)
+            return redaction.answer_why(request, self.node)
+        check_tag(request.access, MONITORING, "an overview of all that is blocked")
         self.answer_later(request, blocked_overview.of_everything_steps(self.node, request.vhost.name))
         return None
 
@@ -268,16 +244,28 @@ class ControlApi:
 
         The broker never waits for room: without room the reply is dropped and logged.
         """
-        queue = request.vhost.default_route(request.reply_to or "")
+        queue = self._reply_queue(request)
         if queue is not None:
             self._put(queue, self.broker.formats.encode(_properties_for(request, content_type), body), len(body))
+
+    def _reply_queue(self, request: ControlRequest) -> Queue | None:
+        """Return the queue for the replies to a requester; None without one, or if it may not publish there."""
+        name = request.reply_to or ""
+        queue = request.vhost.default_route(name)
+        try:
+            if queue is not None:
+                check_reply_queue(request.access, request.vhost, name, request.connection)
+        except AccessRefused as error:
+            self.node.log(f"reply to {request.asker()} dropped: {error}")
+            return None
+        return queue
 
     def reply_block(self, request: ControlRequest, content_type: str, block: BlockBody) -> None:
         """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined.
 
         A small one is joined, and so is one for a queue that may write it to the store or pass it on.
         """
-        queue = request.vhost.default_route(request.reply_to or "")
+        queue = self._reply_queue(request)
         if queue is None:
             return
         octets = block.octets

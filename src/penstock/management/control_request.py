@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.connection_access import ConnectionAccess
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
+from penstock.protocols.common.authorization import NO_ACCESS
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -45,8 +47,11 @@ class ControlRequest:
         reply_to: str | None,
         correlation_id: str | None,
         body: bytes,
+        access: ConnectionAccess | None = None,
     ) -> None:
         self.vhost = vhost
+        self.access = _access_of(connection) if access is None else access
+        """Rules of the requester in the virtual host."""
         self.connection = connection
         """Connection of the requester; None for HTTP."""
         self.reply_to = reply_to
@@ -63,7 +68,7 @@ class ControlRequest:
 
     def part(self, fields: dict[str, object]) -> ControlRequest:
         """Return a request with these fields, which are an object in it."""
-        found = ControlRequest(self.vhost, self.connection, self.reply_to, self.correlation_id, b"{}")
+        found = ControlRequest(self.vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
         found.fields = fields
         return found
 
@@ -133,6 +138,10 @@ class ControlRequest:
                 raise PreconditionFailed(f"'{name}' names queue '{queue}', which is not one of {', '.join(queues)}")
             found[queue] = str(start) if start in ("earliest", "latest") else _whole(f"{name}.{queue}", start)
         return found
+
+
+def _access_of(connection: Connection | None) -> ConnectionAccess:
+    return NO_ACCESS if connection is None else connection.access
 
 
 def _parse(body: bytes) -> dict[str, object]:

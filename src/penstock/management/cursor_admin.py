@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.access.tags import MONITORING
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.cursor_move import Move, apply_moves, check_move, count_steps
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.cursor_views import Shape, asked_s_ago, blocked_view, cursor_view, is_read
+from penstock.management.redaction import redact
+from penstock.protocols.common.authorization import check_read_cursor
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
 
 
 def show(node: Node, request: ControlRequest) -> Shape:
-    """Answer {cursor}: a cursor as in lists. An administrator is also told the producers that wait because of it."""
+    """Answer {cursor}: a cursor as in lists; with the tag monitoring also the producers that wait because of it."""
     cursor = node.control.cursors.cursor(request.vhost, request.text("cursor"))
-    named = request.connection is not None and node.is_administrator(request.connection.user)
-    return cursor_details(cursor, node, named)
+    check_read_cursor(request.access, cursor)
+    return redact(cursor_details(cursor, node, request.access.rules.has_tag(MONITORING)), node, request.access)
 
 
 def cursor_details(cursor: Cursor, node: Node, named: bool) -> Shape:
@@ -39,6 +42,7 @@ def move_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """
     broker, vhost = node.broker, request.vhost
     cursor = node.control.cursors.cursor(vhost, request.text("cursor"))
+    check_read_cursor(request.access, cursor)
     moves = _moves(cursor, request)
     for move in moves:
         yield from count_steps(cursor, move, broker.work)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.permission import READ
 from penstock.core.large_bodies import LargeBody
 from penstock.core.message import Message
 from penstock.core.queue.arrival import visible_tail
@@ -25,6 +26,7 @@ from penstock.management.control_request import ControlRequest
 from penstock.management.lag_limits import LagLimits
 from penstock.management.leases import Leases
 from penstock.management.plan_batch import PlanBatch
+from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
@@ -112,6 +114,7 @@ class CursorApi:
         declared = self.broker.durable_changes.durable_declarations
         try:
             cursor.check(request.number("token"), cursor.touched)
+            check_read_cursor(request.access, cursor)
             batch = PlanBatch(self, request, cursor, list(subscribed(cursor)), waiting.deadline, not at_deadline)
             if not batch.begin():
                 self._stop_waiting(cursor)
@@ -159,6 +162,7 @@ class CursorApi:
         queues: list[Queue] = []
         for each in names:
             try:
+                check_read_queue(request.access, each)
                 queue = request.vhost.queue(each, request.connection)
                 if partial and not cursor.reads(queue):
                     cursor.check_new(queue, starting)
@@ -200,6 +204,8 @@ class CursorApi:
         """Give up positions of a cursor on queues that it has left."""
         cursor = self._cursor(request)
         names = request.names("queues")
+        for name in names:
+            check_read_queue(request.access, name)
         queues = [position.queue for name, position in cursor.positions.items() if name in names]
         cursor.release(names, self.broker.now)
         self._offer(queues)
@@ -209,14 +215,17 @@ class CursorApi:
     def queues(self, request: ControlRequest) -> Steps[dict[str, object]]:
         """Return the names of the queues of a virtual host that a cursor could read, and the count of its changes.
 
-        The count is in each plan as well: while it stays the same, so do the names. Exclusive queues are left out.
+        The count is in each plan as well: while it stays the same, so do the names. Exclusive queues are left out, and
+        those that the requester may not read.
         """
         vhost = request.vhost
         epoch = int(vhost.epoch)
         names: list[object] = []
+        access = request.access
         every = list(vhost.queues.values())
         for start in range(0, len(every), NAMES_AT_ONCE):
-            names += [queue.name for queue in every[start : start + NAMES_AT_ONCE] if queue.owner is None]
+            part = [queue.name for queue in every[start : start + NAMES_AT_ONCE] if queue.owner is None]
+            names += [name for name in part if access.may(READ, name)]
             self.broker.work.done += NAMES_AT_ONCE // NAMES_A_UNIT
             if self.broker.work.used_up():
                 yield
@@ -225,6 +234,7 @@ class CursorApi:
     def plan(self, request: ControlRequest) -> dict[str, object] | None:
         """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later."""
         cursor = self._held_cursor(request)
+        check_read_cursor(request.access, cursor)
         _set_reader(cursor, request)
         cursor.counters.plans += 1
         self._answer_waiting(cursor)
@@ -332,8 +342,10 @@ class CursorApi:
 
     def settle(self, request: ControlRequest) -> dict[str, object]:
         """Settle queues up to `end`: idempotent and monotone."""
-        cursor = self._held_cursor(request)
-        return {"settled": self._settle_up(cursor, request.offsets("end"))}
+        cursor, ends = self._held_cursor(request), request.offsets("end")
+        for name in ends:
+            check_read_queue(request.access, name)
+        return {"settled": self._settle_up(cursor, ends)}
 
     def _settle_up(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
         """Settle queues up to these ends; those before an invalid end are settled all the same."""
@@ -348,6 +360,7 @@ class CursorApi:
 
     def delete(self, request: ControlRequest) -> dict[str, object]:
         """Delete a cursor; its queues become ordinary queues again."""
+        check_read_cursor(request.access, self.cursor(request.vhost, request.text("cursor")))
         self.delete_cursor(request.vhost, request.text("cursor"))
         return {}
 
@@ -386,8 +399,10 @@ class CursorApi:
     def check_holder(self, request: ControlRequest) -> Cursor:
         """Return the cursor that a request for a plan or a block still holds, or that of its lease.
 
-        Raises NotFound (404), Fenced (409).
+        Raises NotFound (404), Fenced (409), and AccessRefused (403) for a queue that the requester may not read.
         """
+        if request.fields.get("queue") is not None:
+            check_read_queue(request.access, request.text("queue"))
         if request.fields.get("lease") is not None:
             return self.leases.cursor(request)
         return self._held_cursor(request)

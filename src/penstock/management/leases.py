@@ -18,6 +18,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -89,7 +90,7 @@ class Leases:
 
     def close(self, request: ControlRequest) -> dict[str, object]:
         """End a lease."""
-        self._lease(request)
+        check_read_cursor(request.access, self._lease(request).cursor)
         self.end(request.number("lease"))
         return {}
 
@@ -165,6 +166,7 @@ def _readable(request: ControlRequest, names: list[str]) -> tuple[list[Queue], d
     refused: dict[str, object] = {}
     for name in names:
         try:
+            check_read_queue(request.access, name)
             queue = request.vhost.queue(name, request.connection)
             if queue.features.max_priority:
                 raise PreconditionFailed(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.access.tags import ADMINISTRATOR
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.authorization import check_tag
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -37,6 +39,7 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
         raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
     scope = given[0]
     name = request.text(scope)
+    _check_scope(request, scope, name)
     if scope == QUEUE:
         if there or name in request.vhost.queues:
             request.vhost.queue(name, request.connection)
@@ -50,6 +53,14 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
     if scope == CONNECTION:
         return scope, "", _connection(node, name)
     return scope, "", name  # A user may be blocked before the first login.
+
+
+def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
+    """Check that a policymaker stays in the virtual hosts that it may enter; others are for administrators."""
+    rules = request.access.rules
+    if scope in (QUEUE, ADDRESS) or (scope == VHOST and rules.enters(name)):
+        return
+    check_tag(request.access, ADMINISTRATOR, f"an operator's command on {scope} '{name}'")
 
 
 def _connection(node: Node, name: str) -> str:

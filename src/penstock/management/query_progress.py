@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.permission import READ
 from penstock.core.queue.cursor import Cursor
 from penstock.errors import PreconditionFailed
 from penstock.management.control_request import ControlRequest
@@ -34,11 +35,16 @@ def answer(node: Node, request: ControlRequest) -> Shape:
         raise PreconditionFailed(f"'query' must have 1 to {QUERY_LETTERS} letters, not {len(query):,}")
     counts = {name: request.amount(name, 0) for name in COUNTS if request.fields.get(name) is not None}
     room = node.broker.pinned_rooms.of(query)
-    cursors = [] if room is None else [each for each in room.cursors if each.vhost == request.vhost.name]
+    cursors = [] if room is None else [each for each in room.cursors if _is_readable(request, each)]
     views = [cursor_view(cursor, node) for cursor in cursors[:CURSORS_SHOWN]]
     for cursor, view in zip(cursors, views, strict=False):
         node.record_query(query, cursor, {**_record(cursor, view), **counts})
     return {"query": query, "cursors": views, "more_cursors": len(cursors) - len(views)}
+
+
+def _is_readable(request: ControlRequest, cursor: Cursor) -> bool:
+    """Tell whether the requester may read all queues of a cursor of its virtual host."""
+    return cursor.vhost == request.vhost.name and all(request.access.may(READ, name) for name in cursor.positions)
 
 
 def _record(cursor: Cursor, view: Shape) -> Shape:

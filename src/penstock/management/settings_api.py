@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.core.settings import changes
 from penstock.core.settings.table import COMMAND, FILE
 from penstock.errors import PreconditionFailed
@@ -11,6 +12,7 @@ from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import queue_settings
 from penstock.management.settings_in_effect import settings_in_effect
+from penstock.protocols.common.authorization import check_tag
 from penstock.setting_names import SettingValue, check_scope, read_pattern, read_settings
 from penstock.setting_names.parse import setting_named
 from penstock.setting_names.setting_names import SCOPES
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
     from penstock.management.node import Node
 
+USERS: Final = ("user", "connection", "producer")
+"""Scopes whose patterns match names of users."""
 ENTRY_WORK: Final = 3
 """Units of work per listed pattern, besides one for each of its settings."""
 
@@ -29,7 +33,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
 
     Raises PreconditionFailed (406) for invalid values, ResourceError (506) at the bound of patterns.
     """
-    scope, pattern = _target(request)
+    scope, pattern = _target(node, request)
     given = request.fields.get("settings")
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
@@ -55,7 +59,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[dict[str, objec
 
     Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
     """
-    scope, pattern = _target(request)
+    scope, pattern = _target(node, request)
     names: list[str] = []
     if request.fields.get("names") is not None:
         names = [setting_named(scope, name) for name in request.names("names")]
@@ -100,6 +104,7 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
         raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
     scope = given[0]
     name = request.text(scope)
+    _check_shown(request, scope, name)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
         return {"scope": scope, "name": name, "settings": queue_settings(node.broker, queue)}
@@ -112,11 +117,32 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
     return {"scope": scope, "name": name, "settings": settings_in_effect(node.broker, scope, name)}
 
 
-def _target(request: ControlRequest) -> tuple[str, str]:
+def _target(node: Node, request: ControlRequest) -> tuple[str, str]:
     scope = request.text("scope")
     check_scope(scope)
+    _check_scope(node, request, scope)
     pattern = request.fields.get("pattern")
     return scope, read_pattern(scope, "" if pattern is None else request.text("pattern"))
+
+
+def _check_scope(node: Node, request: ControlRequest, scope: str) -> None:
+    """Check who may change the settings of a scope.
+
+    Patterns of queues and addresses count in all virtual hosts: a policymaker must be able to enter each of them.
+    Everything else is for administrators.
+    """
+    rules = request.access.rules
+    if scope in ("queue", "address") and [name for name in node.broker.vhosts if not rules.enters(name)] == []:
+        return
+    check_tag(request.access, ADMINISTRATOR, f"a change of the settings of scope {scope}")
+
+
+def _check_shown(request: ControlRequest, scope: str, name: str) -> None:
+    """Check who may see the settings of an object that is in no virtual host of the requester."""
+    rules = request.access.rules
+    own = (scope == "vhost" and rules.enters(name)) or (scope in USERS and name == request.access.user)
+    if scope not in ("queue", "address") and not own:
+        check_tag(request.access, MONITORING, f"a look at the settings of {scope} '{name}'")
 
 
 def _subject(scope: str, pattern: str) -> str:

@@ -188,7 +188,7 @@ class SinkApi:
             raise PreconditionFailed("a block needs a connection of its own")
         block = IncomingBlock(body)
         octets: i64 = len(body)
-        rows = BlockRows(self.broker, request.vhost, block, connection.user)
+        rows = BlockRows(self.broker, request.vhost, block, request.access)
         rows.query = str(connection.peer.properties.get(QUERY, ""))
         if block.stage is not None:
             ids = request.part(block.stage)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.permission import READ
 from penstock.core.publish import admission
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.held_block import INVALID, UNROUTABLE, RowSource
@@ -30,6 +31,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
+from penstock.protocols.common.authorization import check_publish, check_write_exchange
 
 if TYPE_CHECKING:
     from penstock.core.vhost import VirtualHost
@@ -68,6 +70,13 @@ class BatchIds:
         self.key = request.text("routing_key") if request.fields.get("routing_key") is not None else None
         """Routing key of all rows; None if each row has its own."""
         self.target = _target(self.exchange, self.key)
+
+    def check_access(self, request: ControlRequest) -> None:
+        """Check that the requester may publish to the target. Raises AccessRefused (403)."""
+        if self.key is None:
+            check_write_exchange(request.access, self.exchange)
+        else:
+            check_publish(request.access, request.vhost, self.exchange, self.key)
 
     def begin(self, request: ControlRequest, sinks: SinkBatches) -> BatchProgress:
         """Return the progress of the batch; see `SinkMarks.begin_batch`."""
@@ -169,6 +178,7 @@ class SinkBatches:
         staged and with `promoted`: then the batch is published already, and the rows are not needed.
         """
         ids = TaskIds(request)
+        ids.check_access(request)
         transactional = _is_transactional(request)
         check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.query, self._queues(request, ids))
         progress = ids.begin(request, self)
@@ -188,6 +198,7 @@ class SinkBatches:
     def commit(self, request: ControlRequest) -> dict[str, object] | None:
         """End a batch: publish the stages of the named attempts, or check that all rows were taken."""
         ids = BatchIds(request)
+        ids.check_access(request)
         progress = ids.begin(request, self)
         marks = self.broker.sink_marks
         partitions = {int(name): number for name, number in request.offsets("partitions").items()}
@@ -211,6 +222,7 @@ class SinkBatches:
     def abort(self, request: ControlRequest) -> dict[str, object]:
         """Drop what is staged for a batch; its run may begin it again."""
         ids = BatchIds(request)
+        ids.check_access(request)
         progress = self.broker.sink_marks.of(request.vhost.name, ids.query, ids.target)
         if progress is not None and progress.batch == ids.batch:
             self.broker.sink_marks.abort(progress, ids.write)
@@ -297,7 +309,7 @@ class SinkBatches:
             self._waiting[(application, task)] = WaitingTask(application, request.text("queue"), now)
         tasks = sum([1 for each in self._waiting.values() if each.application == application])
         self.broker.work.done += len(self._waiting) // 10
-        if queue is None or tasks < cores:
+        if queue is None or tasks < cores or not request.access.may(READ, queue.name):
             return {}
         return _starvation(queue, tasks, cores, now)
 

@@ -10,9 +10,11 @@ from typing_extensions import override
 from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import earliest_offset
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
+from penstock.core.queue.queue import Queue
 from penstock.core.queue.range_plan import PlanListener
 from penstock.core.queue.time_search import TimeSearch
 from penstock.flow.work import Steps
+from penstock.protocols.common.authorization import check_read_queue
 
 if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
@@ -28,7 +30,10 @@ class TimeLookup(PlanListener):
         self._request = request
         since_us = request.number("timestamp")
         wall_offset = control.broker.wall_offset
-        queues = [request.vhost.queue(name, request.connection) for name in request.names("queues")]
+        queues: list[Queue] = []
+        for name in request.names("queues"):
+            check_read_queue(request.access, name)
+            queues.append(request.vhost.queue(name, request.connection))
         self._left = [TimeSearch(queue, since_us, wall_offset, self) for queue in reversed(queues)]
         self._found: dict[str, object] = {}
         self._waits: bool = False

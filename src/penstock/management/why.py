@@ -48,15 +48,20 @@ LARGEST: Final = 3
 SUBJECTS: Final = ("queue", "connection", "channel", "link", "user")
 
 
+def subject_of(request: ControlRequest) -> str:
+    """Return which of `SUBJECTS` a request is about. Raises PreconditionFailed (406) for none or several."""
+    asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
+    if len(asked) != 1:
+        raise PreconditionFailed(f"name exactly one of {', '.join(SUBJECTS)}; given are {', '.join(asked) or 'none'}")
+    return asked[0]
+
+
 def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     """Return the answer to a request for one of `SUBJECTS`.
 
     Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
     """
-    asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
-    if len(asked) != 1:
-        raise PreconditionFailed(f"name exactly one of {', '.join(SUBJECTS)}; given are {', '.join(asked) or 'none'}")
-    subject = asked[0]
+    subject = subject_of(request)
     name = request.text(subject)
     if subject == "queue":
         return of_queue(request.vhost.queue(name, request.connection), node.broker)

@@ -79,6 +79,8 @@ class Channel(Session):
         """Prefetch window in bytes of new consumers (basic.qos with global=false)."""
         self.last_queue: str = ""
         """Queue declared last: the meaning of an empty queue name (AMQP 0-9-1 section 1.7.2)."""
+        self.control_replies: str = ""
+        """Name of its queue for answers to control requests; empty until it declares one."""
         self.replies: Queue | None = None
         """Reply queue of direct reply-to; None until the channel consumes from it."""
         self.header_prefix: i64 = 2 << 16 | number

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from penstock.access.connection_access import EXCHANGE, QUEUE
 from penstock.core.queue.queue import Queue
-from penstock.core.vhost import REPLY_TO
-from penstock.errors import NotFound
+from penstock.core.vhost import CONTROL_REPLIES, REPLY_TO
+from penstock.errors import NotFound, PreconditionFailed
 from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
@@ -80,12 +80,8 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         queue = channel.vhost.queue(name, connection)
         topology.observe_queue(connection, queue)
     else:
-        if name == "":
-            name = connection.services.make_name("amq.gen")
-        else:
-            topology.check_not_reserved(name)
         arguments = arg.table(args, "arguments")
-        authorization.check_declare_queue(channel.access(), channel.vhost, name, arguments)
+        name = _declared_name(channel, name, arguments, arg.flag(args, "exclusive"))
         queue = topology.declare_queue(
             connection,
             channel.vhost,
@@ -102,6 +98,26 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         "consumer_count": len(queue.consumers),
     }
     channel.reply(args, spec.QUEUE_DECLARE_OK, answer)
+
+
+def _declared_name(channel: Channel, name: str, arguments: dict[str, object], exclusive: bool) -> str:
+    """Return the name of a queue that is declared, if its client may declare it. Raises AccessRefused (403).
+
+    An exclusive queue for answers to control requests needs no permission, as direct replies need none: nobody else can
+    publish to it without one. A channel has one of them.
+    """
+    make_name = channel.connection.services.make_name
+    if name == CONTROL_REPLIES and exclusive:
+        if channel.control_replies:
+            raise PreconditionFailed(f"the channel has a queue for replies already, '{channel.control_replies}'")
+        channel.control_replies = make_name(CONTROL_REPLIES)
+        return channel.control_replies
+    if name == "":
+        name = make_name("amq.gen")
+    else:
+        topology.check_not_reserved(name)
+    authorization.check_declare_queue(channel.access(), channel.vhost, name, arguments)
+    return name
 
 
 def queue_bind(channel: Channel, args: dict[str, object]) -> None:
@@ -145,7 +161,8 @@ def queue_delete(channel: Channel, args: dict[str, object]) -> None:
 def readable_queue(channel: Channel, args: dict[str, object]) -> Queue:
     """Return the queue whose messages a method takes. Raises AccessRefused (403), NotFound, ResourceLocked."""
     name = queue_name(channel, args)
-    authorization.check_read_queue(channel.access(), name)
+    if name != channel.control_replies:
+        authorization.check_read_queue(channel.access(), name)
     return channel.vhost.queue(name, channel.connection)
 
 

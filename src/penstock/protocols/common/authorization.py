@@ -17,6 +17,7 @@ from penstock.access.rules import Rules
 from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.vhost import REPLY_TO, VirtualHost
+from penstock.errors import AccessRefused
 from penstock.setting_names.setting_names import ALIASES
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ class NoRules(Rules):
 
 NO_ACCESS: Final = ConnectionAccess(NoRules(), "", "")
 """Access of a connection that has no virtual host yet."""
+
+
+def check_tag(access: ConnectionAccess, tag: str, what: str) -> None:
+    """Check that a client's tags grant one; "" is needed by nothing."""
+    if not access.rules.has_tag(tag):
+        raise AccessRefused(f"{what} needs the tag {tag}, which user '{access.user}' does not have")
 
 
 # Queues

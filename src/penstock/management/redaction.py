@@ -1,0 +1,86 @@
+"""Redaction of the names of others in explanations, for users without the tag monitoring."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.connection_access import ConnectionAccess
+from penstock.access.tags import MONITORING
+from penstock.errors import NotFound
+from penstock.management import why
+
+if TYPE_CHECKING:
+    from penstock.management.control_request import ControlRequest
+    from penstock.management.node import Node
+
+_NUMBERED: Final = re.compile(r"con:(\d+)\(")
+_NAMED: Final = re.compile(r"(con:\d+|http)\((.*?)@[^()\s]*\)")
+"""A connection's name: con:2(guest@127.0.0.1:40312/), or that of a publish over HTTP."""
+
+
+def answer_why(request: ControlRequest, node: Node) -> dict[str, object]:
+    """Answer a request for one of `why.SUBJECTS`, without the names of other users' connections if needed.
+
+    A user without the tag monitoring may ask for queues of its virtual host, and for its own connections, channels and
+    links. Raises NotFound for all others, whether they exist or not.
+    """
+    access = request.access
+    if access.rules.has_tag(MONITORING):
+        return why.answer(request, node)
+    subject = why.subject_of(request)
+    name = request.text(subject)
+    if subject == "queue":
+        return redact(why.answer(request, node), node, access)
+    try:
+        found = why.answer(request, node)
+    except NotFound:
+        found = {}
+    if _user_of(found, node) != access.user:
+        raise NotFound(f"no {subject} '{name}' of user '{access.user}'; others need the tag {MONITORING}")
+    return redact(found, node, access)
+
+
+def redact(answer: dict[str, object], node: Node, access: ConnectionAccess) -> dict[str, object]:
+    """Return an answer as a user may see it: connections of other users have their number alone."""
+    if access.rules.has_tag(MONITORING):
+        return answer
+    found = _without_names(answer, node, access.user)
+    assert isinstance(found, dict)
+    return found
+
+
+def _user_of(view: dict[str, object], node: Node) -> str | None:
+    """Return the user of a connection, channel, link or user in a view of it; None for nothing."""
+    if "user" in view:
+        return str(view["user"])
+    for name in ("link", "channel", "name", "producer"):
+        match = _NUMBERED.match(str(view.get(name, "")))
+        if match is not None:
+            connection = node.connections.get(int(match[1]))
+            return None if connection is None else connection.user
+    return None
+
+
+def _without_names(value: object, node: Node, user: str) -> object:
+    if isinstance(value, str):
+        return _cut(value, node, user) if "(" in value else value
+    if isinstance(value, list):
+        return [_without_names(each, node, user) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_names(each, node, user) for key, each in value.items()}
+    return value
+
+
+def _cut(text: str, node: Node, user: str) -> str:
+    for number in set(_NUMBERED.findall(text)):
+        connection = node.connections.get(int(number)) if len(number) < why.NUMBER_LETTERS else None
+        if connection is not None and connection.user != user:
+            text = text.replace(connection.name(), f"con:{number}")
+    kept = [""]
+    end = 0
+    for match in _NAMED.finditer(text):
+        kept.append(text[end : match.start()])
+        kept.append(match[0] if match[2] == user else match[1])
+        end = match.end()
+    return "".join(kept) + text[end:]

@@ -1,0 +1,66 @@
+"""Explanations for users without the tag monitoring: their own connections, and nobody else's names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.access.permission import Permission
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import NotFound
+from penstock.management.control_request import ControlRequest
+from penstock.management.redaction import answer_why, redact
+from tests.support.access_of import access_of
+from tests.support.driven_connection import Dialogue, make_driver, publish
+
+NAME = "con:1(guest@127.0.0.1:1/)"
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    """A driver with a full queue that blocks a producer of guest, and a user without tags."""
+    driver = make_driver()
+    client = Dialogue(driver)
+    client.declare("q", capacity_messages=1)
+    client.confirm()
+    client.say(publish("q", b"m") * 3)
+    driver.broker.access.put_user("reader", None, ["management"])
+    driver.broker.access.set_permission("reader", "/", Permission("", "", ".*"))
+    return driver
+
+
+def ask(driver: BrokerDriver, user: str, /, **fields: str) -> str:
+    asked = json.dumps(fields).encode()
+    request = ControlRequest(driver.broker.vhost("/"), None, None, None, asked, access_of(driver.broker, user))
+    return json.dumps(answer_why(request, driver))
+
+
+def test_others_are_named_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
+    assert NAME in ask(driver, "guest", queue="q")
+    without = ask(driver, "reader", queue="q")
+    assert "con:1" in without
+    assert "guest" not in without
+    assert "127.0.0.1" not in without
+
+
+@pytest.mark.parametrize("fields", [{"connection": "1"}, {"channel": "1/1"}, {"user": "guest"}, {"connection": "99"}])
+def test_connections_of_others_are_not_found_without_the_tag(driver: BrokerDriver, fields: dict[str, str]) -> None:
+    with pytest.raises(NotFound, match="of user 'reader'; others need the tag monitoring"):
+        ask(driver, "reader", **fields)
+
+
+def test_own_connections_are_explained(driver: BrokerDriver) -> None:
+    driver.broker.access.put_user("other", None, ["administrator"])
+    driver.broker.access.set_tags("guest", [])
+    assert NAME in ask(driver, "guest", connection="1")
+    assert NAME in ask(driver, "guest", channel="1/1")
+    assert NAME in ask(driver, "guest", user="guest")
+    assert NAME in ask(driver, "guest", queue="q")
+
+
+def test_names_of_those_who_are_gone_are_cut_too(driver: BrokerDriver) -> None:
+    found = redact(
+        {"a": ["con:77(eve@10.0.0.1:5/moon)/ch:1 waits, http(eve@::1) too"]}, driver, access_of(driver.broker, "reader")
+    )
+    assert found == {"a": ["con:77/ch:1 waits, http too"]}
