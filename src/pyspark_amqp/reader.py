@@ -19,6 +19,7 @@ from pyspark_amqp.options import AmqpOptions
 from pyspark_amqp.process import SpoolProcess
 from pyspark_penstock.admission import MOST_ROWS
 from pyspark_penstock.offsets import split
+from pyspark_penstock.sentences import sentence_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 _SPOOL: Final = "spool"
 
 
+@sentence_first
 class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader of queues through a spool; what is not settled is not acknowledged either."""
 

@@ -9,11 +9,14 @@ from pyspark.sql.types import StructType
 from pyspark_amqp.options import amqp_options
 from pyspark_penstock.errors import SparkSourceError
 from pyspark_penstock.schema import check_source_schema, source_ddl
+from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.versions import check_source
 
 if TYPE_CHECKING:
     from pyspark_amqp.reader import AmqpStreamReader
 
 
+@sentence_first
 class AmqpDataSource(DataSource):
     """Data source of ``readStream``; it has no sink."""
 
@@ -36,6 +39,7 @@ class AmqpDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "AmqpStreamReader":
         """Return the reader of a streaming query."""
+        check_source(self.name())
         from pyspark_amqp.reader import AmqpStreamReader
 
         options = amqp_options(self.options)

@@ -125,7 +125,7 @@ def check_source_schema(schema: "StructType", names: tuple[str, ...]) -> None:
     own = [(name, SOURCE_COLUMNS[name]) for name in names]
     if given != own:
         raise SchemaError(
-            f"the penstock source has the columns {source_ddl(names)}; leave out .schema(...), and choose columns by "
+            f"the source has the columns {source_ddl(names)}; leave out .schema(...), and choose columns by "
             "the option columns"
         )
 

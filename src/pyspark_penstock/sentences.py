@@ -1,4 +1,4 @@
-"""Errors of the data source, with their sentence first.
+"""Errors of the data sources, with their sentence first.
 
 Spark shows a Python error as its traceback, whose last line is the sentence. An exception that has a cause is shown
 after it. So an error that leaves the data source gets a cause without a traceback: the same error again, which is one
@@ -15,7 +15,7 @@ from pyspark_penstock.errors import SparkSourceError
 
 Class = TypeVar("Class", bound=type)
 
-_OURS = re.compile(r"pyspark_penstock\.errors\.\w+: (.+)")
+_OURS = re.compile(r"pyspark_(?:penstock|amqp)\.errors\.\w+: (.+)")
 _MOST = 500
 """Most letters of a sentence that is none of ours."""
 
@@ -56,7 +56,7 @@ def put_first(error: SparkSourceError) -> None:
 
 
 def sentence_of(text: str) -> str:
-    """Return the sentence in the text of an exception of Spark; the first line if it is none of this data source."""
+    """Return the sentence in the text of an exception of Spark; the first line if it is none of ours."""
     found = _OURS.search(text)
     if found is not None:
         return found[1].strip()

@@ -57,7 +57,7 @@ class PenstockDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "PenstockStreamReader":
         """Return the reader of a streaming query."""
-        check_source()
+        check_source(self.name())
         from pyspark_penstock.reader import PenstockStreamReader
 
         options = source_options(self.options)

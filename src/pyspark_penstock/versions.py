@@ -23,14 +23,14 @@ else:
 __all__ = ["DataSourceStreamArrowWriter", "check_source", "check_stream_sink"]
 
 
-def check_source() -> None:
-    """Raise `SparkSourceError` where this PySpark cannot have the source."""
+def check_source(source: str) -> None:
+    """Raise `SparkSourceError` where this PySpark cannot have a source, which is given by its format."""
     try:
         importlib.import_module("pyspark.sql.streaming.datasource")
     except ImportError:
         raise SparkSourceError(
             f"PySpark {pyspark.__version__} does not say to a source in Python which batches are durable, so no "
-            "message could be settled; the penstock source needs PySpark 4.2 or later"
+            f"message could be settled; the {source} source needs PySpark 4.2 or later"
         ) from None
 
 

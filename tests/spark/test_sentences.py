@@ -62,6 +62,7 @@ def test_other_errors_and_results_are_as_they_were():
 def test_sentence_is_found_in_a_text_of_spark():
     text = "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] Failed: Traceback\n  File\n"
     assert sentence_of(f"{text}pyspark_penstock.errors.CursorError: {SENTENCE}\n SQLSTATE: 38000") == SENTENCE
+    assert sentence_of(f"{text}pyspark_amqp.errors.SpoolUnusable: {SENTENCE}\n SQLSTATE: 38000") == SENTENCE
     assert sentence_of("org.apache.spark.SparkException: Job aborted.\n\tat x") == (
         "org.apache.spark.SparkException: Job aborted."
     )

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from pyspark_amqp.source import AmqpDataSource
 from pyspark_penstock import versions
 from pyspark_penstock.errors import SparkSourceError
 from pyspark_penstock.source import PenstockDataSource
@@ -17,6 +18,12 @@ def test_source_without_admission_control_is_refused(monkeypatch):
     monkeypatch.setattr(versions.pyspark, "__version__", "4.1.4")
     with pytest.raises(SparkSourceError, match=r"PySpark 4\.1\.4 does not say .* needs PySpark 4\.2 or later"):
         PenstockDataSource(OPTIONS).streamReader(None)
+
+
+def test_source_amqp_without_admission_control_is_refused_too(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    with pytest.raises(SparkSourceError, match=r"the amqp source needs PySpark 4\.2 or later"):
+        AmqpDataSource({"subscribe": "orders", "spool": "/data/spool"}).streamReader(None)
 
 
 def test_sink_without_batches_of_a_stream_is_refused(monkeypatch):

@@ -197,8 +197,11 @@ def test_second_query_on_a_spool_is_told_who_holds_it(ours, reader_of, monkeypat
     first.initialOffset()
     second = reader_of(ours, queue)
     second._process._lock_seconds = 0
-    with pytest.raises(SpoolUnusable, match=rf"is in use by process {first._process.pid} on .*: one live query"):
+    with pytest.raises(
+        SpoolUnusable, match=rf"is in use by process {first._process.pid} on .*: one live query"
+    ) as told:
         second.initialOffset()
+    assert repr(told.value.__cause__) == repr(told.value), "Spark shows the sentence first"
 
 
 def test_spool_of_another_queue_virtual_host_or_broker_is_refused(ours, reader_of):
