@@ -14,13 +14,14 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from pyspark_penstock.batch_options import BatchOptions
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.fetch import Slice, record_batches
+from pyspark_penstock.fetch import record_batches
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.narrowing import Narrowing
 from pyspark_penstock.offsets import Positions, key_of, split
 from pyspark_penstock.parsing import Address, Start
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.servers import Servers
+from pyspark_penstock.slices import Slice
 from pyspark_penstock.subscription import Starting
 
 if TYPE_CHECKING:

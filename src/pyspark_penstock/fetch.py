@@ -5,7 +5,6 @@ task holds two blocks at most. Reading removes nothing at the broker, and a rang
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client import ControlError
@@ -14,27 +13,11 @@ from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.connections import BrokerLink, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
-from pyspark_penstock.parsing import Address
-from pyspark_penstock.planner import report_hole
 from pyspark_penstock.servers import refused
+from pyspark_penstock.slices import Slice, report_hole
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Range read by one task: ``lo < sequence <= hi`` of one queue, with the fencing token of its query."""
-
-    server: Address
-    queue: str
-    token: int
-    lo: int
-    hi: int
-    rows: int
-    """Number of messages that were planned; 0 if it is not known."""
-    lease: int = 0
-    """Number of the lease of a batch read; 0 for a stream, which reads by its cursor and token."""
 
 
 def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBatch"]:

@@ -34,21 +34,10 @@ from pyspark_penstock.offsets import (
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.servers import Servers, is_not_found
+from pyspark_penstock.slices import Slice, report_hole
 
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a query that waits for the disk, or for a server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Range of one queue for one task: ``lo < sequence <= hi``, with the number of messages that were planned."""
-
-    server: Address
-    queue: str
-    token: int
-    lo: int
-    hi: int
-    rows: int
 
 
 @dataclass(slots=True)
@@ -237,7 +226,7 @@ class Planner:
             upto=target,
         )
 
-    def pieces(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Piece]:
+    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Slice]:
         """Return the slices of a batch: the same for the same borders, also after a restart.
 
         Raises `CursorError` when it needs what is gone: messages that were settled or lost, a queue that was deleted.
@@ -260,7 +249,7 @@ class Planner:
         for range_, count in zip(ranges, self._rows_between(ranges, rows), strict=True):
             place = place_of(self._attachment, range_.key)
             token = self._attachment.tokens[place.server]
-            found.append(Piece(place.server, place.queue, token, range_.lo, range_.hi, count))
+            found.append(Slice(place.server, place.queue, token, range_.lo, range_.hi, count))
         return found
 
     def _rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
@@ -312,17 +301,3 @@ class Planner:
         """Close the connections; nothing is settled, and the cursor keeps its position."""
         self._servers.close()
         self._attachment.forget()
-
-
-def report_hole(range_: Range, planned: int, found: int, fail: bool) -> None:
-    """Report that a range yields fewer messages than were planned.
-
-    Raises `CursorError`, or with `fail` false logs a warning.
-    """
-    text = (
-        f"{planned - found} of the {planned} planned messages {range_.lo + 1} to {range_.hi} of '{range_.key}' are "
-        "gone: transient messages do not survive a restart of their broker"
-    )
-    if fail:
-        raise CursorError(f"{text}; failOnDataLoss=false continues without them")
-    LOG.warning("penstock: %s; going on without them", text)

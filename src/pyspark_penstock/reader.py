@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from pyspark_penstock.admission import MOST_ROWS, Caps
-from pyspark_penstock.fetch import Slice, record_batches
+from pyspark_penstock.fetch import record_batches
 from pyspark_penstock.offsets import Positions
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.planner import Planner
@@ -67,10 +67,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the slices of a batch: the same for the same borders, also after a restart."""
-        return [
-            InputPartition(Slice(piece.server, piece.queue, piece.token, piece.lo, piece.hi, piece.rows))
-            for piece in self._planner.pieces(start, end)
-        ]
+        return [InputPartition(slice_) for slice_ in self._planner.slices(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yield the messages of one slice as record batches; runs in an executor, and may run again."""

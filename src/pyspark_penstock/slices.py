@@ -1,0 +1,37 @@
+"""Slices of a batch for its tasks, and what is done where one yields fewer messages than were planned."""
+
+from dataclasses import dataclass
+
+from pyspark_penstock.errors import CursorError
+from pyspark_penstock.logs import LOG
+from pyspark_penstock.offsets import Range
+from pyspark_penstock.parsing import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Range read by one task: ``lo < sequence <= hi`` of one queue, with the fencing token of its query."""
+
+    server: Address
+    queue: str
+    token: int
+    lo: int
+    hi: int
+    rows: int
+    """Number of messages that were planned; 0 if it is not known."""
+    lease: int = 0
+    """Number of the lease of a batch read; 0 for a stream, which reads by its cursor and token."""
+
+
+def report_hole(range_: Range, planned: int, found: int, fail: bool) -> None:
+    """Report that a range yields fewer messages than were planned.
+
+    Raises `CursorError`, or with `fail` false logs a warning.
+    """
+    text = (
+        f"{planned - found} of the {planned} planned messages {range_.lo + 1} to {range_.hi} of '{range_.key}' are "
+        "gone: transient messages do not survive a restart of their broker"
+    )
+    if fail:
+        raise CursorError(f"{text}; failOnDataLoss=false continues without them")
+    LOG.warning("penstock: %s; going on without them", text)
