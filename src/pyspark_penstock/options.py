@@ -12,7 +12,6 @@ from typing import Any
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unknown_option, without_spark_options
-from pyspark_penstock.option_table import Option as _Option
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 from pyspark_penstock.subscription import Starting, Subscription, check_starting, checked_subscription
@@ -26,59 +25,59 @@ TRANSACTIONAL = "transactional"
 """Modes of delivery of a sink; see delivery.py."""
 
 LOGIN = (
-    _Option("vhost", parsing.text, "/"),
-    _Option("user", parsing.text, "guest"),
-    _Option("password", parsing.text, "guest", secret=True),
+    Option("vhost", parsing.text, "/"),
+    Option("user", parsing.text, "guest"),
+    Option("password", parsing.text, "guest", secret=True),
 )
 """Options of every source and sink."""
 
 ADMISSION = (
-    _Option("failOnDataLoss", parsing.boolean, True),
-    _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
-    _Option("maxBytesPerTrigger", parsing.size(1), None),
-    _Option("minOffsetsPerTrigger", parsing.integer(1), None),
+    Option("failOnDataLoss", parsing.boolean, True),
+    Option("maxOffsetsPerTrigger", parsing.integer(1), None),
+    Option("maxBytesPerTrigger", parsing.size(1), None),
+    Option("minOffsetsPerTrigger", parsing.integer(1), None),
     # As in Spark's Kafka source: a batch may wait for its least size so long, and no longer.
-    _Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
-    _Option("minPartitions", parsing.integer(1, 10_000), 1),
+    Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
+    Option("minPartitions", parsing.integer(1, 10_000), 1),
     # A task costs PySpark 45 ms of CPU: 0.9 s for a million rows with 50,000 rows in each, 0.23 s with these.
-    _Option("maxRecordsPerPartition", parsing.integer(1), 200_000),
+    Option("maxRecordsPerPartition", parsing.integer(1), 200_000),
     # Where Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
-    _Option("fetchWait", parsing.duration(10_000), 1_500),
-    _Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
-    _Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
+    Option("fetchWait", parsing.duration(10_000), 1_500),
+    Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
+    Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
 )
 """Options of every streaming source: the size of its batches, and when it gives up."""
 
-_ACCESS = (_Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)), *LOGIN)
+_ACCESS = (Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)), *LOGIN)
 
 SOURCE = (
     *_ACCESS,
-    _Option("subscribe", parsing.names, None),
-    _Option("subscribePattern", parsing.regular_expression, None),
-    _Option("assign", parsing.assigned, None),
-    _Option("cursor", parsing.name),
-    _Option("columns", columns, DEFAULT_COLUMNS),
-    _Option("startingOffsets", parsing.starting, "earliest"),
-    _Option("startingTimestamp", parsing.instant, None),
-    _Option("onNewCheckpoint", parsing.choice("fail", "continue"), "fail"),
-    _Option("onLeftQueue", parsing.choice("keep", "release"), "keep"),
-    _Option("onServerLoss", parsing.choice("fail", "wait"), "fail"),
+    Option("subscribe", parsing.names, None),
+    Option("subscribePattern", parsing.regular_expression, None),
+    Option("assign", parsing.assigned, None),
+    Option("cursor", parsing.name),
+    Option("columns", columns, DEFAULT_COLUMNS),
+    Option("startingOffsets", parsing.starting, "earliest"),
+    Option("startingTimestamp", parsing.instant, None),
+    Option("onNewCheckpoint", parsing.one_of("fail", "continue"), "fail"),
+    Option("onLeftQueue", parsing.one_of("keep", "release"), "keep"),
+    Option("onServerLoss", parsing.one_of("fail", "wait"), "fail"),
     *ADMISSION,
-    _Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
+    Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
-    _Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
+    Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
 )
 
 _SINK = (
     *_ACCESS,
-    _Option("queue", parsing.name, None),
-    _Option("exchange", parsing.name, None),
-    _Option("routingKey", parsing.text, None),
-    _Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
-    _Option("publishWindow", parsing.integer(1, 1_000_000), 20_000),
-    _Option("delivery", parsing.one_of(AT_LEAST_ONCE, DEDUP, TRANSACTIONAL), None),
-    _Option("txnAppId", parsing.identifier(128), None),
-    _Option("txnVersion", parsing.integer(0, 2**62 - 1), None),
+    Option("queue", parsing.name, None),
+    Option("exchange", parsing.name, None),
+    Option("routingKey", parsing.text, None),
+    Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
+    Option("publishWindow", parsing.integer(1, 1_000_000), 20_000),
+    Option("delivery", parsing.one_of(AT_LEAST_ONCE, DEDUP, TRANSACTIONAL), None),
+    Option("txnAppId", parsing.identifier(128), None),
+    Option("txnVersion", parsing.integer(0, 2**62 - 1), None),
 )
 
 _ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK} | dict.fromkeys(

@@ -44,13 +44,14 @@ def integer(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return parse
 
 
-def one_of(*values: str) -> Callable[[str], str]:
-    """Return a parser of one of these words."""
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return a parser of one of these words, in any case."""
+    by_text = {word.lower(): word for word in words}
 
     def parse(text: str) -> str:
-        if text not in values:
-            raise ValueError(f"must be {', '.join(values[:-1])} or {values[-1]}")
-        return text
+        if text.lower() not in by_text:
+            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}")
+        return by_text[text.lower()]
 
     return parse
 
@@ -228,17 +229,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def shown_instant(microseconds: int) -> str:
     """Return a time for people, in UTC."""
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def choice(*words: str) -> Callable[[str], str]:
-    """Return a parser of one of some words, in any case."""
-
-    def parse(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"must be {' or '.join(words)}")
-        return text.lower()
-
-    return parse
 
 
 def _json(text: str) -> object:

@@ -187,6 +187,11 @@ def test_options_travel_to_executors():
     assert pickle.loads(pickle.dumps(options)) == options
 
 
+def test_words_are_taken_in_any_case():
+    assert source_options({**LEAST, "onLeftQueue": "Release"}).releases
+    assert sink_options({"queue": "out", "delivery": "DEDUP"}).delivery == "dedup"
+
+
 def test_sink_to_a_queue():
     options = sink_options({"queue": "out", "publishTimeout": "90s", "checkpointLocation": "/x", "queryName": "q"})
     assert (options.queue, options.exchange, options.timeout_ms, options.window) == ("out", None, 90_000, 20_000)
