@@ -40,7 +40,7 @@ class _Buffers:
 def encode_block(
     batch: "pa.RecordBatch", constants: Mapping[str, object], fields: Mapping[str, object] | None = None
 ) -> bytes:
-    """Encode a batch whose columns have the types of `rows.SINK_TYPES`.
+    """Encode a batch of `rows.message_columns`.
 
     `constants` are columns with one value for all rows, `fields` further fields of the header.
     """

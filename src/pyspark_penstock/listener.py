@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.client import ControlError
 from pyspark_penstock.connections import BrokerLink
-from pyspark_penstock.errors import BrokerUnreachable, OptionError, SparkSourceError
+from pyspark_penstock.errors import OptionError, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
 from pyspark_penstock.parsing import Address, addresses
@@ -137,7 +137,7 @@ class ProgressListener(StreamingQueryListener):
             self._links[server] = BrokerLink(self._access, server, Retries(0, 1))
         try:
             return self._links[server].ask("query.progress", fields)
-        except (ControlError, BrokerUnreachable, SparkSourceError) as error:
+        except (ControlError, SparkSourceError) as error:
             self._links.pop(server).close()
             self._silent[server] = time.monotonic() + PAUSE_SECONDS
             LOG.warning("penstock: no lag of queries from %s for %.0f s: %s", server, PAUSE_SECONDS, error)

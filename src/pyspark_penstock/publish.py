@@ -45,7 +45,7 @@ from pyspark_penstock.rows import constants, message_columns, properties_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SLICE = 2.0
+SLICE_SECONDS = 2.0
 """Longest uninterruptible wait, in seconds."""
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a waiting task."""
@@ -96,7 +96,7 @@ class _HoldTimer:
 
     def slice(self) -> float:
         """Return the seconds to wait before the next check."""
-        return min(SLICE, max(0.0, self._since + self._most - time.monotonic()))
+        return min(SLICE_SECONDS, max(0.0, self._since + self._most - time.monotonic()))
 
     def check(self, standing: str) -> None:
         """Log the progress when due; raises `_Exhausted`."""
@@ -309,8 +309,7 @@ class Sender:
         rows = sum(piece.batch.num_rows for piece in self._again)
         self._look_for_reader()
         self._patience.check(f"{rows} refused")
-        time.sleep(self._pause)
-        self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
+        self._back_off()
         self._todo.extendleft(reversed(self._again))
         self._again = []
 
@@ -335,18 +334,18 @@ class Sender:
     def _lost(self, error: Exception) -> None:
         """Send again what has no answer: its rows may be in their queues, and then arrive twice."""
         self._drop()
-        self._again = sorted([*self._again, *[piece.rest() for piece in self._fresh()]], key=lambda piece: piece.first)
+        for piece in self._unanswered:
+            piece.taken = 0  # None of its rows is known to be durable.
+        self._again = sorted([*self._again, *self._unanswered], key=lambda piece: piece.first)
         self._unanswered.clear()
         if not self._again:
             self._patience.check(str(error))
-            time.sleep(self._pause)
-            self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
+            self._back_off()
 
-    def _fresh(self) -> Iterator[_Piece]:
-        """Yield the blocks without an answer, none of whose rows is known to be durable."""
-        for piece in self._unanswered:
-            piece.taken = 0
-            yield piece
+    def _back_off(self) -> None:
+        """Pause; each pause in a row is twice as long as the one before."""
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
 
     def _send_alone(self, channel: BlockChannel, piece: _Piece) -> None:
         """Send a row that is larger than a block as an ordinary message, and wait for its confirm."""

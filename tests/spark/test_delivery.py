@@ -133,7 +133,7 @@ def test_second_write_of_one_run_to_the_same_queue_is_refused(broker):
 def test_connection_lost_in_a_full_target_doubles_nothing(broker, monkeypatch):
     queue = broker.declare(capacity_messages=20, stop_messages=20)
     batch = Batch(broker, queue, publishWindow="1000")
-    monkeypatch.setattr("pyspark_penstock.publish.SLICE", 0.2)
+    monkeypatch.setattr("pyspark_penstock.publish.SLICE_SECONDS", 0.2)
     checks = []
     lost = threading.Event()
     check_timer = _HoldTimer.check
@@ -298,7 +298,7 @@ def test_task_that_waits_for_a_reader_without_cores_is_told_in_its_log_and_its_e
     broker.publish(queue, bodies(0, 3))
     control.ask("cursor.plan", {"cursor": "slow reader", "token": token})
     monkeypatch.setattr("pyspark_penstock.publish.ASK_SECONDS", 0.5)
-    monkeypatch.setattr("pyspark_penstock.publish.SLICE", 0.5)
+    monkeypatch.setattr("pyspark_penstock.publish.SLICE_SECONDS", 0.5)
     check_timer = _HoldTimer.check
 
     def check(patience, standing):
