@@ -94,6 +94,13 @@ def test_policy_that_contradicts_a_queue_is_named_with_its_line() -> None:
     assert driver.broker.table.policies.count == 0
 
 
+def test_entry_that_is_defined_twice_with_different_values_is_refused() -> None:
+    driver = make_driver()
+    assert imported(driver, policies=[POLICY, POLICY])["made"] == {"policies": 1}
+    with pytest.raises(BrokerError, match=r"policies\[1\]: policy 'p' of vhost '/' is defined twice in the file"):
+        imported(driver, policies=[POLICY, {**POLICY, "priority": 3}])
+
+
 def test_kinds_are_skipped_one_by_one() -> None:
     driver = make_driver()
     found = imported(driver, False, ["operator_policies", "settings"], **ALL)

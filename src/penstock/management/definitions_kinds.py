@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import BrokerError, NotFound
+from penstock.errors import BrokerError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.definitions_parser import Entry
 
@@ -83,6 +83,13 @@ class DefinitionKind:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self._seen: dict[str, Entry] = {}
+
+    def check_once(self, entry: Entry) -> None:
+        """Refuse an entry that the file defines twice, with different values. Raises PreconditionFailed (406)."""
+        first = self._seen.setdefault(self.subject(entry), entry)
+        if first.fields != entry.fields:
+            raise PreconditionFailed(f"{self.subject(entry)} is defined twice in the file, with different values")
 
     def subject(self, entry: Entry) -> str:
         """Return kind and name of an entry, for sentences."""

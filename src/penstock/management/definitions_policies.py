@@ -51,6 +51,7 @@ class PolicyKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         host = self.check_vhost(entry, planned)
         policy = read_policy(host, entry.text("name"), self._fields(entry), self._operator)
         before = self.node.broker.table.policies.get(host, policy.name, self._operator)
@@ -66,10 +67,11 @@ class PolicyKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         host = vhost_admin.find_vhost(self.node, entry.text("vhost")).name
         policy = read_policy(host, entry.text("name"), self._fields(entry), self._operator)
         before = self.node.broker.table.policies.get(host, policy.name, self._operator)
-        if before is not None and before.equals(policy):
+        if (before is not None and before.equals(policy)) or (host, policy.name) in self._gathered:
             return
         self._gathered[(host, policy.name)] = setting(policy)
         made.add(self.name, CREATED if before is None else CHANGED, None)
@@ -126,6 +128,7 @@ class ParameterKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         if not self._everywhere:
             self.check_vhost(entry, planned)
         parameter = self._read(entry)
@@ -142,6 +145,7 @@ class ParameterKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         parameter = self._read(entry)
         before = self.node.broker.table.parameters.get(*parameter.key())
         if before is not None and before.value == parameter.value:
@@ -183,6 +187,7 @@ class SettingsKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         scope, pattern, words = self._read(entry)
         before = plain(self.node.broker.table.entries_of(scope, pattern, COMMAND))
         after = {**before, **plain(words)}
@@ -194,6 +199,7 @@ class SettingsKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         scope, pattern, words = self._read(entry)
         before = self.node.broker.table.entries_of(scope, pattern, COMMAND)
         if plain(before) != {**plain(before), **plain(words)}:

@@ -48,6 +48,7 @@ class VhostKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         name = entry.text("name")
         vhost = self.node.broker.vhosts.get(name)
         attributes = attributes_of(entry.fields)
@@ -63,6 +64,7 @@ class VhostKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         node, name = self.node, entry.text("name")
         is_new = vhost_admin.declare_vhost(node, name)
         vhost = node.broker.vhosts[name]

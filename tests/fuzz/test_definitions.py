@@ -1,0 +1,124 @@
+"""Definitions that are nearly right, or not at all: an import makes all of them or nothing, and raises one sentence.
+
+PENSTOCK_FUZZ_DEFINITIONS says how many files are tried (1,000,000 at night), PENSTOCK_FUZZ_SEED which ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError
+from penstock.flow.work import finish
+from penstock.management import definitions_export
+from penstock.management.definitions_import import import_steps
+from penstock.management.definitions_parser import KINDS
+from tests.support.driven_connection import make_driver
+from tests.support.fuzzed_broker import SEED
+
+FILES = int(os.environ.get("PENSTOCK_FUZZ_DEFINITIONS", "400"))
+A_BROKER = 200
+"""Files that one broker is given."""
+RECORDED = Path(__file__).parents[1] / "compat" / "rabbitmq_definitions.json"
+ODD: tuple[object, ...] = (
+    *(None, True, False, 0, -1, 1, 2**31, 2**63, 2**70, 1.5, -0.0, 1e300, "", "/", "eu", "q", "x" * 300, "\x00", "ö"),
+    *("(", "^(?!a).*", "a**", "[", "\\", "(a{900}){9}", "none", "all", "queues", "exchanges", "-1", "64MiB"),
+    *([], {}, [[]], [["max-length", 5]], {"max-length": 5}, {"expires": -1}, {"alternate-exchange": 3}, {"": None}),
+    *({"x-queue-type": "stream"}, {"x-max-length": "5"}, {"x-overflow": "page"}, {"overflow": "none"}, "headers"),
+    *("operator_policy", "vhost-limits", "shovel", "quorum", {"a": {"b": [1, None]}}, {"capacity-messages": 0}),
+)
+WORDS = ("name", "vhost", "pattern", "definition", "priority", "apply-to", "component", "value", "arguments", "type",
+         "source", "destination", "destination_type", "routing_key", "scope", "settings", "durable", "odd")  # fmt: skip
+
+
+class Files:
+    """Nearly right files, made of one that RabbitMQ has exported."""
+
+    def __init__(self) -> None:
+        self.chance = random.Random(SEED)
+        recorded: dict[str, Any] = json.loads(RECORDED.read_text())
+        self.entries = {section: value for section, value in recorded.items() if isinstance(value, list)}
+        self.entries["settings"] = [{"scope": "queue", "pattern": "q.#", "settings": {"hold-deadline": 7}}]
+
+    def one(self) -> bytes:
+        """Return a file: some entries of some sections, some of them changed, and at times cut or spoilt."""
+        chance = self.chance
+        file: dict[str, object] = {}
+        for section, entries in self.entries.items():
+            if section in ("vhosts", "exchanges", "queues") or chance.random() < 0.5:
+                count = len(entries) if chance.random() < 0.8 else chance.randrange(len(entries) + 1)
+                chosen = chance.sample(entries, count)
+                file[section] = [self._changed(entry) for entry in chosen]
+        if chance.random() < 0.05:
+            file[chance.choice((*self.entries, "odd"))] = chance.choice(ODD)
+        text = json.dumps(file, ensure_ascii=chance.random() < 0.5).encode()
+        if chance.random() < 0.1:
+            at = chance.randrange(len(text))
+            text = text[:at] + bytes([chance.randrange(256)]) * chance.randrange(3) + text[at + chance.randrange(3) :]
+        return text
+
+    def _changed(self, entry: Any) -> Any:
+        if self.chance.random() < 0.96:
+            return entry
+        if self.chance.random() < 0.05:
+            return self.chance.choice(ODD)
+        found = dict(entry)
+        if found and self.chance.random() < 0.2:
+            del found[self.chance.choice(list(found))]
+        name = self.chance.choice([*found, *WORDS])
+        inner = found.get(name)
+        if isinstance(inner, dict) and self.chance.random() < 0.7:
+            key = self.chance.choice([*inner, "max-length", "x-max-length", "overflow", "odd"])
+            found[name] = {**inner, key: self.chance.choice(ODD)}
+        else:
+            found[name] = self.chance.choice(ODD)
+        return found
+
+
+def exported(driver: BrokerDriver) -> str:
+    """Return everything that is defined."""
+    sections = definitions_export.SECTIONS
+    windows = [definitions_export.window(driver, section, None, 0, 100_000) for section in sections]
+    return json.dumps([definitions_export.exported(each.items, True) for each in windows], sort_keys=True)
+
+
+def attempt(driver: BrokerDriver, text: bytes, skip: list[str], dry_run: bool) -> Any:
+    """Import a file; return the answer, or the sentence of a refusal."""
+    try:
+        return finish(import_steps(driver, text, "/", skip, dry_run))
+    except BrokerError as error:
+        return str(error)
+
+
+def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
+    files = Files()
+    accepted = refused = 0
+    driver, before = make_driver(), ""
+    for number in range(FILES):
+        if number % A_BROKER == 0:
+            driver = make_driver()
+            before = exported(driver)
+        text = files.one()
+        skip = files.chance.sample(KINDS, 2) if files.chance.random() < 0.1 else []
+        told = attempt(driver, text, skip, True)
+        assert exported(driver) == before, (number, "a dry run changes nothing", text)
+        answer = attempt(driver, text, skip, False)
+        after = exported(driver)
+        if isinstance(answer, str):
+            refused += 1
+            assert after == before, (number, answer, text)
+            assert "\n" not in answer
+        else:
+            accepted += 1
+            assert not isinstance(told, str)
+            assert "refused" not in [each["change"] for each in told["differences"]], (number, told, text)
+            changed = sum([*answer["made"].values(), *answer["changed"].values()])
+            assert (changed == 0) == (after == before), (number, answer, text)
+            again = attempt(driver, text, skip, True)
+            assert again["differences"] == [], (number, again, text)
+        before = after
+    assert min(accepted, refused) > FILES // 10
