@@ -11,16 +11,19 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
 from penstock.management import definitions_export
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import KINDS
+from tests.profiles import thorough
 from tests.support.driven_connection import make_driver
 from tests.support.fuzzed_broker import SEED
 
-FILES = int(os.environ.get("PENSTOCK_FUZZ_DEFINITIONS", "400"))
+A_NIGHT = 1_000_000
 A_BROKER = 200
 """Files that one broker is given."""
 RECORDED = Path(__file__).parents[1] / "compat" / "rabbitmq_definitions.json"
@@ -94,11 +97,17 @@ def attempt(driver: BrokerDriver, text: bytes, skip: list[str], dry_run: bool) -
         return str(error)
 
 
+def number_of_files() -> int:
+    """Return how many files are tried."""
+    return int(os.environ.get("PENSTOCK_FUZZ_DEFINITIONS", str(A_NIGHT if thorough() else 400)))
+
+
+@pytest.mark.timeout(0)
 def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
-    files = Files()
+    files, count = Files(), number_of_files()
     accepted = refused = 0
     driver, before = make_driver(), ""
-    for number in range(FILES):
+    for number in range(count):
         if number % A_BROKER == 0:
             driver = make_driver()
             before = exported(driver)
@@ -121,4 +130,4 @@ def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
             again = attempt(driver, text, skip, True)
             assert again["differences"] == [], (number, again, text)
         before = after
-    assert min(accepted, refused) > FILES // 10
+    assert min(accepted, refused) > count // 10

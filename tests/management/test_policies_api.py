@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from penstock.access.permission import Permission
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import NotFound
+from penstock.errors import AccessRefused, NotFound
 from penstock.flow.work import finish
 from penstock.management import policies_api
 from penstock.management.control_request import ControlRequest
-from tests.support.driven_connection import make_driver
+from tests.support.access_of import access_of
+from tests.support.driven_connection import Dialogue, make_driver
 
 
 def asked(driver: BrokerDriver, **fields: object) -> ControlRequest:
@@ -40,3 +42,26 @@ def test_policy_that_is_set_tells_what_it_applies_to_and_what_has_no_effect() ->
     assert (cleared["queues"], cleared["exchanges"]) == (5, 1)
     with pytest.raises(NotFound):
         finish(policies_api.answer_clear(driver, asked(driver, name="p")))
+
+
+def test_policymaker_sets_policies_and_only_an_administrator_those_of_operators() -> None:
+    driver = make_driver()
+    driver.broker.add_vhost("other")
+    driver.broker.access.put_user("maker", None, ["policymaker"])
+    driver.broker.access.set_permission("maker", "/", Permission("", "", ""))
+    connection = Dialogue(driver).connection
+    connection.access = access_of(driver.broker, "maker")
+    fields: dict[str, object] = {"name": "p", "pattern": "^q", "definition": {"max-length": 5}}
+    for host in ("/", "other"):
+        request = ControlRequest(driver.broker.vhosts[host], None, None, None, b"{}")
+        request.fields = fields
+        finish(policies_api.answer_set(driver, request))
+    request = ControlRequest(driver.broker.vhosts["/"], connection, None, None, b'{"everywhere": true}')
+    (listed,) = finish(policies_api.answer_list(driver, request))["policies"]  # type: ignore[misc]
+    assert listed["vhost"] == "/"
+    request.fields = fields
+    assert finish(policies_api.answer_set(driver, request))["created"] is False
+    request.fields = {**fields, "operator": True}
+    for answer in (policies_api.answer_set, policies_api.answer_clear):
+        with pytest.raises(AccessRefused, match="a change of operator policies"):
+            finish(answer(driver, request))

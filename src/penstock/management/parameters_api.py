@@ -52,7 +52,9 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]
         node.broker.work.done += PARAMETER_WORK
         if node.broker.work.used_up():
             yield
-        found.append(view(parameter))
+        host = parameter.vhost
+        if not host or request.connection is None or request.access.rules.enters(host):
+            found.append(view(parameter))
     return {"parameters": found}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.tags import ADMINISTRATOR
 from penstock.core.settings.policy import Policy, read_policy
 from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, setting
 from penstock.core.settings.settings_change import SettingsChange
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.vhost_admin import find_vhost
+from penstock.protocols.common.authorization import check_tag
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -47,7 +49,7 @@ def clear_steps(node: Node, vhost: str, name: str, operator: bool, asker: str) -
 
 def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer policy.set {name, pattern, definition, priority, apply-to, operator}: in effect with the answer."""
-    operator = request.flag("operator")
+    operator = _operator(request)
     fields = {name: request.fields[name] for name in FIELDS if request.fields.get(name) is not None}
     policy, is_new, plan = yield from set_policy_steps(
         node, request.vhost.name, request.text("name"), fields, operator, request.asker()
@@ -66,14 +68,16 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
 
 def answer_clear(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer policy.clear {name, operator}. Raises as `clear_steps` does."""
-    name, operator = request.text("name"), request.flag("operator")
+    name, operator = request.text("name"), _operator(request)
     plan = yield from clear_steps(node, request.vhost.name, name, operator, request.asker())
     return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
 
 
 def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer policy.list {operator, everywhere}: the policies by name; bounded by their number."""
-    hosts = list(node.broker.vhosts) if request.flag("everywhere") else [request.vhost.name]
+    hosts = [request.vhost.name]
+    if request.flag("everywhere"):
+        hosts = [host for host in node.broker.vhosts if request.connection is None or request.access.rules.enters(host)]
     found: list[dict[str, object]] = []
     for host in hosts:
         for policy in node.broker.table.policies.of(host, request.flag("operator")):
@@ -82,6 +86,14 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[dict[str, object]]
                 yield
             found.append({**view(policy), "without_effect": policy.idle})
     return {"policies": found}
+
+
+def _operator(request: ControlRequest) -> bool:
+    """Return whether operator policies are meant, which only administrators change. Raises AccessRefused (403)."""
+    operator = request.flag("operator")
+    if operator and request.connection is not None:
+        check_tag(request.access, ADMINISTRATOR, "a change of operator policies")
+    return operator
 
 
 def view(policy: Policy) -> dict[str, object]:
