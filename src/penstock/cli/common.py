@@ -26,7 +26,14 @@ DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
-URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="Connect to this broker.")
+URL = click.option(
+    "--url",
+    default=DEFAULT_URL,
+    envvar="PENSTOCK_URL",
+    show_default=True,
+    show_envvar=True,
+    help="Connect to this broker.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 

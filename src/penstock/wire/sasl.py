@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from penstock.errors import PenstockError
+
+MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")
+"""Name of a mechanism (RFC 4422, section 3.1)."""
 
 
 class SaslError(PenstockError):
     """A response that does not follow its mechanism; it never quotes the response, which may hold a password."""
+
+
+def shown_mechanism(name: str) -> str:
+    """Return a mechanism for an error: quoted, unless it is no name, for a confused client may send its password."""
+    return f"'{name}'" if MECHANISM.fullmatch(name) else f"of {len(name)} characters that is no name of one"
 
 
 def plain_response(user: str, password: str) -> bytes:

@@ -14,7 +14,7 @@ from penstock.protocols.common.login import log_in
 from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.amqplain import parse_amqplain
-from penstock.wire.sasl import SaslError, parse_plain
+from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
@@ -128,7 +128,9 @@ def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
             return parse_amqplain(response)
     except SaslError as error:
         raise FrameError(str(error)) from None
-    raise CommandInvalid(f"unknown authentication mechanism '{mechanism}'; offered are PLAIN and AMQPLAIN")
+    raise CommandInvalid(
+        f"unknown authentication mechanism {shown_mechanism(mechanism)}; offered are PLAIN and AMQPLAIN"
+    )
 
 
 def refuse_login(engine: Amqp091Engine) -> None:

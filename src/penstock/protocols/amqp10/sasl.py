@@ -23,7 +23,7 @@ from penstock.flow.states import StateTable
 from penstock.protocols.common.login import count_login
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import CredentialCheck, Services
-from penstock.wire.sasl import SaslError, parse_plain
+from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
 
 EXTERNAL: Final = "EXTERNAL"
 SCRAM: Final = "SCRAM-SHA-256"
@@ -37,8 +37,6 @@ SCRAM_MAX: Final = 512
 """Most octets of a response in SCRAM: SASLprep looks at each character of a name."""
 SCRAM_WORK: Final = 1_000
 """Units of work of each response in SCRAM."""
-_SHOWN: Final = 40
-"""Most characters of an unknown mechanism that the log shows."""
 
 
 class SaslState(IntEnum):
@@ -114,8 +112,9 @@ class SaslExchange:
         if self.state is not SaslState.INIT:
             raise CommandInvalid("a second sasl-init on a connection")
         if mechanism not in self.mechanisms:
+            offered = ", ".join(self.mechanisms)
             return self._refused(
-                f"unknown authentication mechanism '{mechanism[:_SHOWN]}'; offered are {', '.join(self.mechanisms)}"
+                f"unknown authentication mechanism {shown_mechanism(mechanism)}; offered are {offered}"
             )
         self.mechanism = mechanism
         if initial_response is None and mechanism in (PLAIN, SCRAM):

@@ -1,0 +1,166 @@
+"""Secrets: after a run with known ones, no log, answer, file, command line or dump has any of them."""
+
+import base64
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.brokers import GRACE, BrokerProcess, penstock_command, serving
+from tests.support.http_client import Web
+from tests.support.raw_client import Peer
+
+ADMIN = "s3cret-admin-of-the-test"
+WRONG = "s3cret-wrong-of-the-test"
+NEW = "s3cret-new-of-the-test"
+IMPORTED = "s3cret-imported-of-the-test"
+URL = "s3cret-url-of-the-test"
+SECRETS = (ADMIN, WRONG, NEW, IMPORTED, URL)
+
+SETTINGS = f"""
+[users]
+anna = {{ password = "{ADMIN}", tags = ["administrator"] }}
+"""
+
+DEFINITIONS = f"""
+{{"users": [{{"name": "bob", "password": "{IMPORTED}", "tags": ""}}],
+ "parameters": [{{"component": "shovel", "vhost": "/", "name": "s",
+   "value": {{"src-uri": "amqp://carl:{URL}@elsewhere", "dest-uri": "amqp://"}}}}]}}
+"""
+
+
+def forms(secret: str) -> list[bytes]:
+    """Return what a secret may look like in a file: plain, in base64 alone and behind its user, in hexadecimal."""
+    plain = secret.encode()
+    coded = [base64.b64encode(before + plain)[:-4] for before in (b"", b"anna:", b"\0anna\0")]
+    return [plain, plain.hex().encode(), *coded]
+
+
+def exposed(octets: bytes) -> list[str]:
+    return [secret for secret in SECRETS if any(form in octets for form in forms(secret))]
+
+
+@contextlib.contextmanager
+def a_peer(broker: BrokerProcess):
+    peer = Peer(broker)
+    try:
+        yield peer
+    finally:
+        peer.socket.close()
+
+
+def use_amqp(broker: BrokerProcess) -> None:
+    """Log in rightly and wrongly with each mechanism, and with what is malformed."""
+    for password in (ADMIN, WRONG):
+        for mechanism, response in (
+            ("PLAIN", f"\0anna\0{password}"),
+            ("AMQPLAIN", f"\x05LOGINS\x00\x00\x00\x04anna\x08PASSWORDS\x00\x00\x00{chr(len(password))}{password}"),
+            ("PLAIN", f"anna:{password}"),
+            (password, "x"),
+        ):
+            with a_peer(broker) as peer:
+                peer.greet()
+                start_ok = method_frame(0, spec.CONNECTION_START_OK, mechanism=mechanism, response=response.encode())
+                peer.say(start_ok + start_ok[:30] + b"x" * 8)
+                assert peer.is_closed()
+    with a_peer(broker) as peer:
+        peer.open(user="anna", password=ADMIN)
+        peer.say(method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=NEW.encode(), reason="test"))
+        peer.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="ok"))
+        assert peer.is_closed()
+    with a_peer(broker) as peer:
+        peer.say(b"\0anna\0" + ADMIN.encode())  # No protocol at all.
+        assert peer.is_closed()
+
+
+def use_http(broker: BrokerProcess, admin: Web) -> None:
+    """Log in rightly and wrongly, and change users and parameters in each way that there is, rightly and wrongly."""
+    assert admin.ask("GET", "/whoami").status == 200
+    assert Web(broker.http, "anna", WRONG).ask("GET", "/whoami").status == 401
+    for path in ("/users/dora", "/users/%2F/odd"):
+        for body in ({"password": NEW, "tags": ""}, {"password": NEW}, {"password_hash": NEW, "tags": 5}):
+            admin.ask("PUT", path, body)
+    admin.ask("PUT", "/users/eve", b"{" + NEW.encode())
+    for path in ("/definitions", "/definitions/%2F"):
+        admin.ask("POST", path, DEFINITIONS.encode())
+        admin.ask("POST", path, DEFINITIONS.replace('"tags": ""', '"tags": {}').encode())
+    admin.ask("PUT", "/parameters/shovel/%2F/s", {"value": {"src-uri": f"amqp://carl:{URL}@elsewhere"}})
+
+
+def run(words: list[str], url: str) -> tuple[int, bytes]:
+    """Run a command with the URL in the environment; return its exit code and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *words],
+        env={**os.environ, "PENSTOCK_URL": url},
+        capture_output=True,
+        timeout=GRACE,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def use_commands(broker: BrokerProcess, tmp_path: Path) -> bytes:
+    """Run commands, rightly and wrongly; return what they print."""
+    address = broker.url.partition("://")[2].rpartition("@")[2].rstrip("/")
+    said = b""
+    for words in (["status"], ["list", "connections"]):
+        code, shown = run(words, f"amqp://anna:{ADMIN}@{address}/")
+        assert code == 0, shown
+        said += shown
+    for url in (f"amqp://anna:{WRONG}@{address}/", f"amqp://anna:{WRONG}@[oops", f"anna:{WRONG}@{address}"):
+        code, shown = run(["status"], url)
+        assert code != 0, url
+        said += shown
+    bad = tmp_path / "bad.toml"
+    for text in (
+        SETTINGS + f'bob = ["{NEW}"]',
+        SETTINGS.replace("tags =", "tag ="),
+        SETTINGS.replace('", tags', ", tags"),
+    ):
+        bad.write_text(text)
+        done = penstock_command("serve", "--memory", "--config", str(bad), "--listen", "127.0.0.1:0")
+        assert done.returncode != 0
+        said += (done.stdout + done.stderr).encode()
+    return said
+
+
+def test_no_secret_is_in_any_log_answer_file_command_line_or_dump(tmp_path: Path) -> None:
+    settings, data = tmp_path / "penstock.toml", tmp_path / "data"
+    settings.write_text(SETTINGS)
+    settings.chmod(0o600)
+    options = ("--config", str(settings), "--data", str(data), "--http", "127.0.0.1:0")
+    with serving(tmp_path, *options, environment={"PYTHONFAULTHANDLER": "1"}) as broker:
+        admin = Web(broker.http, "anna", ADMIN)
+        use_amqp(broker)
+        use_http(broker, admin)
+        said = use_commands(broker, tmp_path)
+        paths = ("/overview", "/users", "/connections", "/nodes", "/definitions")
+        shown = b"".join(admin.ask("GET", path).body for path in paths)
+        assert exposed(said) == []
+        assert exposed(shown.replace(URL.encode(), b"")) == [], "an export has parameters as they are"
+        assert exposed(Path(f"/proc/{broker.process.pid}/cmdline").read_bytes()) == []
+        broker.process.send_signal(signal.SIGABRT)
+        broker.process.wait(GRACE)
+        log = broker.log().encode()
+    assert b"Fatal Python error" in log, "a dump was made"
+    assert b"login refused" in log
+    assert [line for line in log.splitlines() if exposed(line)] == []
+    files = [path for path in sorted(data.rglob("*")) if path.is_file()]
+    logs = [path for path in files if path.suffix == ".jsonl"]
+    assert {path.name.partition("-")[0] for path in logs} == {"audit", "flow"}
+    for path in logs:
+        assert exposed(path.read_bytes()) == [], path
+    for path in set(files) - set(logs):
+        assert not set(exposed(path.read_bytes())) - {URL}, f"{path}: only parameters are stored as they are"
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_search_finds_a_secret_in_each_form(secret: str) -> None:
+    for form in forms(secret):
+        assert exposed(b"before " + form + b" after") == [secret]
