@@ -143,13 +143,11 @@ class BlockPublisher(ProducerListener):
 
     @override
     def on_blocked(self, gate: Gate) -> bool:
-        self.connection.count_block(gate, 1)
-        return not gate.frequent
+        return self.connection.count_block(gate, 1)
 
     @override
     def on_unblocked(self, gate: Gate) -> bool:
-        self.connection.count_block(gate, -1)
-        return not gate.frequent
+        return self.connection.count_block(gate, -1)
 
     def on_departed(self) -> None:
         """Add what was lost to the losses of its connection, which are logged together."""

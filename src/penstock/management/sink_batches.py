@@ -141,13 +141,11 @@ class PromotionAnswer(ProducerListener):
 
     @override
     def on_blocked(self, gate: Gate) -> bool:
-        self.connection.count_block(gate, 1)
-        return not gate.frequent
+        return self.connection.count_block(gate, 1)
 
     @override
     def on_unblocked(self, gate: Gate) -> bool:
-        self.connection.count_block(gate, -1)
-        return not gate.frequent
+        return self.connection.count_block(gate, -1)
 
 
 class WaitingTask:

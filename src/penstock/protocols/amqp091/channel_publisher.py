@@ -44,8 +44,7 @@ class ChannelPublisher(ProducerListener):
 
         The first gate of a channel is logged, and the release of its last: once each (as Broker-J does).
         """
-        self.channel.connection.count_block(gate, 1)
-        if gate.frequent:
+        if not self.channel.connection.count_block(gate, 1):
             return False
         self._enforced += 1
         if self._enforced > 1:
@@ -55,8 +54,7 @@ class ChannelPublisher(ProducerListener):
 
     def on_unblocked(self, gate: Gate) -> bool:
         """See `on_blocked`."""
-        self.channel.connection.count_block(gate, -1)
-        if gate.frequent:
+        if not self.channel.connection.count_block(gate, -1):
             return False
         self._enforced -= 1
         if self._enforced > 0:

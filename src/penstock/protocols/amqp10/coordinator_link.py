@@ -230,13 +230,11 @@ class Lane(ProducerListener):
 
     @override
     def on_blocked(self, gate: Gate) -> bool:
-        self._link.session.connection.count_block(gate, 1)
-        return not gate.frequent
+        return self._link.session.connection.count_block(gate, 1)
 
     @override
     def on_unblocked(self, gate: Gate) -> bool:
-        self._link.session.connection.count_block(gate, -1)
-        return not gate.frequent
+        return self._link.session.connection.count_block(gate, -1)
 
     @override
     def on_departed(self) -> None:

@@ -488,10 +488,10 @@ class LinkPublisher(ProducerListener):
     @override
     def on_blocked(self, gate: Gate) -> bool:
         """Count a gate for its connection. The first gate of a link is logged, and the release of its last."""
-        self._link.session.connection.count_block(gate, 1)
+        counted = self._link.session.connection.count_block(gate, 1)
         if self._link.credit.blocked_by() is not None:
             self.on_credit()
-        if gate.frequent:
+        if not counted:
             return False
         self._enforced += 1
         return self._enforced == 1
@@ -499,8 +499,7 @@ class LinkPublisher(ProducerListener):
     @override
     def on_unblocked(self, gate: Gate) -> bool:
         """See `on_blocked`."""
-        self._link.session.connection.count_block(gate, -1)
-        if gate.frequent:
+        if not self._link.session.connection.count_block(gate, -1):
             return False
         self._enforced -= 1
         return self._enforced == 0

@@ -158,12 +158,17 @@ class Connection(Worker):
         in_transaction = any(session.in_transaction() for session in self.engine.sessions())
         self.pausing.set_bound(self.publishes_only(), in_transaction)
 
-    def count_block(self, gate: Gate, by: int) -> None:
-        """Count a gate that begins (1) or ceases (-1) to block one of its producers."""
+    def count_block(self, gate: Gate, by: int) -> bool:
+        """Count a gate that begins (1) or ceases (-1) to block one of its producers; return whether that is logged.
+
+        It is the answer of a listener to `on_blocked` and `on_unblocked`, if it counts no gates itself.
+        """
+        logged = not gate.frequent
         self.blocks += by
-        if not gate.frequent:
+        if logged:
             self.reported_blocks += by
         self.services.schedule_blocked_notice(self)
+        return logged
 
     def count_departed(self, producer: Producer) -> None:
         """Count what was lost of a closed producer, all of whose held publishes are decided; it is logged together."""
