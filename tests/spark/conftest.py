@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
@@ -194,3 +195,17 @@ def until(condition, what: str, seconds: float = 300) -> None:
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds} s"
         time.sleep(0.02)
+
+
+def run_spark(*command: str, **options: Any) -> None:
+    """Run a program of Spark to its end, and again where a worker came too late.
+
+    Spark gives a Python worker ten seconds to connect and has no setting for that; a busy machine may need more.
+    """
+    for _ in range(5):
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900, check=False, **options
+        )
+        if done.returncode == 0 or "Python worker failed to connect back" not in done.stdout:
+            break
+    assert done.returncode == 0, done.stdout[-4000:]

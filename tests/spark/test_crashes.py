@@ -11,7 +11,7 @@ import pytest
 from bench.crash_spark import query as crash_query
 from bench.crash_spark.query import MAP
 from tests.profiles import thorough
-from tests.spark.conftest import SPARK_CONF, until
+from tests.spark.conftest import SPARK_CONF, run_spark, until
 from tests.spark.test_delivery import in_queue
 
 pytestmark = pytest.mark.spark
@@ -74,15 +74,6 @@ def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spar
     assert broker.depth(queue) == 0
 
 
-def run_again(command: list[str], environment: dict[str, str]) -> None:
-    """Run the driver to its end; Spark gives a Python worker 10 seconds to connect, which a busy machine may not."""
-    for _ in range(5):
-        again = subprocess.run(command, env=environment, timeout=900, check=False, capture_output=True, text=True)
-        if again.returncode == 0 or "Python worker failed to connect back" not in again.stderr:
-            break
-    assert again.returncode == 0, again.stderr[-4000:]
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not thorough(), reason="two more drivers for each case; make crash-spark does the same at random")
 @pytest.mark.parametrize("mode", ["dedup", "transactional"])
@@ -106,6 +97,6 @@ def test_driver_killed_around_the_commit_of_a_sink_doubles_nothing(spark, broker
     finally:
         driver.kill()
         driver.wait(60)
-    run_again(command, environment)
+    run_spark(*command, env=environment)
     assert sorted(int(body) for body in in_queue(broker, target)) == list(range(300))
     assert broker.depth(source) == 0

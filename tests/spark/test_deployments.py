@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.profiles import thorough
-from tests.spark.conftest import RunningBroker, until
+from tests.spark.conftest import RunningBroker, run_spark, until
 
 pytestmark = [
     pytest.mark.spark,
@@ -83,14 +83,6 @@ def process(log: Path, *command: str, **more: str) -> Iterator[None]:
             running.wait(60)
 
 
-def run(log: Path, *command: str, cwd: Path | None = None, **more: str) -> None:
-    with log.open("ab") as out:
-        done = subprocess.run(
-            command, stdout=out, stderr=out, env=environment(**more), cwd=cwd, check=False, timeout=SECONDS
-        )
-    assert done.returncode == 0, log.read_text()[-4000:]
-
-
 def declared(broker: RunningBroker, out: str) -> None:
     with broker.connect() as connection:
         connection.channel().queue_declare(out)
@@ -116,7 +108,7 @@ def test_client_of_spark_connect_reads_and_writes_queues(broker, tmp_path):
             servers=broker.address, target=broker.address, queue=queue, cursor=f"c-{queue}", out=out,
             checkpoint=str(tmp_path / "checkpoint"), seconds=SECONDS,
         )  # fmt: skip
-        run(tmp_path / "client.log", sys.executable, "-c", code)
+        run_spark(sys.executable, "-c", code, env=environment())
     assert sorted(broker.drain(out, 500)) == sorted(b"%d" % number for number in range(500))
     assert broker.depth(queue) == 0
 
@@ -148,7 +140,7 @@ def test_cluster_of_two_workers_reads_two_brokers_as_one_source(broker, second_b
                 session=session, servers=f"{broker.address},{second_broker.address}", target=broker.address,
                 queue=queue, cursor=f"c-{queue}", out=out, checkpoint=str(tmp_path / "checkpoint"), seconds=SECONDS,
             )  # fmt: skip
-            run(tmp_path / "driver.log", sys.executable, "-c", code)
+            run_spark(sys.executable, "-c", code, env=environment())
     expected = [b"%s%d" % (side, number) for side in (b"a", b"b") for number in range(300)]
     assert sorted(broker.drain(out, 600)) == sorted(expected)
     assert broker.depth(queue) == second_broker.depth(queue) == 0
@@ -172,7 +164,7 @@ def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
     for orders in ([("ann", 3), ("bob", 4)], [("ann", 5)]):
         bodies = [json.dumps({"customer": customer, "amount": amount}).encode() for customer, amount in orders]
         broker.publish("orders", bodies)
-        run(tmp_path / "run.log", *pipelines, cwd=project, **settings)
+        run_spark(*pipelines, cwd=project, env=environment(**settings))
         done = subprocess.run(
             [sys.executable, "-c", found], env=environment(**settings), cwd=project, capture_output=True, check=True,
             timeout=SECONDS,
