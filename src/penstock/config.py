@@ -29,6 +29,7 @@ from penstock.file_users import read_users
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.setting_names.setting_names import SCOPED_ALIASES
+from penstock.tls_settings import TlsSettings, read_tls
 from penstock.token_settings import TokenSettings, read_tokens
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
@@ -55,9 +56,11 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {"sasl-mechanisms": SASL_MECHANISMS
 
 AT_START: Final = (
     "listen",
+    "listen_tls",
     "http",
     "http_hosts",
     "http_origins",
+    "http_tls",
     "data",
     "store",
     "vhosts",
@@ -104,12 +107,16 @@ class Settings:
 
     listen: list[str] = field(default_factory=lambda: ["127.0.0.1:5672"])
     """Addresses HOST:PORT of the listeners; port 0 picks a free one."""
+    listen_tls: list[str] = field(default_factory=list)
+    """Addresses HOST:PORT of the listeners with TLS, usually with port 5671."""
     http: str | None = None
     """Address HOST:PORT of the HTTP API; None disables it."""
     http_hosts: list[str] = field(default_factory=list)
     """More names under which the HTTP API is reached, with `*` for any letters."""
     http_origins: list[str] = field(default_factory=list)
     """Sites whose pages may use the HTTP API from a browser: https://console.example.com."""
+    http_tls: str | None = None
+    """Address HOST:PORT of the HTTP API with TLS, usually with port 15671; None disables it."""
     data: str | None = None
     """Data directory; None keeps everything in memory."""
     store: str | None = None
@@ -184,6 +191,8 @@ class Settings:
     """Most files of the audit log; beyond, the oldest is deleted."""
     audit_log_file_bytes: int = 4 * 1024 * 1024
     """Largest file of the audit log: 32 of them hold some 400,000 records."""
+    tls: TlsSettings | None = None
+    """Certificates of the listeners with TLS; None without the table."""
     file: Path | None = None
     """Path of the settings file, to be read again at SIGHUP; None without one."""
     at_start: dict[str, object] = field(default_factory=dict)
@@ -203,6 +212,7 @@ def load(path: Path) -> Settings:
         raise ConfigError(f"the settings file '{path}' is not TOML: {error}") from None
     source = _Source(path, _lines(text))
     users = parsed.pop("users", None)
+    tls = parsed.pop("tls", None)
     given = parsed.pop("broker", {})
     oauth = parsed.pop("oauth", None)
     for name, table in (("broker", given), ("users", users), ("oauth", oauth)):
@@ -214,14 +224,17 @@ def load(path: Path) -> Settings:
     by_pattern = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
         if scope not in SCOPES:
-            raise source.error((scope,), f"unknown table [{scope}]; known are [users], [oauth], {TABLES}")
+            raise source.error((scope,), f"unknown table [{scope}]; known are [users], [oauth], [tls], {TABLES}")
         if not isinstance(patterns, dict):
             raise source.error((scope,), f"[{scope}] must be a table of patterns, not {patterns!r}")
         for pattern, table in patterns.items():
             if not isinstance(table, dict):
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
             by_pattern.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
-    settings = Settings(users=named, tokens=tokens, file=path, patterns=by_pattern, at_start=at_start)
+    certificates = None if tls is None else read_tls(tls, path.parent, source.error)
+    settings = Settings(
+        users=named, tokens=tokens, tls=certificates, file=path, patterns=by_pattern, at_start=at_start
+    )
     return replace(settings, **at_start)
 
 
@@ -298,7 +311,8 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
 def _typed(source: _Source, name: str, value: object, default: object) -> object:
     at = ("broker", name)
     if isinstance(default, list):
-        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        may_be_empty = name in ("listen", "listen-tls")
+        if isinstance(value, list) and (value or may_be_empty) and all(isinstance(item, str) for item in value):
             choices = CHOICES.get(name, value)
             unknown = [item for item in value if item not in choices]
             if unknown:

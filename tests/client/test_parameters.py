@@ -25,9 +25,9 @@ def test_url_says_where_the_broker_is_and_who_asks(url: str, parameters: Paramet
     assert Parameters.from_url(url) == parameters
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:5672", "http://h", "amqps://h", "amqp://h:port", "amqp://h:99999"])
+@pytest.mark.parametrize("url", ["", "127.0.0.1:5672", "http://h", "amqps://h?x=1", "amqp://h:port", "amqp://h:99999"])
 def test_what_is_no_amqp_url_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"amqp://|port"):
+    with pytest.raises(ValueError, match=r"amqps?://|port"):
         Parameters.from_url(url)
 
 

@@ -17,6 +17,7 @@ INTERFACES = {
     "PublishContext": "what publishers use of the broker",
     "QueueContext": "what queues use of the broker",
     "RoomHolder": "what an amount asks those that have reserved room in it",
+    "SecuredProtocol": "what the layer of TLS tells the protocol above it",
     "Topology": "what gates use of a virtual host",
     "Waiter": "what a gate asks those that wait",
 }

@@ -78,6 +78,21 @@ class BrokerProcess:
         """URL of the HTTP API; it was asked for with --http."""
         return next(address for address in self.addresses if address.startswith("http://"))
 
+    @property
+    def tls_port(self) -> int:
+        """Port of its listener with TLS; its settings ask for one."""
+        return next(int(each.rpartition(":")[2]) for each in self.addresses if each.startswith("amqps://"))
+
+    @property
+    def tls_url(self) -> str:
+        """URL of that listener, with the default user."""
+        return f"amqps://guest:guest@localhost:{self.tls_port}/"
+
+    @property
+    def https(self) -> str:
+        """URL of the HTTP API with TLS; its settings ask for it."""
+        return next(f"https://localhost:{a.rpartition(':')[2]}" for a in self.addresses if a.startswith("https://"))
+
     def log(self) -> str:
         """Return what it has written to standard error so far."""
         return self._log.read_text()

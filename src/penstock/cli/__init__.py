@@ -8,6 +8,7 @@ from penstock.cli import (  # noqa: F401
     policies,
     serve,
     store_commands,
+    tls,
     topology,
 )
 from penstock.cli.common import main

@@ -8,9 +8,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,19 +21,49 @@ from penstock.setting_names.escapes import printable, printable_json
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.control import ControlClient
+    from penstock.client.parameters import Parameters
 
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
-URL = click.option(
-    "--url",
-    default=DEFAULT_URL,
-    envvar="PENSTOCK_URL",
-    show_default=True,
-    show_envvar=True,
-    help="Connect to this broker.",
+TLS_META = "penstock.tls"
+"""Key of the files for TLS in the context of a command."""
+
+
+def _keep_file(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.meta.setdefault(TLS_META, {})[parameter.name] = value
+
+
+_OF_BROKER = (
+    click.option(
+        "--url",
+        default=DEFAULT_URL,
+        envvar="PENSTOCK_URL",
+        show_default=True,
+        show_envvar=True,
+        help="Connect to this broker; amqps:// is by TLS.",
+    ),
+    *(
+        click.option(option, metavar="FILE", expose_value=False, callback=_keep_file, help=text)
+        for option, text in (
+            ("--cacert", "With amqps://, trust the authorities in this file instead of the system's."),
+            ("--client-cert", "Show this certificate to the broker."),
+            ("--client-key", "File of its key; default: that of the certificate."),
+        )
+    ),
 )
+
+
+def URL(command: Decorated) -> Decorated:
+    """Add the options of a command that connects to a broker."""
+    for option in reversed(_OF_BROKER):
+        command = option(command)
+    return command
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
@@ -191,8 +221,25 @@ def connected(url: str) -> Iterator[Connection]:
             where = Parameters.from_url(url)
         except ValueError as error:
             raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
+        where = _with_files(where)
         with Connection(where) as connection:
             yield connection
+
+
+def _with_files(where: Parameters) -> Parameters:
+    """Return the parameters with the files for TLS that the command was given. Raises ConfigError."""
+    from penstock.client.parameters import tls_context
+
+    context = click.get_current_context(silent=True)
+    files: dict[str, str] = {} if context is None else context.meta.get(TLS_META, {})
+    if not files:
+        return where
+    if where.tls is None:
+        raise ConfigError(f"--{next(iter(files)).replace('_', '-')} needs an --url that begins with amqps://")
+    try:
+        return where._replace(tls=tls_context(files.get("cacert"), files.get("client_cert"), files.get("client_key")))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 @contextlib.contextmanager

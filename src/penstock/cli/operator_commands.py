@@ -114,6 +114,9 @@ def status(as_json: bool, url: str) -> None:
     say(_turns(answer["turns"], answer["slowed"]))
     if answer.get("disk"):
         say(_disk(answer["disk"]))
+    for each in answer["certificates"]:
+        if each["warning"]:
+            say(str(each["warning"]))
     for each in answer["queues"]:
         say(_queue(each))
     unlisted = answer["queue_count"] - len(answer["queues"])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,6 +39,12 @@ dead letters had collections of 10 ms and more.
     help="Accept connections at this address; may be repeated; port 0 picks a free port.",
 )
 @click.option(
+    "--listen-tls",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="Accept connections with TLS at this address, usually with port 5671; needs [tls] in the settings file.",
+)
+@click.option(
     "--data",
     metavar="DIR",
     type=click.Path(path_type=Path),
@@ -55,6 +61,7 @@ dead letters had collections of 10 ms and more.
 )
 @click.option("--memory", is_flag=True, help="Store nothing: all data is lost when the broker stops.")
 @click.option("--http", metavar="HOST:PORT", help="Serve the HTTP API at this address (docs/http.md); default: off.")
+@click.option("--http-tls", metavar="HOST:PORT", help="Serve the HTTP API with TLS at this address; default: off.")
 @click.option(
     "--config",
     metavar="FILE",
@@ -74,11 +81,13 @@ dead letters had collections of 10 ms and more.
 @click.option("--quiet", is_flag=True, help="Write no log to standard error.")
 def serve(
     listen: tuple[str, ...],
+    listen_tls: tuple[str, ...],
     data: Path | None,
     store: str | None,
     standby: bool,
     memory: bool,
     http: str | None,
+    http_tls: str | None,
     config: Path | None,
     flow_log: str | None,
     audit_log: str | None,
@@ -99,8 +108,9 @@ def serve(
 
     with report_errors():
         settings = Settings() if config is None else load(config)
-        if listen:
-            settings = replace(settings, listen=list(listen))
+        given: dict[str, Any] = {"listen": list(listen), "listen_tls": list(listen_tls), "http": http}
+        given |= {"http_tls": http_tls, "flow_log": flow_log, "audit_log": audit_log}
+        settings = replace(settings, **{name: value for name, value in given.items() if value})
         if memory + (data is not None) + (store is not None) > 1:
             raise click.UsageError(
                 "--data, --store and --memory exclude each other: each sets the location of durable data"
@@ -111,12 +121,6 @@ def serve(
             settings = replace(settings, data=str(data or default_directory()), store=None)
         if standby and settings.store is None:
             raise click.UsageError("--standby needs a store that brokers share: add --store URL")
-        if http is not None:
-            settings = replace(settings, http=http)
-        if flow_log is not None:
-            settings = replace(settings, flow_log=flow_log)
-        if audit_log is not None:
-            settings = replace(settings, audit_log=audit_log)
         with (
             contextlib.nullcontext() if quiet else logging_to_stderr(),
             asyncio.Runner(loop_factory=new_loop) as runner,
@@ -143,7 +147,9 @@ async def _serve(settings: Settings, standby: bool) -> None:
     try:
         loop.add_signal_handler(signal.SIGHUP, broker.reload)
         listeners = [("amqp", *address) for address in broker.addresses]
+        listeners += [("amqps", *address) for address in broker.tls_addresses]
         listeners += [("http", *address) for address in broker.http_addresses]
+        listeners += [("https", *address) for address in broker.https_addresses]
         urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
         stored = (
             f"keeps what is durable in {broker.storage_location}"

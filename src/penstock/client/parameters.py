@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
+import ssl
+from pathlib import Path
 from ssl import SSLContext
-from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+TLS_PORT: Final = 5671
+"""Port of `amqps://` by default (IANA)."""
+TLS_FIELDS: Final = ("cacertfile", "certfile", "keyfile", "password", "verify")
+"""Fields of the query of an `amqps://` URL, as RabbitMQ's clients have them."""
+
+
+def tls_context(
+    ca: str | None = None,
+    certificate: str | None = None,
+    key: str | None = None,
+    password: str = "",
+    *,
+    verify: bool = True,
+) -> SSLContext:
+    """Return the context of a client: its authorities (None: the system's), and its own certificate and key.
+
+    Raises `ValueError` that names the file which cannot be used. Without `verify` anybody may pose as the broker.
+    """  # fmt: skip
+    for path in (ca, certificate, key):
+        if path is not None and not Path(path).is_file():
+            raise ValueError(f"the file '{path}' for TLS is not there")
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, lambda: password)
+    except OSError as error:  # ssl.SSLError is one.
+        files = " and ".join(f"'{path}'" for path in (ca, certificate, key) if path is not None)
+        reason = (getattr(error, "reason", None) or error.strerror or str(error)).lower().replace("_", " ")
+        raise ValueError(f"the files for TLS cannot be used ({files}): {reason}") from None
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class Parameters(NamedTuple):
@@ -28,27 +64,43 @@ class Parameters(NamedTuple):
     def from_url(cls, url: str) -> Parameters:
         """Parse `amqp://user:password@host:port/virtual-host`, each part optional and percent-encoded.
 
-        A missing or empty virtual host is "/". Raises `ValueError` for anything but an amqp URL; its text never holds a
-        password.
+        A missing or empty virtual host is "/". `amqps://` is by TLS; its query may have files as RabbitMQ's clients do:
+        `cacertfile` (the authorities), `certfile`, `keyfile` and `password` (the client's certificate), and
+        `verify=verify_none`. Raises `ValueError` for anything else; its text never holds a password.
         """
         try:
             parts = urlsplit(url)
         except ValueError:  # Its text repeats the password.
             raise ValueError("the broker's URL cannot be read: its host is malformed") from None
-        if parts.scheme != "amqp":
-            raise ValueError(f"a broker's URL starts with amqp://, not with {parts.scheme or 'nothing'}://")
+        if parts.scheme not in ("amqp", "amqps"):
+            raise ValueError(f"a broker's URL starts with amqp:// or amqps://, not with {parts.scheme or 'nothing'}://")
         try:
             port = parts.port
         except ValueError:
             raise ValueError(f"the port of {parts.hostname} is not a number from 0 to 65535") from None
-        default = cls()
+        default = cls() if parts.scheme == "amqp" else cls(port=TLS_PORT, tls=_context_of(parts.query))
         return cls(
             host=parts.hostname or default.host,
             port=default.port if port is None else port,
             user=default.user if parts.username is None else unquote(parts.username),
             password=default.password if parts.password is None else unquote(parts.password),
             virtual_host=unquote(parts.path[1:]) or default.virtual_host,
+            tls=default.tls,
         )
 
     def __repr__(self) -> str:
         return f"<{self.user} at {self.host}:{self.port}, virtual host {self.virtual_host}>"
+
+
+def _context_of(query: str) -> SSLContext:
+    """Return the context that the query of a URL asks for. Raises `ValueError`."""
+    fields = dict(parse_qsl(query, keep_blank_values=True))
+    for name in fields:
+        if name not in TLS_FIELDS:
+            raise ValueError(f"unknown field {name} in the query of an amqps:// URL; known are {', '.join(TLS_FIELDS)}")
+    verify = fields.get("verify", "verify_peer")
+    if verify not in ("verify_peer", "verify_none"):
+        raise ValueError("verify in an amqps:// URL must be verify_peer or verify_none")
+    certificate, key = fields.get("certfile"), fields.get("keyfile")
+    password = fields.get("password", "")
+    return tls_context(fields.get("cacertfile"), certificate, key, password, verify=verify == "verify_peer")

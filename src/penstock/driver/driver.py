@@ -26,6 +26,7 @@ from penstock.driver.scheduler import Scheduler
 from penstock.driver.services import DriverServices
 from penstock.flow.work import Steps
 from penstock.management import log_messages
+from penstock.management.certificates import Certificates
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
@@ -91,6 +92,7 @@ class BrokerDriver(Node):
         """Recorder of the flow log; None without one."""
         self.log_queue = LogQueue(broker)
         self.refused = RefusedPublishes()
+        self.certificates = Certificates()
 
     # Calls of the event loop
 

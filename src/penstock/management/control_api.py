@@ -44,6 +44,7 @@ from penstock.management import (
 )
 from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
 from penstock.management.block_body import BlockBody
+from penstock.management.certificates import answer_reload
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
@@ -97,6 +98,7 @@ class ControlApi:
             "unblock": lambda request: operator_api.unblock(node, request),
             "show": lambda request: settings_api.show(node, request),
             "definitions.export": lambda request: definitions_export.answer_export(node, request),
+            "tls.reload": lambda request: answer_reload(node.certificates, request),
             "vhost.declare": self._declare_vhost,
             "why": self._why,
         }

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from penstock.core.broker import Broker
 from penstock.core.queue.cursor import Cursor
 from penstock.flow.work import Steps
+from penstock.management.certificates import Certificates
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
@@ -31,6 +32,8 @@ class Node:
     audit: AuditTrail
     refused: RefusedPublishes
     control: ControlApi
+    certificates: Certificates
+    """Certificates of the listeners."""
 
     def is_administrator(self, user: str) -> bool:
         """Tell whether a user has the tag administrator."""

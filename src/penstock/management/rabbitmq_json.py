@@ -27,6 +27,7 @@ from penstock.management import views
 from penstock.management.links import links_of
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.tls_session import rabbitmq_fields
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -237,7 +238,7 @@ def connection_of(connection: Connection, node: Node) -> Shape:
         "peer_port": port,
         "host": ours,
         "port": at,
-        "ssl": False,
+        **rabbitmq_fields(connection.peer.tls),
         "client_properties": plain(connection.peer.properties),
         "user_provided_name": plain(connection.peer.properties.get("connection_name")),
         "penstock": {

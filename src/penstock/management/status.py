@@ -47,6 +47,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[dict[str, object
         "connection_count": len(node.connections),
         "vhost": vhost.name,
         "disk": None if broker.journal is None else views.disk_view(broker.gates.disk, vhost.name, broker.now),
+        "certificates": node.certificates.view(),
         "queues": queues,
         "queue_count": len(vhost.queues) - (0 if hidden is None else 1),
         "exchanges": len(vhost.exchanges),

@@ -38,6 +38,8 @@ from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
+from penstock.server.tls.served import ServedCertificates
+from penstock.server.tls.tls_server import TlsServer
 from penstock.server.token_keys import FetchedKeys
 from penstock.server.transport import Transport
 from penstock.setting_names import BROKER
@@ -78,7 +80,10 @@ class Broker:
         self._http_at = None if wanted is None else parse_address(wanted, "--http")
         self._http: HttpListener | None = None
         self.http_addresses: list[tuple[str, int]] = []
-        """Addresses of the HTTP API: host and port."""
+        """Addresses of the HTTP API without TLS: host and port."""
+        self.https_addresses: list[tuple[str, int]] = []
+        """Those with TLS."""
+        self._certificates: ServedCertificates | None = None
         folder = data if data is not None else self.settings.data
         self._directory = None if folder is None else DataDirectory(Path(folder))
         self._standby = standby
@@ -100,17 +105,23 @@ class Broker:
         self._login_threads: LoginPools | None = None
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
-        """Addresses of the AMQP listeners: host and port."""
+        """Addresses of the AMQP listeners without TLS: host and port."""
+        self.tls_addresses: list[tuple[str, int]] = []
+        """Those with TLS."""
         self.driver = self._make_driver(protocols)
 
     @property
     def url(self) -> str:
         """URL of the first listener, for clients; with credentials if there is no default user."""
+        if not self.addresses:
+            return f"amqps://{_reached(*self.tls_addresses[0])}/"
         return f"amqp://{_reached(*self.addresses[0])}/"
 
     @property
     def http_url(self) -> str:
         """URL of the HTTP API, without /api. Raises IndexError if it is disabled."""
+        if not self.http_addresses:
+            return f"https://{_reached(*self.https_addresses[0])}"
         return f"http://{_reached(*self.http_addresses[0])}"
 
     async def start(self) -> None:
@@ -141,10 +152,7 @@ class Broker:
             if self.driver.recorder is not None:
                 self.driver.begin(loop.time())
                 self.driver.recorder.begin()
-            for host, port in self._listen:
-                await self._bind(loop, host, port, self._event_loop)
-            if self._http_at is not None:
-                await self._serve_http(*self._http_at, self._event_loop)
+            await self._listen_everywhere(loop, self._event_loop)
         except BaseException:
             await self.stop()
             raise
@@ -180,6 +188,8 @@ class Broker:
         stuck = self._store_writer is not None and self._store_writer.is_stuck()
         if self._store is not None and not stuck:  # Otherwise the end of the process closes it.
             self._store.close()
+        if self._certificates is not None:
+            self._certificates.stop()
         if self._login_threads is not None:
             self._login_threads.stop()
         if event_loop is not None:
@@ -221,6 +231,16 @@ class Broker:
             self.driver.scheduler.start(self._replace(settings, done))
             event_loop.schedule()
             await done
+            await self._reload_certificates(settings)
+
+    async def _reload_certificates(self, settings: Settings) -> None:
+        """Serve the certificates of a settings file from now on; those before stay if one cannot be used."""
+        if self._certificates is not None and settings.tls is not None:
+            try:
+                await self._certificates.replace(settings.tls)
+                log.info("reload: the certificates were read again; new connections use them")
+            except ConfigError as error:
+                log.error("reload: the old certificates stay: %s", error)
 
     def _replace(self, settings: Settings, done: asyncio.Future[None]) -> Steps[None]:
         """Replace the settings of the previous file by those of the new one, and log the outcome."""
@@ -312,20 +332,60 @@ class Broker:
         driver.name = f"penstock@{socket.gethostname()}"
         return driver
 
-    async def _serve_http(self, host: str, port: int, event_loop: EventLoop) -> None:
+    async def _listen_everywhere(self, loop: asyncio.AbstractEventLoop, event_loop: EventLoop) -> None:
+        """Open all ports. Raises StartError and ConfigError."""
+        settings = self.settings
+        tls = self._serve_certificates(loop)
+        for host, port in self._listen:
+            self.addresses += await self._bind(loop, host, port, event_loop, None)
+        for address in settings.listen_tls:
+            self.tls_addresses += await self._bind(loop, *parse_address(address, "--listen-tls"), event_loop, tls)
+        if not self._servers:
+            raise StartError("the broker has no address to listen at: set listen or listen-tls")
+        if self._http_at is not None:
+            self.http_addresses = await self._serve_http(*self._http_at, event_loop, None)
+        if settings.http_tls is not None:
+            at = parse_address(settings.http_tls, "--http-tls")
+            self.https_addresses = await self._serve_http(*at, event_loop, tls)
+
+    def _serve_certificates(self, loop: asyncio.AbstractEventLoop) -> TlsServer | None:
+        """Read the certificates of the listeners with TLS; return what their connections share, None without any."""
+        settings = self.settings
+        if not settings.listen_tls and settings.http_tls is None:
+            if settings.tls is not None:
+                raise ConfigError(
+                    f"'{settings.file}' has [tls], but nothing listens with TLS: add listen-tls = [\"0.0.0.0:5671\"]"
+                )
+            return None
+        if settings.tls is None:
+            raise ConfigError(
+                "listen-tls and http-tls need a certificate: set certificate and key in [tls] of the settings file "
+                "(`penstock tls self-signed DIR` makes them for development)"
+            )
+        self._certificates = ServedCertificates(self.driver, loop, settings.tls)
+        self.driver.certificates = self._certificates
+        return self._certificates.server
+
+    async def _serve_http(
+        self, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
+    ) -> list[tuple[str, int]]:
         """Start the HTTP API; its libraries are imported only now, because they load slowly."""
         from penstock.server.http.listener import HttpListener
 
-        self._http = HttpListener(event_loop, self.settings.http_hosts, self.settings.http_origins)
-        self.http_addresses = await self._http.start(host, port)
-        event_loop.listeners += [("http", *address) for address in self.http_addresses]
+        if self._http is None:
+            self._http = HttpListener(event_loop, self.settings.http_hosts, self.settings.http_origins)
+        addresses = await self._http.start(host, port, tls)
+        event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
+        return addresses
 
-    async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, event_loop: EventLoop) -> None:
-        listener = Listener(self.driver, loop, lambda: Transport(event_loop))
+    async def _bind(
+        self, loop: asyncio.AbstractEventLoop, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
+    ) -> list[tuple[str, int]]:
+        listener = Listener(self.driver, loop, lambda: Transport(event_loop), tls)
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)
-        self.addresses += addresses
-        event_loop.listeners += [("amqp", *address) for address in addresses]
+        event_loop.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]
+        return addresses
 
 
 def _need_jwt() -> None:

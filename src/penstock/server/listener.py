@@ -19,6 +19,8 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
 from penstock.protocols.common.refusal_log import SOCKET
 from penstock.server.socket_transport import SocketTransport
+from penstock.server.tls.layer import TlsLayer
+from penstock.server.tls.tls_server import TlsServer
 from penstock.server.turn_loop import TurnLoop
 
 BACKLOG: Final = 100
@@ -36,11 +38,17 @@ class Listener:
     """Listening sockets of one address; each accepted socket gets a protocol."""
 
     def __init__(
-        self, driver: BrokerDriver, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]
+        self,
+        driver: BrokerDriver,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[], asyncio.BaseProtocol],
+        tls: TlsServer | None = None,
     ) -> None:
         self._driver = driver
         self._loop = loop
         self._make = make
+        self._tls = tls
+        """TLS of its connections; None for those without."""
         self._sockets: list[socket.socket] = []
         self._spare: int | None = None
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -107,6 +115,8 @@ class Listener:
             # asyncio does so only if the socket's protocol is set, which a listening socket's is not here.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             protocol = self._make()
+            if self._tls is not None:
+                protocol = TlsLayer(self._tls, protocol)
             if isinstance(self._loop, TurnLoop) and isinstance(protocol, asyncio.BufferedProtocol):
                 SocketTransport(self._loop, sock, protocol)
             else:

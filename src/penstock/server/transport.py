@@ -8,11 +8,15 @@ import socket
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.tls_session import TlsSession
+from penstock.server.tls.layer import SecuredProtocol
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -120,7 +124,7 @@ class ReadBuffers:
         """For all others: small once the present turn is used up."""
 
 
-class Transport(asyncio.BufferedProtocol):
+class Transport(SecuredProtocol):
     """asyncio protocol of one connection.
 
     It reads into the event loop's one buffer, because each read is handled before the next.
@@ -154,6 +158,11 @@ class Transport(asyncio.BufferedProtocol):
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
         self.connection = self.event_loop.connected(self, Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}"))
+
+    @override
+    def secured(self, session: TlsSession) -> None:
+        assert self.connection is not None
+        self.connection.peer.secure(session)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer to read into."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from penstock.protocols.common.tls_session import TlsSession
+
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
 QUERY: Final = "penstock_query"
@@ -45,3 +47,10 @@ class Peer:
         """Authentication mechanism, such as PLAIN; empty before the login."""
         self.tls_subject: str = ""
         """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""
+        self.tls: TlsSession | None = None
+        """TLS of the connection; None without it, and until its handshake is over."""
+
+    def secure(self, session: TlsSession) -> None:
+        """Set the TLS of the connection: its handshake is over."""
+        self.tls = session
+        self.tls_subject = session.user

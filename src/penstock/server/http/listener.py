@@ -20,6 +20,7 @@ from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.http.guard import BrowserGuard
 from penstock.server.listener import Listener
+from penstock.server.tls.tls_server import TlsServer
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
 
@@ -108,7 +109,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class HttpListener:
-    """Listener of one broker's HTTP API at one address."""
+    """Listeners of one broker's HTTP API."""
 
     def __init__(self, event_loop: EventLoop, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
         """`hosts` and `origins` are those of `BrowserGuard`."""
@@ -128,16 +129,19 @@ class HttpListener:
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
         admission = Admission()
-        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, event_loop, admission)  # noqa: E731
-        self._listener = Listener(event_loop.driver, event_loop.loop, make)
+        self._make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, event_loop, admission)
+        self._listeners: list[Listener] = []
 
-    async def start(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Open the port; return the addresses. Raises StartError if it is in use."""
-        return await self._listener.start(host, port, "serve HTTP")
+    async def start(self, host: str, port: int, tls: TlsServer | None = None) -> list[tuple[str, int]]:
+        """Open a port, with TLS or without; return the addresses. Raises StartError if it is in use."""
+        listener = Listener(self.event_loop.driver, self.event_loop.loop, self._make, tls)
+        self._listeners.append(listener)
+        return await listener.start(host, port, "serve HTTP")
 
     async def stop(self) -> None:
         """Accept no more requests, wait for those in progress up to `LEAVE_S`, and abort the rest."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for connection in list(self._state.connections):
             connection.shutdown()
         await self._wait_for_answers()

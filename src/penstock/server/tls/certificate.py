@@ -1,0 +1,129 @@
+"""Validity and names of a certificate, read from its DER form (X.690, RFC 5280 section 4.1).
+
+Python's ssl module tells them of a peer's certificate only, and only if it was verified.
+"""
+
+from __future__ import annotations
+
+import binascii
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+SEQUENCE: Final = 0x30
+SET: Final = 0x31
+OID: Final = 0x06
+UTC_TIME: Final = 0x17
+VERSION: Final = 0xA0
+EXTENSIONS: Final = 0xA3
+DNS_NAME: Final = 0x82
+IP_ADDRESS: Final = 0x87
+COMMON_NAME: Final = bytes((0x55, 4, 3))
+ALTERNATIVE_NAMES: Final = bytes((0x55, 0x1D, 17))
+BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+END: Final = "-----END CERTIFICATE-----"
+
+
+class NotACertificate(ValueError):
+    """Octets that are no X.509 certificate."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Names and validity of a certificate."""
+
+    subject: str
+    """Common name of its subject; empty without one."""
+    names: tuple[str, ...]
+    """Host names and addresses that it is for."""
+    begins: datetime
+    """Time from which it is valid."""
+    ends: datetime
+    """Time until which it is valid."""
+
+    def days_left(self, now: datetime) -> int:
+        """Return the whole days until its end, rounded down; negative after it."""
+        return (self.ends - now).days
+
+
+def first_certificate(pem: str) -> Certificate:
+    """Read the first certificate of a text in PEM form: that of the server. Raises NotACertificate."""
+    start = pem.find(BEGIN)
+    stop = pem.find(END, start)
+    if start < 0 or stop < 0:
+        raise NotACertificate("it has no certificate in PEM form")
+    try:
+        return read_certificate(binascii.a2b_base64("".join(pem[start + len(BEGIN) : stop].split())))
+    except binascii.Error:
+        raise NotACertificate("its certificate is damaged") from None
+
+
+def read_certificate(der: bytes) -> Certificate:
+    """Read a certificate. Raises NotACertificate."""
+    try:
+        (_, outer), *_ = _elements(der)
+        (_, body), *_ = _elements(outer)
+        fields = [(tag, value) for tag, value in _elements(body) if tag != VERSION]
+        # Serial number, signature algorithm, issuer, validity, subject, key, and then the extensions.
+        begins, ends = (_time(tag, value) for tag, value in _elements(fields[3][1]))
+        extensions = next((value for tag, value in fields if tag == EXTENSIONS), b"")
+        return Certificate(_common_name(fields[4][1]), _alternative_names(extensions), begins, ends)
+    except (ValueError, IndexError):
+        raise NotACertificate("its certificate is damaged") from None
+
+
+def _elements(octets: bytes) -> list[tuple[int, bytes]]:
+    """Cut a run of elements: their tags and contents. Raises ValueError if one is not whole."""
+    found: list[tuple[int, bytes]] = []
+    at = 0
+    while at < len(octets):
+        tag, length = octets[at], octets[at + 1]
+        at += 2
+        if length & 0x80:
+            octets_of_length = length & 0x7F
+            length = int.from_bytes(octets[at : at + octets_of_length], "big")
+            at += octets_of_length
+        if at + length > len(octets):
+            raise ValueError("an element that is not whole")
+        found.append((tag, octets[at : at + length]))
+        at += length
+    return found
+
+
+def _time(tag: int, value: bytes) -> datetime:
+    """Return a time (RFC 5280 section 4.1.2.5): a year of two digits from 50 on is of the last century."""
+    text = value.decode("ascii")
+    if tag == UTC_TIME:
+        text = ("19" if text[:2] >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _common_name(name: bytes) -> str:
+    for _, parts in _elements(name):
+        for _, part in _elements(parts):
+            (_, kind), (_, value) = _elements(part)
+            if kind == COMMON_NAME:
+                return value.decode(errors="replace")
+    return ""
+
+
+def _alternative_names(extensions: bytes) -> tuple[str, ...]:
+    found: list[str] = []
+    for _, every in _elements(extensions):
+        for _, extension in _elements(every):
+            parts = _elements(extension)
+            if parts[0][1] != ALTERNATIVE_NAMES:
+                continue
+            for _, names in _elements(parts[-1][1]):
+                for tag, value in _elements(names):
+                    if tag == DNS_NAME:
+                        found.append(value.decode(errors="replace"))
+                    elif tag == IP_ADDRESS:
+                        found.append(_address(value))
+    return tuple(found)
+
+
+def _address(octets: bytes) -> str:
+    from ipaddress import ip_address
+
+    return str(ip_address(octets))

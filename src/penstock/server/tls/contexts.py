@@ -1,0 +1,146 @@
+"""Contexts of TLS from the files that the settings name, and each fault of a file in one sentence."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import ConfigError
+from penstock.server.tls.certificate import Certificate, NotACertificate, first_certificate
+from penstock.tls_settings import CertificateFiles, TlsSettings
+
+FILE_OCTETS: Final = 1024 * 1024
+"""Largest file of certificates or keys, in octets."""
+VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+CLIENTS: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+SOON_DAYS: Final = 30
+"""Days before its end from which on a certificate is told."""
+
+
+class ServedCertificate:
+    """A certificate that clients are shown."""
+
+    def __init__(self, name: str, file: Path, certificate: Certificate) -> None:
+        self.name = name
+        """Name that clients ask for; empty for the default."""
+        self.file = file
+        self.certificate = certificate
+
+    def warning(self, now: datetime) -> str:
+        """Return a sentence about a certificate that is not valid now or not for long; empty for any other."""
+        certificate = self.certificate
+        if now < certificate.begins:
+            return f"certificate '{self.file}' is not valid before {certificate.begins:%Y-%m-%d}: check the clock"
+        if certificate.ends <= now:
+            return f"certificate '{self.file}' has expired on {certificate.ends:%Y-%m-%d}: renew it"
+        days = certificate.days_left(now)
+        if days < SOON_DAYS:
+            return f"certificate '{self.file}' expires in {days} days, on {certificate.ends:%Y-%m-%d}: renew it"
+        return ""
+
+    def view(self, now: datetime) -> dict[str, object]:
+        """Return it as plain data."""
+        certificate = self.certificate
+        return {
+            "name": self.name or None,
+            "file": str(self.file),
+            "subject": certificate.subject,
+            "names": list(certificate.names[:20]),
+            "ends": certificate.ends.isoformat(),
+            "days_left": certificate.days_left(now),
+            "warning": self.warning(now),
+        }
+
+
+class Contexts:
+    """Contexts of one settings table: the default one, and others by the name that a client asks for."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        """Read all files. Raises ConfigError, which names the file and what to do."""
+        self.user_from = settings.user_from
+        self.served: list[ServedCertificate] = []
+        self._by_name: dict[str, ssl.SSLContext] = {}
+        for name, files in settings.names.items():
+            self._by_name[name] = self._make(settings, files, name)
+        self.context = self._make(settings, settings.files, "")
+        """Context that handshakes begin with."""
+        if self._by_name:
+            self.context.sni_callback = self._choose
+
+    def has_expired(self, now: datetime) -> list[str]:
+        """Return a sentence about each certificate that has expired."""
+        return [each.warning(now) for each in self.served if each.certificate.ends <= now]
+
+    def _make(self, settings: TlsSettings, files: CertificateFiles, name: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = VERSIONS[settings.minimum_version]
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        self.served.append(ServedCertificate(name, files.certificate, _load_pair(context, files)))
+        context.verify_mode = CLIENTS[settings.client_certificates]
+        if settings.ca is not None:
+            try:
+                context.load_verify_locations(cadata=_read(settings.ca, "ca"))
+            except (ssl.SSLError, ValueError):
+                raise ConfigError(f"[tls] ca '{settings.ca}' has no certificates in PEM form") from None
+        return context
+
+    def _choose(self, tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+        """Choose the certificate for a name: that of the name, or of all names of its domain, or the default."""
+        if name is None:
+            return
+        wanted = name.lower()
+        found = self._by_name.get(wanted) or self._by_name.get(f"*.{wanted.partition('.')[2]}")
+        if found is not None:
+            tls.context = found
+
+
+def _load_pair(context: ssl.SSLContext, files: CertificateFiles) -> Certificate:
+    """Load a certificate and its key into a context; return the certificate. Raises ConfigError."""
+    where = f"certificate '{files.certificate}'"
+    try:
+        found = first_certificate(_read(files.certificate, "certificate"))
+    except NotACertificate as error:
+        raise ConfigError(f"[tls] {where} cannot be used: {error}") from None
+    key = _read(files.key, "key")
+    is_encrypted = "ENCRYPTED" in key
+    if is_encrypted and not files.password:
+        raise ConfigError(f"[tls] key '{files.key}' is encrypted: set key-password, key-password-file or -env")
+    try:
+        # Without a password OpenSSL would ask for it at the terminal.
+        context.load_cert_chain(files.certificate, files.key, lambda: files.password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            text = f"key '{files.key}' does not belong to {where}: give the key that it was made for"
+        elif is_encrypted:
+            text = f"key '{files.key}' cannot be decrypted: its password is wrong"
+        elif "PRIVATE KEY-----" not in key:
+            text = f"key '{files.key}' has no private key in PEM form"
+        else:
+            text = f"{where} with key '{files.key}' cannot be used: {_reason(error)}"
+        raise ConfigError(f"[tls] {text}") from None
+    except OSError as error:
+        raise ConfigError(f"[tls] {where} cannot be read: {error.strerror}") from None
+    return found
+
+
+def _read(path: Path, what: str) -> str:
+    """Read a file in PEM form. Raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            octets = file.read(FILE_OCTETS + 1)
+    except OSError as error:
+        raise ConfigError(f"[tls] {what} '{path}' cannot be read: {error.strerror}") from None
+    if len(octets) > FILE_OCTETS:
+        raise ConfigError(f"[tls] {what} '{path}' has more than {FILE_OCTETS:,} octets")
+    return octets.decode("ascii", errors="replace")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).lower().replace("_", " ")
+
+
+def now() -> datetime:
+    """Return the time of the wall clock."""
+    return datetime.now(UTC)

@@ -1,0 +1,108 @@
+"""Handshakes of TLS in threads: their cryptography takes up to milliseconds, which other clients must not wait for.
+
+A step handles what has arrived of one handshake. Each connection has one step at most, so the number of waiting steps
+is bounded by that of connections that are not logged in. OpenSSL releases Python's lock meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Final
+
+NICE: Final = 10
+"""Niceness of the threads, where threads have one of their own (Linux): the loop goes first."""
+THREADS_MAX: Final = 4
+REASONS: Final = {
+    "HTTP_REQUEST": "the client speaks HTTP without TLS; let it use https://",
+    "WRONG_VERSION_NUMBER": "the client does not speak TLS; let it use amqps:// or https://",
+    "UNSUPPORTED_PROTOCOL": "the client offers only older versions of TLS than minimum-version",
+    "VERSION_TOO_LOW": "the client offers only older versions of TLS than minimum-version",
+    "NO_SHARED_CIPHER": "the client and the broker have no cipher suite in common",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has shown no certificate, which client-certificates requires",
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the authority of the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client does not accept the broker's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not accept the broker's certificate, such as for its host name",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the broker's certificate has expired for the client",
+}
+"""Reasons of OpenSSL that have a cause and a remedy."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a handshake has failed, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is refused: {error.verify_message}"
+    reason = getattr(error, "reason", None)
+    return REASONS.get(reason, reason.lower().replace("_", " ")) if isinstance(reason, str) else str(error)
+
+
+class Handshake:
+    """Handshake of one connection; a thread does its steps, and the loop everything else."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.context = context
+        self.incoming = ssl.MemoryBIO()
+        """Octets from the peer."""
+        self.outgoing = ssl.MemoryBIO()
+        """Octets for the peer."""
+        self.tls: ssl.SSLObject | None = None
+        """The TLS of the connection; None before the first step."""
+        self.given_up = False
+        """True if its connection is gone."""
+
+    def step(self) -> tuple[bool, Exception | None]:
+        """Handle what has arrived; return whether the handshake is over, and the error that has ended it."""
+        try:
+            if self.given_up:
+                return True, ConnectionAbortedError("its connection is gone")
+            if self.tls is None:
+                self.tls = self.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+            self.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False, None
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: a name that is none.
+            return True, error
+        return True, None
+
+
+Done = Callable[[bool, Exception | None], None]
+
+
+class Handshakes:
+    """Threads that do the steps of handshakes, in the order in which they came."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._steps: SimpleQueue[tuple[Handshake, Done] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, handshake: Handshake, done: Done) -> None:
+        """Do a step; `done` is called in the loop with its outcome."""
+        if not self._threads:
+            for number in range(max(1, min(THREADS_MAX, (os.cpu_count() or 1) // 2))):
+                thread = threading.Thread(target=self._work, name=f"tls-{number}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        self._steps.put((handshake, done))
+
+    def stop(self) -> None:
+        """End the threads; steps that wait are not done."""
+        for _ in self._threads:
+            self._steps.put(None)
+        self._threads.clear()
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        while (step := self._steps.get()) is not None:
+            handshake, done = step
+            over, error = handshake.step()
+            try:
+                self._loop.call_soon_threadsafe(done, over, error)
+            except RuntimeError:  # The loop is closed.
+                return

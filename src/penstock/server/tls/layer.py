@@ -1,0 +1,392 @@
+"""Layer of TLS between a socket's transport and the protocol of its connection.
+
+Theory of operation. Below, the layer is the protocol of the socket's transport; above, it is the transport of the
+connection's protocol. OpenSSL works in memory (ssl.MemoryBIO): one read of the socket may have hundreds of records, and
+all of them are decrypted into the one buffer of the protocol, which is called once. Output of a turn becomes one write.
+
+The protocol is told of its connection at once, so that all bounds of connections without a login hold during the
+handshake as well. The handshake goes on in a thread (handshakes.py); the socket is not read meanwhile. Bounds per
+connection: one record that is not whole, what does not fit into the protocol's buffer (one record), and answers of the
+TLS protocol itself to a peer that does not read (`CONTROL_OCTETS`). Memory of OpenSSL is filled in pieces, because it
+never shrinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from enum import IntEnum
+from typing import Any, Final
+
+from typing_extensions import override
+
+from penstock.flow.states import StateTable
+from penstock.protocols.common.tls_session import TlsSession
+from penstock.server.tls.handshakes import Handshake, reason_of
+from penstock.server.tls.peer_names import session_of
+from penstock.server.tls.tls_server import TlsServer
+
+HANDSHAKE_OCTETS: Final = 16 * 1024
+"""Most octets of a handshake that are read at once."""
+HANDSHAKE_READS: Final = 64
+"""Most reads of a handshake: each costs a step of a thread."""
+PIECE_OCTETS: Final = 32 * 1024
+"""Octets that OpenSSL gets at once, encrypted."""
+WRITTEN_OCTETS: Final = 64 * 1024
+"""Octets that it encrypts at once."""
+CONTROL_OCTETS: Final = 64 * 1024
+"""Most octets of the TLS protocol's own (alerts, keys) that wait for a peer that does not read."""
+HELLO: Final = 0x16
+"""First octet of a handshake (RFC 8446 section 5.1)."""
+
+
+class TlsState(IntEnum):
+    """State of the TLS of one connection."""
+
+    HANDSHAKE = 0
+    """Octets of the handshake are awaited."""
+    STEP = 1
+    """A thread handles those that have come."""
+    OPEN = 2
+    ENDED = 3
+    """Our side has ended, or the handshake has failed; input is discarded."""
+
+
+TLS_STATES: Final = StateTable(
+    "TLS of a connection",
+    TlsState.HANDSHAKE,
+    {
+        TlsState.HANDSHAKE: {
+            TlsState.STEP: "a part of the handshake has come",
+            TlsState.ENDED: "it is no handshake, or the connection is closed",
+        },
+        TlsState.STEP: {
+            TlsState.HANDSHAKE: "the peer's answer is awaited",
+            TlsState.OPEN: "the handshake is over",
+            TlsState.ENDED: "the handshake has failed, or the connection is closed",
+        },
+        TlsState.OPEN: {TlsState.ENDED: "our side has ended, or a record is damaged"},
+    },
+)
+
+
+class SecuredProtocol(asyncio.BufferedProtocol):
+    """Protocol that is told when the handshake of its connection is over, before its first octets."""
+
+    def secured(self, session: TlsSession) -> None:
+        """Take the TLS of the connection."""
+        raise NotImplementedError
+
+
+class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
+    """TLS of one accepted connection."""
+
+    def __init__(self, server: TlsServer, upper: asyncio.BaseProtocol) -> None:
+        super().__init__()
+        self._server = server
+        self._upper = upper
+        self._lower: asyncio.Transport
+        self._handshake = Handshake(server.contexts.context)
+        self._incoming = self._handshake.incoming
+        self._outgoing = self._handshake.outgoing
+        self._tls: ssl.SSLObject
+        self.state: TlsState = TlsState.HANDSHAKE
+        self._reads = 0
+        """Reads of the handshake."""
+        self._paused = False
+        """True if the protocol wants no input."""
+        self._more = False
+        """True if decrypted input may wait here, because the protocol's buffer was full."""
+        self._full = False
+        """True if the socket does not take output."""
+        self._peer_ended = False
+        """True if the peer has ended its side, or a record is damaged: nothing is decrypted any more."""
+        self._lost = False
+
+    # Calls of the socket's transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Pass on the connection: its protocol counts it, and says nothing before the peer."""
+        assert isinstance(transport, asyncio.Transport)
+        self._lower = transport
+        self._upper.connection_made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where encrypted octets are read to: as many as the protocol takes decrypted."""
+        if self.state is TlsState.OPEN:
+            return self._server.raw[: len(self._buffer())]
+        return self._server.raw[:HANDSHAKE_OCTETS]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle octets that were read."""
+        raw = self._server.raw
+        if self.state is not TlsState.OPEN:
+            if self.state is TlsState.HANDSHAKE:
+                self._continue_handshake(bytes(raw[:nbytes]))
+            return
+        buffer = self._buffer()
+        filled = 0
+        for start in range(0, nbytes, PIECE_OCTETS):
+            self._incoming.write(raw[start : min(start + PIECE_OCTETS, nbytes)])
+            filled = self._decrypt(buffer, filled)
+        self._pass_on(filled)
+
+    def eof_received(self) -> bool | None:
+        """Handle the end of the peer's side without a farewell of TLS: the protocols have their own."""
+        return self._upper_ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass on the end of the socket."""
+        self._lost = True
+        self._handshake.given_up = True
+        self._upper.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Pass on that the socket does not take output."""
+        self._full = True
+        self._upper.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the socket takes output again."""
+        self._full = False
+        self._send_control()
+        self._upper.resume_writing()
+
+    # Handshake
+
+    def is_between_steps(self) -> bool:
+        """Tell whether octets of the handshake are awaited."""
+        return self.state is TlsState.HANDSHAKE
+
+    def _continue_handshake(self, data: bytes) -> None:
+        self._reads += 1
+        if self._reads == 1 and data[0] != HELLO:
+            self._fail(ConnectionAbortedError("the client does not speak TLS; let it use amqps:// or https://"))
+        elif self._reads > HANDSHAKE_READS:
+            self._fail(ConnectionAbortedError(f"the handshake came in more than {HANDSHAKE_READS} pieces"))
+        else:
+            self._incoming.write(data)
+            self._move(TlsState.STEP)
+            self._lower.pause_reading()
+            self._server.handshakes.submit(self._handshake, self._stepped)
+
+    def _stepped(self, over: bool, error: Exception | None) -> None:
+        """Take the outcome of a step."""
+        if self._lost or self.state is not TlsState.STEP:
+            return
+        if self._outgoing.pending:  # An alert, if it has failed.
+            self._lower.write(self._outgoing.read())
+        if error is not None:
+            self._fail(error)
+            return
+        if not over:
+            self._move(TlsState.HANDSHAKE)
+            self._lower.resume_reading()
+            return
+        assert self._handshake.tls is not None
+        self._tls = self._handshake.tls
+        self._move(TlsState.OPEN)
+        if isinstance(self._upper, SecuredProtocol):
+            self._upper.secured(session_of(self._tls, self._server.contexts.user_from))
+        self._more = True
+        self._go_on()
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection because of the peer's octets."""
+        name = self.get_extra_info("peername") or ("unknown", 0)
+        self._server.refuse(f"[tls {name[0]}:{name[1]}] {reason_of(error)}")
+        self._move(TlsState.ENDED)
+        self._handshake.given_up = True
+        self._lower.close()
+
+    # Input
+
+    def _buffer(self) -> memoryview:
+        upper = self._upper
+        if isinstance(upper, asyncio.BufferedProtocol):
+            buffer: memoryview = upper.get_buffer(-1)  # type: ignore[assignment]
+            return buffer
+        return self._server.plain
+
+    def _decrypt(self, buffer: memoryview, filled: int) -> int:
+        """Decrypt what has come into a buffer that is filled up to a point; return how far it is filled then."""
+        room = len(buffer)
+        read = self._tls.read
+        try:
+            while filled < room:
+                count: int = read(room - filled, buffer[filled:] if filled else buffer)  # type: ignore[assignment]
+                if not count:
+                    self._peer_ended = True
+                    self._more = False
+                    return filled
+                filled += count
+                if not self._incoming.pending and not self._tls.pending():
+                    self._more = False
+                    return filled
+            self._more = True
+        except ssl.SSLWantReadError:
+            self._more = False
+        except ssl.SSLZeroReturnError:
+            self._peer_ended = True
+            self._more = False
+        except ssl.SSLError as error:
+            self._more = False
+            self._peer_ended = True
+            if self.state is TlsState.OPEN:
+                self._send_control()
+                self._fail(error)
+        return filled
+
+    def _pass_on(self, filled: int) -> None:
+        """Hand decrypted octets to the protocol, and those that did not fit into its buffer, unless it pauses."""
+        while True:
+            if filled and not self._lost:
+                if isinstance(self._upper, asyncio.BufferedProtocol):
+                    self._upper.buffer_updated(filled)
+                elif isinstance(self._upper, asyncio.Protocol):
+                    self._upper.data_received(bytes(self._server.plain[:filled]))
+            if not self._more or not self._may_pass_on():
+                break
+            filled = self._decrypt(self._buffer(), 0)
+        self._send_control()
+        if self._peer_ended and not self._more and self._may_pass_on():
+            if self._upper_ended():
+                self._lower.pause_reading()
+            else:
+                self.close()
+
+    def _may_pass_on(self) -> bool:
+        return not self._paused and not self._lost and self.state is TlsState.OPEN
+
+    def _go_on(self) -> None:
+        """Pass on what waits here, and read the socket again."""
+        if not self._may_pass_on():
+            return
+        try:
+            self._pass_on(self._decrypt(self._buffer(), 0))
+        except Exception:
+            self.abort()
+            raise
+        if not self._paused and not self._more and not self._peer_ended:
+            self._lower.resume_reading()
+
+    def _upper_ended(self) -> bool | None:
+        upper = self._upper
+        if isinstance(upper, asyncio.BufferedProtocol | asyncio.Protocol):
+            return upper.eof_received()
+        return None
+
+    # Output
+
+    def _send_control(self) -> None:
+        """Send what the TLS protocol itself has to say; a peer that asks for much and reads nothing is disconnected."""
+        if self._lost or self.state is not TlsState.OPEN:  # A thread may use the octets.
+            return
+        waiting = self._outgoing.pending
+        if not waiting:
+            return
+        if not self._full:
+            self._lower.write(self._outgoing.read())
+        elif waiting > CONTROL_OCTETS:
+            self.abort()
+
+    def _say_farewell(self) -> None:
+        """End our side of TLS (close_notify, RFC 8446 section 6.1), if it is open."""
+        was_open = self.state is TlsState.OPEN
+        if self.state is not TlsState.ENDED:
+            self._move(TlsState.ENDED)
+        if was_open:
+            # The peer's farewell has not come, or its input was not read: nobody waits for it.
+            with contextlib.suppress(ssl.SSLError):
+                self._tls.unwrap()
+            if self._outgoing.pending:
+                self._lower.write(self._outgoing.read())
+
+    def _move(self, state: TlsState) -> None:
+        self.state = TLS_STATES.move(self.state, state)
+
+    # Calls of the protocol: see asyncio.Transport
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.state is not TlsState.OPEN or self._lost or not data:
+            return  # Nothing is said before the handshake is over, or after the farewell.
+        encrypt = self._tls.write
+        try:
+            if len(data) <= WRITTEN_OCTETS:
+                encrypt(data)
+                self._lower.write(self._outgoing.read())
+                return
+            view = memoryview(data)
+            pieces: list[bytes] = []
+            for start in range(0, len(view), WRITTEN_OCTETS):
+                encrypt(view[start : start + WRITTEN_OCTETS])
+                pieces.append(self._outgoing.read())
+            self._lower.write(b"".join(pieces))
+        except ssl.SSLError as error:
+            self._fail(error)
+
+    @override
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._lower.set_write_buffer_limits(high, low)
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return self._lower.get_write_buffer_size()
+
+    @override
+    def can_write_eof(self) -> bool:
+        return self._lower.can_write_eof()
+
+    @override
+    def write_eof(self) -> None:
+        self._say_farewell()
+        self._lower.write_eof()
+        self._lower.resume_reading()  # The end of the peer's side is awaited.
+
+    @override
+    def is_reading(self) -> bool:
+        return not self._paused
+
+    @override
+    def pause_reading(self) -> None:
+        self._paused = True
+        if self.state is TlsState.OPEN:
+            self._lower.pause_reading()
+
+    @override
+    def resume_reading(self) -> None:
+        if not self._paused:
+            return
+        self._paused = False
+        if self.state is not TlsState.OPEN:
+            return
+        if self._more or self._peer_ended:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
+            self._lower.resume_reading()
+
+    @override
+    def is_closing(self) -> bool:
+        return self._lower.is_closing()
+
+    @override
+    def close(self) -> None:
+        if not self._lower.is_closing():
+            self._say_farewell()
+            self._lower.close()
+
+    @override
+    def abort(self) -> None:
+        self._handshake.given_up = True
+        if not self._lost:
+            self._lower.abort()
+
+    @override
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "sslcontext":
+            return self._handshake.context
+        if name == "ssl_object":
+            return self._handshake.tls
+        return self._lower.get_extra_info(name, default)

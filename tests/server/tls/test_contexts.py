@@ -1,0 +1,124 @@
+"""Contexts of TLS: the faults of files, each in one sentence, and certificates by name."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.server.tls.contexts import Contexts, now
+from penstock.tls_settings import CertificateFiles, TlsSettings
+from tests.support.certificates import Authority, localhost
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return localhost(tmp_path)
+
+
+def settings(authority: Authority, key: Path | None = None, password: str = "", **more: object) -> TlsSettings:
+    files = CertificateFiles(authority.folder / "server.pem", key or authority.key("server"), password)
+    return TlsSettings(files, **more)  # type: ignore[arg-type]
+
+
+def refusal(given: TlsSettings) -> str:
+    with pytest.raises(ConfigError) as refused:
+        Contexts(given)
+    assert "secret" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
+    said = refusal(settings(authority, authority.key("client")))
+    assert "client-key.pem' does not belong to certificate" in said
+
+
+def test_a_wrong_password_of_a_key_and_a_missing_one_are_told(authority: Authority) -> None:
+    key = authority.encrypt_key("server", "the secret")
+    assert "is encrypted: set key-password" in refusal(settings(authority, key))
+    assert "cannot be decrypted: its password is wrong" in refusal(settings(authority, key, "another secret"))
+    assert Contexts(settings(authority, key, "the secret")).served[0].certificate.names[0] == "localhost"
+
+
+def test_files_that_are_missing_or_of_another_kind_are_told(authority: Authority) -> None:
+    nowhere = authority.folder / "nowhere.pem"
+    assert refusal(settings(authority, nowhere)) == f"[tls] key '{nowhere}' cannot be read: No such file or directory"
+    assert "has no private key in PEM form" in refusal(settings(authority, authority.ca))
+    empty = authority.folder / "empty.pem"
+    empty.write_text("")
+    assert "cannot be used: it has no certificate in PEM form" in refusal(TlsSettings(CertificateFiles(empty, empty)))
+    assert "ca '" in refusal(settings(authority, ca=empty))
+    large = authority.folder / "large.pem"
+    large.write_bytes(bytes(1024 * 1024 + 1))
+    assert "has more than 1,048,576 octets" in refusal(settings(authority, large))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_key_that_must_not_be_read_is_told(authority: Authority) -> None:
+    authority.key("server").chmod(0)
+    assert "cannot be read: Permission denied" in refusal(settings(authority))
+
+
+def test_a_certificate_tells_its_end_when_it_is_near(authority: Authority) -> None:
+    served = Contexts(settings(authority)).served[0]
+    assert served.warning(now()) == ""
+    assert "expires in 29 days" in served.warning(served.certificate.ends - timedelta(days=29, hours=1))
+    assert "has expired on" in served.warning(served.certificate.ends)
+    assert "is not valid before 2020-01-01: check the clock" in served.warning(datetime(1970, 1, 1, tzinfo=UTC))
+    view = served.view(now())
+    assert (view["name"], view["days_left"], view["warning"]) == (None, 364, "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("shop.example.org", "shop"),
+        ("SHOP.example.org", "shop"),
+        ("a.wide.example.org", "wide"),
+        ("b.a.wide.example.org", "server"),
+        ("localhost", "server"),
+    ],
+)
+def test_certificate_is_chosen_by_the_name_that_the_client_asks_for(
+    authority: Authority, asked: str, shown: str
+) -> None:
+    names = {}
+    for name, identity in (("shop", "shop.example.org"), ("wide", "*.wide.example.org")):
+        names[identity] = CertificateFiles(authority.issue(name, identity), authority.key(name))
+    contexts = Contexts(settings(authority, names=names))
+    client = authority.trusting()
+    client.check_hostname = False
+    found = handshake(contexts, client, asked)
+    assert ssl.DER_cert_to_PEM_cert(found) in (authority.folder / f"{shown}.pem").read_text().replace("\r", "")
+
+
+def handshake(contexts: Contexts, client: ssl.SSLContext, name: str) -> bytes:
+    """Shake hands in memory; return the certificate that the client was shown."""
+    here, there = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(here, there, server_hostname=name)
+    far = contexts.context.wrap_bio(there, here, server_side=True)
+    for _ in range(3):
+        for each in (near, far):
+            try:
+                each.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    shown = near.getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+@pytest.mark.parametrize(("minimum", "works"), [("1.2", True), ("1.3", False)])
+def test_versions_before_the_minimum_are_refused(authority: Authority, minimum: str, works: bool) -> None:
+    client = authority.trusting()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    contexts = Contexts(settings(authority, minimum_version=minimum))
+    if works:
+        assert handshake(contexts, client, "localhost")
+    else:
+        with pytest.raises(ssl.SSLError):
+            handshake(contexts, client, "localhost")

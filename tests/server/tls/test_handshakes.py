@@ -1,0 +1,47 @@
+"""Handshakes in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from pathlib import Path
+
+from penstock.server.tls.contexts import Contexts
+from penstock.server.tls.handshakes import Handshake, Handshakes, reason_of
+from penstock.tls_settings import CertificateFiles, TlsSettings
+from tests.support.certificates import localhost
+
+
+def context(folder: Path) -> ssl.SSLContext:
+    authority = localhost(folder)
+    return Contexts(TlsSettings(CertificateFiles(folder / "server.pem", authority.key("server")))).context
+
+
+async def test_steps_are_done_in_another_thread_and_told_in_the_loop(tmp_path: Path) -> None:
+    handshakes = Handshakes(asyncio.get_running_loop())
+    told: asyncio.Future[tuple[bool, Exception | None, str]] = asyncio.get_running_loop().create_future()
+    handshakes.submit(
+        Handshake(context(tmp_path)),
+        lambda over, error: told.set_result((over, error, threading.current_thread().name)),
+    )
+    assert await told == (False, None, threading.current_thread().name)
+    handshakes.stop()
+
+
+def test_a_handshake_whose_connection_is_gone_costs_nothing(tmp_path: Path) -> None:
+    handshake = Handshake(context(tmp_path))
+    handshake.given_up = True
+    over, error = handshake.step()
+    assert (over, handshake.tls) == (True, None)
+    assert isinstance(error, ConnectionAbortedError)
+
+
+def test_octets_that_are_no_handshake_end_it_with_a_reason(tmp_path: Path) -> None:
+    handshake = Handshake(context(tmp_path))
+    handshake.incoming.write(b"GET / HTTP/1.1\r\n\r\n")
+    over, error = handshake.step()
+    assert over
+    assert error is not None
+    assert reason_of(error) == "the client speaks HTTP without TLS; let it use https://"
+    assert reason_of(ConnectionAbortedError("a sentence of ours")) == "a sentence of ours"

@@ -1,0 +1,191 @@
+"""Certificates of a whole broker: what clients see, their reload, and the warnings about them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+import signal
+import socket
+import ssl
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.client import ConnectError, Connection, ControlClient, ControlError, Parameters
+from penstock.client.parameters import tls_context
+from penstock.config import load
+from penstock.errors import PenstockError
+from tests.support.brokers import BrokerProcess, eventually, penstock_command
+from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return localhost(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority) -> Iterator[BrokerProcess]:
+    with serving_tls(authority.folder) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+@pytest.fixture(autouse=True)
+def _right_certificate(authority: Authority) -> Iterator[None]:
+    """Keep the files that a test changes."""
+    kept = {path: path.read_bytes() for path in (authority.folder / "server.pem", authority.key("server"))}
+    yield
+    for path, octets in kept.items():
+        path.write_bytes(octets)
+
+
+def parameters(broker: BrokerProcess, authority: Authority, client: str | None = None) -> Parameters:
+    return Parameters("localhost", broker.tls_port, tls=authority.trusting(client))
+
+
+def days_shown(broker: BrokerProcess, authority: Authority) -> int:
+    """Return the days left of the certificate that a new connection is shown."""
+    with (
+        socket.create_connection(("127.0.0.1", broker.tls_port)) as sock,
+        authority.trusting().wrap_socket(sock, server_hostname="localhost") as tls,
+    ):
+        shown = tls.getpeercert()
+        assert shown is not None
+        ends = ssl.cert_time_to_seconds(str(shown["notAfter"]))
+        return round((ends - 1_577_836_800) / 86_400)
+
+
+def web(broker: BrokerProcess, authority: Authority, path: str) -> Any:
+    login = base64.b64encode(b"guest:guest").decode()
+    request = urllib.request.Request(f"{broker.https}/api/{path}", headers={"Authorization": f"Basic {login}"})
+    with urllib.request.urlopen(request, context=authority.trusting()) as answer:
+        return json.load(answer)
+
+
+def test_connection_by_tls_is_shown_with_its_tls_and_its_certificate(
+    broker: BrokerProcess, authority: Authority
+) -> None:
+    with Connection(parameters(broker, authority, "client")) as connection, Connection(broker.url):
+        body = bytes(3_000_000)
+        channel = connection.channel()
+        queue = channel.queue_declare(exclusive=True)[0]
+        channel.publish(body, routing_key=queue)
+        got = eventually(lambda: channel.get(queue), "the message")
+        assert got.body == body
+        by_tls, plain = sorted(web(broker, authority, "connections"), key=lambda each: not each["ssl"])
+        assert (by_tls["ssl"], by_tls["ssl_protocol"], plain["ssl"]) == (True, "tlsv1.3", False)
+        assert by_tls["peer_cert_subject"].startswith("CN=ada,")
+        assert plain["ssl_protocol"] is None
+    protocols = {each["protocol"] for each in web(broker, authority, "overview")["listeners"]}
+    assert protocols == {"amqp", "amqp/ssl", "https"}
+
+
+def test_client_that_speaks_no_tls_is_told_in_the_log(broker: BrokerProcess) -> None:
+    with socket.create_connection(("127.0.0.1", broker.tls_port)) as sock:
+        sock.sendall(b"AMQP\0\0\x09\x01")
+        assert sock.recv(10) == b""
+    broker.await_logged("the client does not speak TLS; let it use amqps://")
+    with pytest.raises(ConnectError):
+        Connection(Parameters("127.0.0.1", broker.tls_port))
+
+
+def test_reload_by_command_serves_the_new_certificate_and_drops_no_connection(
+    broker: BrokerProcess, authority: Authority
+) -> None:
+    with Connection(parameters(broker, authority)) as connection, ControlClient(connection) as control:
+        before = days_shown(broker, authority)
+        authority.issue("server", "localhost", "127.0.0.1", days=100)
+        done = penstock_command("tls", "reload", "--url", broker.tls_url, "--cacert", str(authority.ca))
+        assert done.returncode == 0, done.stderr
+        assert "server.pem: localhost, 127.0.0.1, valid for 99 days" in done.stdout
+        assert days_shown(broker, authority) == before - 265
+        assert [each["days_left"] for each in control.status()["certificates"]] == [99]
+    broker.await_logged("settings of tls were reloaded by user 'guest'")
+
+
+@pytest.mark.parametrize("fault", ["expired", "mismatched", "missing"])
+def test_reload_of_a_bad_certificate_keeps_the_old_one_and_says_why(
+    broker: BrokerProcess, authority: Authority, fault: str
+) -> None:
+    before = days_shown(broker, authority)
+    said = {
+        "expired": "has expired on",
+        "mismatched": "does not belong to certificate",
+        "missing": "cannot be read: No such file or directory",
+    }[fault]
+    if fault == "expired":
+        authority.issue("server", "localhost", days=-2)
+    elif fault == "mismatched":
+        shutil.copy(authority.key("client"), authority.key("server"))
+    else:
+        authority.key("server").unlink()
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        with pytest.raises(ControlError, match=said) as refused:
+            control.request("tls.reload", {})
+        assert refused.value.name == "precondition-failed"
+        assert days_shown(broker, authority) == before
+
+
+def test_reload_by_a_signal_reads_the_table_and_tells_a_certificate_that_expires_soon(
+    broker: BrokerProcess, authority: Authority
+) -> None:
+    authority.issue("fresh", "localhost", "127.0.0.1", days=10)
+    file = authority.folder / "penstock.toml"
+    file.write_text(SETTINGS.replace("server", "fresh"))
+    broker.process.send_signal(signal.SIGHUP)
+    broker.await_logged("reload: the certificates were read again; new connections use them")
+    broker.await_logged("expires in 9 days")
+    shown = penstock_command("status", "--url", broker.url).stdout
+    assert "certificate 'fresh" not in shown
+    assert "fresh.pem' expires in 9 days" in shown
+    file.write_text(SETTINGS.replace('"server-key.pem"', '"client-key.pem"'))
+    broker.process.send_signal(signal.SIGHUP)
+    broker.await_logged("reload: the old certificates stay: [tls] key")
+    file.write_text(SETTINGS)
+    broker.process.send_signal(signal.SIGHUP)
+    eventually(lambda: len(broker.logged("the certificates were read again")) == 2, "the old table again")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[broker]\nlisten-tls = ["127.0.0.1:0"]\n', r"need a certificate: set certificate and key in \[tls\]"),
+        ('[tls]\ncertificate = "a.pem"\n', r"has \[tls\], but nothing listens with TLS: add listen-tls"),
+        ("[broker]\nlisten = []\n", "has no address to listen at: set listen or listen-tls"),
+        ('[broker]\nlisten-tls = ["127.0.0.1:0"]\n[tls]\ncertificate = "a.pem"\n', "a.pem' cannot be read"),
+    ],
+)
+async def test_broker_without_tls_says_what_is_missing(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(text)
+    settings = load(file)
+    if settings.listen:
+        settings = replace(settings, listen=["127.0.0.1:0"])
+    with pytest.raises(PenstockError, match=said):
+        await penstock.Broker(settings=settings).start()
+
+
+async def test_broker_may_listen_with_tls_alone(authority: Authority) -> None:
+    file = authority.folder / "alone.toml"
+    file.write_text(SETTINGS.replace('http-tls = "127.0.0.1:0"', "listen = []"))
+    async with penstock.Broker(settings=load(file)) as broker:
+        assert broker.addresses == []
+        assert broker.url.startswith("amqps://127.0.0.1:")
+        url = f"{broker.url}?cacertfile={authority.ca}"
+        connection = await asyncio.to_thread(Connection, url)
+        await asyncio.to_thread(connection.close)
+
+
+def test_files_of_a_client_that_cannot_be_used_are_told(authority: Authority) -> None:
+    with pytest.raises(ValueError, match="the file '/nowhere' for TLS is not there"):
+        tls_context("/nowhere")
+    with pytest.raises(ValueError, match="cannot be used"):
+        tls_context(str(authority.ca), str(authority.folder / "client.pem"), str(authority.key("server")))
