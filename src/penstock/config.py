@@ -232,9 +232,7 @@ def load(path: Path) -> Settings:
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
             by_pattern.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
     certificates = None if tls is None else read_tls(tls, path.parent, source.error)
-    settings = Settings(
-        users=named, tokens=tokens, tls=certificates, file=path, patterns=by_pattern, at_start=at_start
-    )
+    settings = Settings(users=named, tokens=tokens, tls=certificates, file=path, patterns=by_pattern, at_start=at_start)
     return replace(settings, **at_start)
 
 
