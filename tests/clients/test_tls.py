@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -10,8 +9,6 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 import aio_pika
 import kombu
@@ -20,7 +17,7 @@ import pytest
 from celery import Celery
 
 from tests.clients.test_node import FOLDER
-from tests.support.brokers import PATIENCE, BrokerProcess, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
 from tests.support.client_hold import JARS, java_compiles
 
