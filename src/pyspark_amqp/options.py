@@ -7,39 +7,16 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings, Tls
+from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings
 from pyspark_penstock import parsing
-from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
 from pyspark_penstock.options import ADMISSION, DELAY_MS, LOGIN, check_least
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
+from pyspark_penstock.tls import TLS_OPTIONS, Servers, servers, tls_of
 
-TLS_PORT: Final = 5671
-"""IANA's port for AMQP by TLS."""
 PREFETCH_MAX: Final = 65_535
 """Most of a field of 16 bits in basic.qos."""
-_TLS: Final = ("tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsKeyPassword")
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """Nodes of one broker, tried in turn."""
-
-    addresses: tuple[Address, ...]
-    tls: bool
-
-
-def _servers(text: str) -> Servers:
-    """Return addresses, each with `amqp://` or `amqps://` before it, or all without."""
-    parts = [part.strip() for part in text.split(",")]
-    tls = {part.startswith("amqps://") for part in parts}
-    if len(tls) > 1:
-        raise ValueError("has addresses with amqps:// and without")
-    bare = [re.sub(r"^amqps?://", "", part).rstrip("/") for part in parts]
-    if True in tls:
-        bare = [part if re.search(r":\d+$", part) else f"{part}:{TLS_PORT}" for part in bare]
-    return Servers(parsing.addresses(",".join(bare)), True in tls)
 
 
 def _folder(text: str) -> str:
@@ -51,12 +28,9 @@ def _folder(text: str) -> str:
 
 
 _SOURCE: Final = (
-    Option("servers", _servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    Option("servers", servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
     *LOGIN,
-    Option("tlsCaFile", parsing.text, None),
-    Option("tlsCertificateFile", parsing.text, None),
-    Option("tlsKeyFile", parsing.text, None),
-    Option("tlsKeyPassword", parsing.text, None, secret=True),
+    *TLS_OPTIONS,
     Option("subscribe", parsing.names),
     Option("spool", _folder),
     Option("spoolBytes", parsing.size(1 << 20), 1 << 30),
@@ -129,16 +103,5 @@ def _settings(value: dict[str, Any]) -> Settings:
         consumer_timeout=value["consumerTimeout"] / 1_000,
         retries=value["fetchOffset.numRetries"],
         retry_seconds=value["fetchOffset.retryIntervalMs"] / 1_000,
-        tls=_tls(value),
+        tls=tls_of(value),
     )
-
-
-def _tls(value: dict[str, Any]) -> Tls | None:
-    given = [name for name in _TLS if value[name] is not None]
-    if not value["servers"].tls:
-        if given:
-            raise OptionError(f"option {given[0]} needs servers that begin with amqps://")
-        return None
-    if value["tlsCertificateFile"] is None and given not in ([], ["tlsCaFile"]):
-        raise OptionError("the options tlsKeyFile and tlsKeyPassword need tlsCertificateFile")
-    return Tls(*(value[name] for name in _TLS))

@@ -124,7 +124,12 @@ def connect(access: Access, server: Address, query: str = "") -> Connection:
 
     Raises `penstock.client.ConnectError`.
     """
-    return Connection(Parameters(server.host, server.port, access.user, access.password, access.vhost, query))
+    try:
+        tls = None if access.tls is None else access.tls.context()
+    except ValueError as error:
+        raise ConnectError(server.host, server.port, str(error)) from None
+    parameters = Parameters(server.host, server.port, access.user, access.password, access.vhost, query, tls=tls)
+    return Connection(parameters)
 
 
 def query_of_task() -> str:

@@ -20,8 +20,10 @@ from pyspark_penstock.connections import BrokerLink
 from pyspark_penstock.errors import OptionError, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
-from pyspark_penstock.parsing import Address, addresses
+from pyspark_penstock.parsing import Address
 from pyspark_penstock.sentences import sentence_of
+from pyspark_penstock.tls import Servers, Tls
+from pyspark_penstock.tls import servers as parsed_servers
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -44,16 +46,25 @@ QUEUES_SAID = 5
 class ProgressListener(StreamingQueryListener):
     """Listener that reports the progress of the queries of a session: ``spark.streams.addListener(...)``.
 
-    `servers` is as the option of the source: ``host:port``, separated by commas. Raises `OptionError` if it is none.
+    `servers` is as the option of the source: ``host:port``, separated by commas, or ``amqps://host`` with the files of
+    `tls`. Raises `OptionError` if it is none.
     With None no broker is asked: for queries of the source ``amqp``, whose lag is in the progress itself.
     """
 
     def __init__(
-        self, servers: str | None = "127.0.0.1:5672", *, vhost: str = "/", user: str = "guest", password: str = "guest"
+        self,
+        servers: str | None = "127.0.0.1:5672",
+        *,
+        vhost: str = "/",
+        user: str = "guest",
+        password: str = "guest",
+        tls: Tls | None = None,
     ) -> None:
         """Store the addresses; nothing is connected yet."""
         try:
-            self._access = Access(() if servers is None else addresses(servers), vhost, user, password)
+            found = Servers((), False) if servers is None else parsed_servers(servers)
+            by_tls = (tls or Tls()) if found.tls else None
+            self._access = Access(found.addresses, vhost, user, password, by_tls)
         except ValueError as error:
             raise OptionError(f"servers '{servers}' {error}") from None
         self._begin()

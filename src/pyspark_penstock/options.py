@@ -15,6 +15,7 @@ from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unk
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 from pyspark_penstock.subscription import Starting, Subscription, check_starting, checked_subscription
+from pyspark_penstock.tls import TLS_OPTIONS, Servers, Tls, servers, tls_of
 
 DELAY_MS = 900_000
 """Longest wait for minOffsetsPerTrigger without maxTriggerDelay, as in Spark's Kafka source: 15 minutes."""
@@ -48,7 +49,11 @@ ADMISSION = (
 )
 """Options of every streaming source: the size of its batches, and when it gives up."""
 
-_ACCESS = (Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)), *LOGIN)
+_ACCESS = (
+    Option("servers", servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    *LOGIN,
+    *TLS_OPTIONS,
+)
 
 SOURCE = (
     *_ACCESS,
@@ -94,6 +99,7 @@ class Access:
     vhost: str
     user: str
     password: str = field(repr=False)
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +219,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         raise OptionError("the penstock sink needs one of the options queue and exchange, not both")
     if value["queue"] is not None and value["routingKey"] is not None:
         raise OptionError("option routingKey goes with exchange; a queue is reached by its own name")
-    if len(value["servers"]) > 1:
+    if len(value["servers"].addresses) > 1:
         raise OptionError("option servers of a sink must name one server")
     if (value["txnAppId"] is None) != (value["txnVersion"] is None):
         raise OptionError(
@@ -242,4 +248,4 @@ def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> N
 
 def access_of(value: Mapping[str, Any]) -> Access:
     """Return addresses and credentials."""
-    return Access(value["servers"], value["vhost"], value["user"], value["password"])
+    return Access(value["servers"].addresses, value["vhost"], value["user"], value["password"], tls_of(value))

@@ -96,7 +96,7 @@ def test_everything_given():
         ({"startingOffsets": '{"orders": true}'}, "sequences from 0 up"),
         ({"startingOffsets": '{"ordrs": 2}'}, "names the queue 'ordrs', which subscribe does not"),
         ({"servers": "a:99999"}, "must be host:port"),
-        ({"servers": "amqp://a:1"}, "must be host:port"),
+        ({"servers": "http://a:1"}, "must be host:port"),
         ({"servers": "a:1,a:1"}, "names a server twice"),
         ({"subscribe": "a,,b"}, "must have 1 to 255 octets"),
         ({"subscribe": "a,a"}, "names a queue twice"),

@@ -55,8 +55,7 @@ class SpoolServer:
 
     def _open(self, request: dict[str, Any]) -> Answer:
         settings = Settings.from_json(request["settings"])
-        if settings.tls is not None:
-            settings.tls.context()  # A file that is missing is told now.
+        settings.tls_context()  # A file that is missing is told now.
         path = Path(settings.spool)
         self._folder = folder = SpoolFolder(path)
         folder.lock(float(request["lock_seconds"]))

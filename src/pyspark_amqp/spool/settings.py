@@ -1,40 +1,19 @@
 """Settings of a spool's process, which come from the reader as one JSON object."""
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from ssl import SSLContext
 from typing import Any
 
 from penstock.client import Parameters
 from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.folder import Owner
+from pyspark_penstock.tls import Tls
 
 REDELIVERED, MESSAGE_ID, NONE = "redelivered", "messageId", "none"
 """Doubles that are dropped: redelivered ones, also those with an id that the spool has, none."""
 SETTLED, SPOOLED = "settled", "spooled"
 """Time at which a message is acknowledged: when Spark has made it durable, or when it is in the spool."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """Files of a connection by TLS; without `ca` the system's authorities are trusted."""
-
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-    def context(self) -> ssl.SSLContext:
-        """Return the context. Raises `SpoolError` for a file that cannot be used."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.certificate is not None:
-                # Without a password OpenSSL would ask the terminal for it.
-                context.load_cert_chain(self.certificate, self.key, self.password or "")
-        except OSError as error:  # ssl.SSLError is one.
-            names = ", ".join(name for name in (self.ca, self.certificate, self.key) if name)
-            raise SpoolError("tls", f"the files of TLS ({names}) cannot be used: {error}") from error
-        return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +51,17 @@ class Settings:
         rest = {**given, "servers": servers, "queues": tuple(given["queues"]), "tls": Tls(**tls) if tls else None}
         return cls(**rest)
 
+    def tls_context(self) -> SSLContext | None:
+        """Return the context of TLS; None without it. Raises `SpoolError` for a file that cannot be used."""
+        try:
+            return None if self.tls is None else self.tls.context()
+        except ValueError as error:
+            raise SpoolError("tls", str(error)) from error
+
     def parameters(self, server: tuple[str, int]) -> Parameters:
         """Return the parameters of a connection to one of the servers."""
         host, port = server
-        tls = None if self.tls is None else self.tls.context()
+        tls = self.tls_context()
         name = f"spool {self.spool}"
         return Parameters(
             host, port, self.user, self.password, self.vhost, heartbeat=self.heartbeat, tls=tls, name=name

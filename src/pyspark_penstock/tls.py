@@ -1,0 +1,67 @@
+"""TLS of the sources and sinks: addresses with `amqps://`, and the files that their options name; without I/O."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Any, Final
+
+from penstock.client.parameters import TLS_PORT, tls_context
+from pyspark_penstock import parsing
+from pyspark_penstock.errors import OptionError
+from pyspark_penstock.option_table import Option
+from pyspark_penstock.parsing import Address
+
+TLS_OPTIONS: Final = (
+    Option("tlsCaFile", parsing.text, None),
+    Option("tlsCertificateFile", parsing.text, None),
+    Option("tlsKeyFile", parsing.text, None),
+    Option("tlsKeyPassword", parsing.text, None, secret=True),
+)
+_NAMES: Final = tuple(option.name for option in TLS_OPTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Addresses of brokers, or of the nodes of one, and whether they are spoken to by TLS."""
+
+    addresses: tuple[Address, ...]
+    tls: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files of a connection by TLS; without `ca` the system's authorities are trusted."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def context(self) -> SSLContext:
+        """Return the context. Raises `ValueError` that names a file which cannot be used."""
+        return tls_context(self.ca, self.certificate, self.key, self.password or "")
+
+
+def servers(text: str) -> Servers:
+    """Return addresses, each with `amqp://` or `amqps://` before it, or all without."""
+    parts = [part.strip() for part in text.split(",")]
+    tls = {part.startswith("amqps://") for part in parts}
+    if len(tls) > 1:
+        raise ValueError("has addresses with amqps:// and without")
+    bare = [re.sub(r"^amqps?://", "", part).rstrip("/") for part in parts]
+    if True in tls:
+        bare = [part if re.search(r":\d+$", part) else f"{part}:{TLS_PORT}" for part in bare]
+    return Servers(parsing.addresses(",".join(bare)), True in tls)
+
+
+def tls_of(value: Mapping[str, Any]) -> Tls | None:
+    """Return the files that options name; None without TLS. Raises `OptionError`."""
+    given = [name for name in _NAMES if value[name] is not None]
+    if not value["servers"].tls:
+        if given:
+            raise OptionError(f"option {given[0]} needs servers that begin with amqps://")
+        return None
+    if value["tlsCertificateFile"] is None and given not in ([], ["tlsCaFile"]):
+        raise OptionError("the options tlsKeyFile and tlsKeyPassword need tlsCertificateFile")
+    return Tls(*(value[name] for name in _NAMES))
