@@ -62,6 +62,22 @@ def test_policy_of_the_highest_priority_applies_alone(bench: Bench) -> None:
     assert (length(queue), queue.settings.message_ttl_s) == (10, 1.0)
 
 
+def test_change_of_a_policy_concerns_only_queues_where_no_other_has_precedence(bench: Bench) -> None:
+    first, second = bench.queue("q1"), bench.queue("other")
+    put(bench, "high", "^q", 3, max_length=20)
+    fields: dict[str, object] = {"pattern": ".*", "definition": {"max-length": 5}}
+    changes = [setting(read_policy("/", "low", fields, False))]
+    plan = finish(change_policies_steps(bench.broker, changes))
+    assert [queue.name for queue, _ in plan.queues] == ["other"]
+    assert [length(first), length(second)] == [20, 5]
+    put(bench, "high", "^q", -1, max_length=20)
+    assert [names(first)[0], length(first)] == ["low", 5]
+    put(bench, "low", ".*", -2, max_length=6)
+    assert [names(first)[0], names(second)[0]] == ["high", "low"]
+    put(bench, "high", "^none", 9, max_length=20)
+    assert [length(first), length(second)] == [6, 6]
+
+
 def test_policy_is_weaker_than_an_argument_and_stronger_than_a_pattern(bench: Bench) -> None:
     bench.set("queue", "#", dead_letter_exchange="by-pattern", hold_deadline=5)
     given, plain = bench.queue("given", dead_letter_exchange="by-argument"), bench.queue("plain")

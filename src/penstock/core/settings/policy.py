@@ -63,6 +63,14 @@ class Policy:
         """Return whether it matches an object; another one may have precedence."""
         return self.applies_to(kind) and self.pattern.matches(name)
 
+    def precedes(self, other: Policy) -> bool:
+        """Return whether it has precedence over another one where both match."""
+        return self.order() < other.order()
+
+    def order(self) -> tuple[int, str]:
+        """Return its sort key among the policies of its virtual host."""
+        return (-int(self.priority), self.name)
+
     def title(self) -> str:
         """Return its kind and name, for sentences."""
         return f"{OPERATOR if self.operator else POLICY} '{self.name}' of vhost '{self.vhost}'"

@@ -1,6 +1,7 @@
 """Changes of policies at run time: all or nothing, in effect at once, and in steps as changes of settings are.
 
-Queues and exchanges that a changed policy matches, before or after, are resolved again; others are only looked at.
+Queues and exchanges that a changed policy matches, before or after, are resolved again, unless another policy has
+precedence for them. Others are only looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+    from penstock.core.queue.queue import Queue
     from penstock.core.vhost import VirtualHost
 
 MATCHED_A_STEP: Final = 8
@@ -119,6 +121,15 @@ def _prepare(broker: Broker, changes: list[PolicyChange], passing_over: bool) ->
     return plan
 
 
+def concerns(policy: Policy, queue: Queue, kind: str) -> bool:
+    """Return whether a changed policy may apply to a queue: it matches, and no unchanged one has precedence."""
+    pair = queue.settings.policies
+    present = pair.operator if policy.operator else pair.policy
+    if present is not None and present is not policy and present.name != policy.name and present.precedes(policy):
+        return False
+    return policy.covers(kind, queue.name)
+
+
 def _prepare_vhost(
     broker: Broker, vhost: VirtualHost, policies: list[Policy], plan: SettingsChange, passing_over: bool
 ) -> Steps[None]:
@@ -131,7 +142,7 @@ def _prepare_vhost(
         if broker.work.used_up():
             yield
         kind = kind_of(queue.features)
-        if queue.deleted or not (everything or any(policy.covers(kind, queue.name) for policy in policies)):
+        if queue.deleted or not (everything or any(concerns(policy, queue, kind) for policy in policies)):
             continue
         broker.work.done += work
         try:

@@ -50,7 +50,7 @@ class PolicyTable:
         else:
             self._in_order[key].remove(before)
         policies[policy.name] = policy
-        insort(self._in_order.setdefault(key, []), policy, key=_order)
+        insort(self._in_order.setdefault(key, []), policy, key=Policy.order)
         return before
 
     def drop(self, vhost: str, name: str, operator: bool) -> Policy | None:
@@ -77,7 +77,3 @@ class PolicyTable:
         """Return both policies that apply to a queue."""
         policy, operator = self.best(vhost, kind, name, False), self.best(vhost, kind, name, True)
         return NO_POLICIES if policy is None and operator is None else PolicyPair(policy, operator)
-
-
-def _order(policy: Policy) -> tuple[int, str]:
-    return (-int(policy.priority), policy.name)
