@@ -11,7 +11,8 @@ def test_policies_are_set_listed_and_cleared(broker: BrokerProcess, name: str) -
     pattern = f"^{name}"
     said = run(broker, "policies", "set", name, pattern, "max-length=5", "queue-mode=lazy")
     assert said == (
-        f"policy {name} is set\nit applies to queue {name}\nqueue-mode has no effect here; kept, and exported again\n"
+        f"policy {name} is set\nit applies to queue {name}\nqueue-mode has no effect here; kept, and exported again"
+        "; it does not apply to quorum queues because of queue-mode\n"
     )
     queue = next(each for each in listed(broker, "queues") if each["name"] == name)
     assert (queue["policy"], queue["operator_policy"]) == (name, None)

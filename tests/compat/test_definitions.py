@@ -1,7 +1,7 @@
 """Definitions of a real RabbitMQ, made by its own tools: imported here and exported again, nothing is lost.
 
 With PENSTOCK_BESIDE=rabbitmq they are made and exported there now. Otherwise `rabbitmq_definitions.json` is read, which
-a RabbitMQ 3.10.8 has exported in this way.
+a RabbitMQ 3.10.8 has exported in this way, and `rabbitmq_effective.json`: which policies it has applied to each queue.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ import pytest
 
 from bench import processes
 from bench.brokers import RABBITMQ, RabbitmqNode
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.commands import run
 from tests.support.http_client import Web
 
 BESIDE = RABBITMQ in os.environ.get("PENSTOCK_BESIDE", "").split()
 RECORDED = Path(__file__).with_name("rabbitmq_definitions.json")
+EFFECTIVE = Path(__file__).with_name("rabbitmq_effective.json")
 PLUGINS = ("rabbitmq_federation", "rabbitmq_shovel")
 
 POLICIES = (
     ("/", "all", ".*", {"ha-mode": "exactly", "ha-params": 2, "max-length": 100_000}, 0, "all"),
     ("/", "celery", "^celery", {"message-ttl": 3_600_000, "queue-mode": "lazy"}, 5, "queues"),
     ("/", "not-amq", r"^(?!amq\.).*", {"federation-upstream-set": "all"}, 1, "exchanges"),
+    ("eu", "base", "", {"max-length": 4000, "expires": 99_000_000, "overflow": "drop-head"}, -9, "queues"),
     ("eu", "lost", r"^orders\.", {"alternate-exchange": "lost"}, 0, "exchanges"),
     ("eu", "dead", "^(orders|bills)$", {"dead-letter-exchange": "dlx", "overflow": "reject-publish"}, -3, "queues"),
 )
@@ -78,8 +80,15 @@ def declare(url: str) -> None:
             channel.exchange_bind("lost", "orders.in", "lost")
 
 
-def made_there(scratch: Path) -> dict[str, Any]:
-    """Make everything in a RabbitMQ by its own tools; return what it exports."""
+def effective(web: Web) -> dict[str, list[Any]]:
+    """Return the policies that apply to each queue, and their common definition."""
+    shown = ("policy", "operator_policy", "effective_policy_definition")
+    found = {f"{queue['vhost']} {queue['name']}": [queue.get(name) for name in shown] for queue in web.get("/queues")}
+    return {name: [*policies, definition or {}] for name, (*policies, definition) in sorted(found.items())}
+
+
+def made_there(scratch: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Make everything in a RabbitMQ by its own tools; return what it exports, and the policies of each queue."""
     http_port = processes.free_port()
     node = RabbitmqNode(scratch, http_port, PLUGINS)
     process = node.launch()
@@ -91,23 +100,24 @@ def made_there(scratch: Path) -> dict[str, Any]:
         for vhost in ("/", "eu"):
             node.control("set_permissions", "-p", vhost, "guest", ".*", ".*", ".*")
         declare(f"amqp://guest:guest@127.0.0.1:{port}")
+        web = Web(f"http://127.0.0.1:{http_port}")
+        eventually(lambda: len([each for each in effective(web).values() if each[0]]) == 7, "it has gathered", 60)
+        applied = effective(web)
         file = scratch / "definitions.json"
         done = node.control("export_definitions", str(file))
         assert done.returncode == 0, done.stderr
     finally:
         processes.stop(process)
         node.close()
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
+    return json.loads(file.read_text()), applied
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What RabbitMQ has exported."""
+def there(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """RabbitMQ's export, and the policies of each queue."""
     if BESIDE:
         return made_there(tmp_path_factory.mktemp("theirs"))
-    found: dict[str, Any] = json.loads(RECORDED.read_text())
-    return found
+    return json.loads(RECORDED.read_text()), json.loads(EFFECTIVE.read_text())
 
 
 @pytest.fixture
@@ -153,8 +163,9 @@ KEPT = ("vhosts", "policies", "parameters", "global_parameters", "queues", "exch
 
 
 def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_again_with_nothing_lost(
-    theirs: dict[str, Any], ours: BrokerProcess, tmp_path: Path
+    there: tuple[dict[str, Any], dict[str, list[Any]]], ours: BrokerProcess, tmp_path: Path
 ) -> None:
+    theirs, applied = there
     file = tmp_path / "theirs.json"
     file.write_text(json.dumps(theirs, indent=2))
     told = run(ours, "definitions", "import", str(file), "--dry-run")
@@ -165,12 +176,12 @@ def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_again_with_not
     assert lost(theirs, web.get("/definitions"), KEPT) == {}
     again = run(ours, "definitions", "import", str(file), "--dry-run")
     assert "0 to be created, 0 to be changed" in again
-    queue = web.get("/queues/eu/orders")
-    assert (queue["policy"], queue["operator_policy"]) == ("dead", "ceiling")
-    assert queue["effective_policy_definition"] == {
-        "dead-letter-exchange": "dlx", "overflow": "reject-publish", "max-length": 5000, "expires": 86_400_000,
-    }  # fmt: skip
-    assert web.get("/queues/%2F/celeryev.1")["policy"] == "celery"
+    assert effective(web) == applied
+    assert applied["eu orders"] == [
+        "dead", "ceiling",
+        {"dead-letter-exchange": "dlx", "overflow": "reject-publish", "max-length": 5000, "expires": 86_400_000},
+    ]  # fmt: skip
+    assert applied["/ celeryev.1"][0] == "celery"
     assert web.get("/exchanges/eu/orders.in")["policy"] == "lost"
     assert web.get("/exchanges/%2F/orders.in")["policy"] == "not-amq"
     assert web.get("/exchanges/%2F/amq.topic")["policy"] == "all"

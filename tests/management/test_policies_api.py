@@ -34,7 +34,8 @@ def test_policy_that_is_set_tells_what_it_applies_to_and_what_has_no_effect() ->
     assert found["sentences"] == [
         "it applies to queue q0, q1, q2 and 2 more",
         "it applies to exchange q.x",
-        "ha-mode, ha-params have no effect here; kept, and exported again",
+        "ha-mode, ha-params have no effect here; kept, and exported again"
+        "; it does not apply to quorum queues because of ha-mode",
     ]
     (listed,) = finish(policies_api.answer_list(driver, asked(driver, everywhere=True)))["policies"]  # type: ignore[misc]
     assert (listed["name"], listed["without_effect"]) == ("p", ["ha-mode", "ha-params"])

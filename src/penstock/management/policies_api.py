@@ -102,11 +102,12 @@ def view(policy: Policy) -> dict[str, object]:
 
 
 def idle_sentence(policy: Policy) -> str:
-    """Return a sentence about the keys of a policy without effect; "" if all have one."""
-    if not policy.idle:
-        return ""
-    have = "has" if len(policy.idle) == 1 else "have"
-    return f"{', '.join(policy.idle)} {have} no effect here; kept, and exported again"
+    """Return a sentence about keys without effect, and types of queues left out; "" if there are none."""
+    said = [f"it does not apply to {kind.replace('_', ' ')} because of {key}" for kind, key in policy.excluded.items()]
+    if policy.idle:
+        have = "has" if len(policy.idle) == 1 else "have"
+        said.insert(0, f"{', '.join(policy.idle)} {have} no effect here; kept, and exported again")
+    return "; ".join(said)
 
 
 def _applies(policy: Policy, other: Policy | None) -> bool:

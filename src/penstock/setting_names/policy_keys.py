@@ -9,6 +9,8 @@ ALTERNATE: Final = "alternate-exchange"
 
 KEYS_WITHOUT_EFFECT: Final = frozenset(
     {
+        "max-priority",
+        "single-active-consumer",
         "ha-mode",
         "ha-params",
         "ha-sync-mode",
@@ -36,6 +38,27 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
     }
 )
 """Keys about the storage of a queue, streams, federation and sharding. They are stored, exported again and told."""
+
+NOT_FOR_CLASSIC: Final = frozenset(
+    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"}
+)
+NOT_FOR_QUORUM: Final = frozenset(
+    {
+        "max-priority",
+        "queue-mode",
+        "single-active-consumer",
+        "ha-mode",
+        "ha-params",
+        "ha-sync-mode",
+        "ha-promote-on-shutdown",
+        "ha-promote-on-failure",
+        "queue-master-locator",
+        "max-age",
+        "stream-max-segment-size-bytes",
+        "initial-cluster-size",
+    }
+)
+"""Keys with which a policy does not apply to queues of a type (`unsupported_policies` of RabbitMQ 3.10's types)."""
 
 SMALLEST: Final = frozenset(
     {

@@ -46,7 +46,7 @@ def test_policy_for_one_kind_tells_the_keys_of_the_other() -> None:
     ],
 )
 def test_policy_applies_to_kinds(apply_to: str, kinds: list[str]) -> None:
-    found = policy(apply_to=apply_to, ha_mode="all")
+    found = policy(apply_to=apply_to, max_length=5)
     assert [kind for kind in (CLASSIC, QUORUM, EXCHANGES) if found.covers(kind, "q")] == kinds
     assert not found.covers(CLASSIC, "other")
 
@@ -80,6 +80,21 @@ def test_policy_of_an_operator_has_limits_only() -> None:
         policy(True, dead_letter_exchange="x")
     with pytest.raises(PreconditionFailed, match="not to exchanges"):
         policy(True, "exchanges", max_length=5)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kinds"),
+    [
+        ("delivery-limit", 5, [QUORUM, EXCHANGES]),
+        ("ha-mode", "all", [CLASSIC, EXCHANGES]),
+        ("max-age", "1D", [EXCHANGES]),
+    ],
+)
+def test_policy_does_not_apply_to_types_of_queues_without_one_of_its_keys(
+    key: str, value: object, kinds: list[str]
+) -> None:
+    found = read_policy("/", "p", {"pattern": "", "definition": {key: value, "max-length": 5}}, False)
+    assert [kind for kind in (CLASSIC, QUORUM, EXCHANGES) if found.covers(kind, "q")] == kinds
 
 
 def test_policy_is_read_from_pairs_as_rabbitmqctl_exports_it() -> None:

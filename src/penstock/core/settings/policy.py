@@ -16,7 +16,15 @@ from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.setting_names import Features, SettingValue, read_settings
 from penstock.setting_names.parse import setting_named
-from penstock.setting_names.policy_keys import ALTERNATE, APPLY_TO, KEYS_WITHOUT_EFFECT, OF_OPERATORS, SMALLEST
+from penstock.setting_names.policy_keys import (
+    ALTERNATE,
+    APPLY_TO,
+    KEYS_WITHOUT_EFFECT,
+    NOT_FOR_CLASSIC,
+    NOT_FOR_QUORUM,
+    OF_OPERATORS,
+    SMALLEST,
+)
 from penstock.setting_names.setting_names import ALIASES, OURS
 from penstock.setting_names.setting_value import POLICY
 
@@ -54,9 +62,13 @@ class Policy:
         """Name of the alternate exchange of exchanges."""
         self.idle: list[str] = []
         """Keys without effect here."""
+        self.excluded: dict[str, str] = {}
+        """Types of queues to which it does not apply, each with the key that they do not have."""
 
     def applies_to(self, kind: str) -> bool:
         """Return whether it is for queues of a type, or for exchanges."""
+        if kind in self.excluded:
+            return False
         return self.apply_to in ("all", kind) or (self.apply_to == "queues" and kind != EXCHANGES)
 
     def covers(self, kind: str, name: str) -> bool:
@@ -213,6 +225,9 @@ def _read_definition(policy: Policy, title: str) -> None:
     for_queues = policy.apply_to not in (EXCHANGES, "streams")
     given: dict[str, object] = {}
     for key, value in policy.definition.items():
+        for kind, keys in ((CLASSIC, NOT_FOR_CLASSIC), (QUORUM, NOT_FOR_QUORUM)):
+            if key in keys:
+                policy.excluded.setdefault(kind, key)
         if key == ALTERNATE and not policy.operator:
             if not isinstance(value, str):
                 raise PreconditionFailed(f"{title}: {ALTERNATE} must be the name of an exchange")
