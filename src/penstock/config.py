@@ -50,7 +50,10 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "audit-log-file-bytes": (4096, 2**40),
 }
 """Settings with a least and a most value: the limits of the protocol (AMQP 0-9-1, connection.tune)."""
-CHOICES: Final[dict[str, tuple[str, ...]]] = {"sasl-mechanisms": SASL_MECHANISMS}
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "sasl-mechanisms": SASL_MECHANISMS,
+    "insecure-mechanisms": SASL_MECHANISMS,
+}
 """Lists of which only these strings may be items."""
 
 
@@ -75,6 +78,7 @@ AT_START: Final = (
     "frame_max",
     "initial_frame_max",
     "sasl_mechanisms",
+    "insecure_mechanisms",
     "rabbitmq_version",
     "channel_max",
     "heartbeat_s",
@@ -158,7 +162,9 @@ class Settings:
     initial_frame_max: int = 4096
     """Largest frame of a client before login, in octets."""
     sasl_mechanisms: list[str] = field(default_factory=lambda: list(SASL_MECHANISMS))
-    """SASL mechanisms that AMQP 1.0 clients are offered, in order."""
+    """SASL mechanisms that clients are offered, in order."""
+    insecure_mechanisms: list[str] = field(default_factory=lambda: list(SASL_MECHANISMS))
+    """Those of clients on other machines without TLS; HTTP's basic authentication is PLAIN."""
     rabbitmq_version: str | None = None
     """Version of RabbitMQ that AMQP 1.0 clients are told, which those of RabbitMQ require; None tells Penstock's."""
     channel_max: int = 2047

@@ -310,6 +310,7 @@ class Broker:
         policy.arriving_bytes_max = settings.arriving_bytes_max
         policy.initial_frame_max = settings.initial_frame_max
         policy.sasl_mechanisms = settings.sasl_mechanisms
+        policy.insecure_mechanisms = settings.insecure_mechanisms
         policy.rabbitmq_version = settings.rabbitmq_version
         policy.handshake_s = settings.handshake_s
         policy.connections_max = settings.connections_max

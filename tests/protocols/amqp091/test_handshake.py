@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 
+from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
-from tests.support.driven_connection import make_driver
-from tests.support.logging_in import GREETING, start_ok, stranger
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import decode_method, method_frame
+from tests.support.driven_connection import cut, make_driver
+from tests.support.logging_in import CLOSES, GREETING, start_ok, stranger
 
 
 def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:
@@ -45,3 +48,48 @@ def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
     assert left == []
     assert driver.connections == {}
     assert driver.services.logins.count("this machine") == 0
+
+
+def offers(driver: BrokerDriver, subject: str = "", address: str = "127.0.0.1") -> tuple[Connection, str]:
+    connection = stranger(driver, address)
+    connection.peer.tls_subject = subject
+    connection.receive(GREETING)
+    start = decode_method(cut(connection.take_output())[0][2])
+    return connection, bytes(start.args["mechanisms"]).decode()  # type: ignore[call-overload]
+
+
+def choose(connection: Connection, mechanism: str) -> str:
+    """Choose a mechanism without a password; return the name of what the broker says."""
+    properties = {"capabilities": CLOSES}
+    connection.receive(
+        method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism=mechanism, response=b"")
+    )
+    connection.broker.begin(connection.broker.now + 10)
+    connection.services.dispatch_effects()
+    return decode_method(cut(connection.take_output())[0][2]).name
+
+
+def test_clients_are_offered_what_suits_them() -> None:
+    assert offers(make_driver())[1] == "PLAIN AMQPLAIN ANONYMOUS"
+    assert offers(make_driver(), address="10.0.0.1")[1] == "PLAIN AMQPLAIN"
+    assert offers(make_driver(), "guest", "10.0.0.1")[1] == "EXTERNAL PLAIN AMQPLAIN"
+
+
+def test_a_certificate_is_the_login_of_its_user() -> None:
+    driver = make_driver()
+    driver.broker.access.put_user("ada", None, [])
+    connection, _ = offers(driver, "ada", "10.0.0.1")
+    assert choose(connection, "EXTERNAL") == "connection.tune"
+    assert (connection.user, connection.logged_in) == ("ada", True)
+    for subject in ("eve", ""):
+        connection, _ = offers(driver, subject, "10.0.0.1")
+        assert choose(connection, "EXTERNAL") == "connection.close"
+        assert not connection.logged_in
+
+
+def test_a_client_of_this_machine_may_be_anonymous_as_guest() -> None:
+    connection, _ = offers(make_driver())
+    assert choose(connection, "ANONYMOUS") == "connection.tune"
+    assert connection.user == "guest"
+    connection, _ = offers(make_driver(), address="10.0.0.1")
+    assert choose(connection, "ANONYMOUS") == "connection.close"

@@ -6,8 +6,9 @@ from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.login_line import LINE_MOST, NETWORK_MOST, LoginLine
 
 
-def waiting(line: LoginLine, network: str) -> Verification:
+def waiting(line: LoginLine, network: str, user: str = "ada") -> Verification:
     verification = Verification(network)
+    verification.subject = user
     assert line.add(verification)
     return verification
 
@@ -18,6 +19,14 @@ def test_networks_take_turns_and_each_is_served_in_order() -> None:
     one, other = waiting(line, "b"), waiting(line, "c")
     assert [line.next() for _ in range(6)] == [many[0], one, other, many[1], many[2], None]
     assert len(line) == 0
+
+
+def test_who_guesses_at_one_user_delays_no_other_one() -> None:
+    line = LoginLine()
+    guesses = [waiting(line, "a") for _ in range(3)]
+    bob = waiting(line, "a", "bob")
+    elsewhere = waiting(line, "b")
+    assert [line.next() for _ in range(5)] == [guesses[0], elsewhere, bob, guesses[1], guesses[2]]
 
 
 def test_who_is_gone_leaves_no_place_behind() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.access_table import GUEST
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.amqp091.client_profiles import profile_of
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import log_in
+from penstock.protocols.common.login import conclude_login, count_login, log_in
+from penstock.protocols.common.mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, offered_mechanisms
 from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.amqplain import parse_amqplain
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+MECHANISMS: Final = (EXTERNAL, PLAIN, AMQPLAIN, ANONYMOUS)
+"""Mechanisms of this protocol; SCRAM would need `connection.secure`, which no client knows."""
 FRAME_MIN: Final = 4096
 """Frame size that every peer must accept (section 4.2.3)."""
 
@@ -51,7 +55,7 @@ def start(engine: Amqp091Engine, data: bytes) -> bytes:
             "version_major": 0,
             "version_minor": 9,
             "server_properties": _server_properties(engine.services.version),
-            "mechanisms": b"PLAIN AMQPLAIN",
+            "mechanisms": " ".join(_mechanisms(engine)).encode(),
             "locales": b"en_US",
         },
     )
@@ -80,12 +84,31 @@ def _server_properties(version: str) -> dict[str, object]:
 def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
     _keep_properties(engine, arg.table(args, "client_properties"))
-    mechanism = arg.text(args, "mechanism")
-    user, password = _credentials(mechanism, arg.octets(args, "response"))
+    mechanism, response = arg.text(args, "mechanism"), arg.octets(args, "response")
+    offered = _mechanisms(engine)
+    if mechanism not in offered:
+        shown = shown_mechanism(mechanism)
+        raise CommandInvalid(f"unknown authentication mechanism {shown}; offered are {', '.join(offered)}")
     connection = engine.connection
     connection.peer.mechanism = mechanism
+    if mechanism == EXTERNAL or mechanism == ANONYMOUS:
+        _log_in_without_password(engine, connection.peer.tls_subject if mechanism == EXTERNAL else GUEST)
+        return
+    user, password = _credentials(mechanism, response)
     connection.user = user[:KEPT_LETTERS]
     log_in(connection, user, password)
+
+
+def _mechanisms(engine: Amqp091Engine) -> list[str]:
+    return offered_mechanisms(engine.services, engine.connection.peer, MECHANISMS)
+
+
+def _log_in_without_password(engine: Amqp091Engine, user: str) -> None:
+    """Log a client in by its certificate or as guest; the response is not looked at (as in RabbitMQ)."""
+    connection, services = engine.connection, engine.services
+    connection.user = user[:KEPT_LETTERS]
+    refusal = services.access_refusal(user, connection.peer.loopback)
+    conclude_login(connection, user, refusal, count_login(services, user, refusal, connection.peer.network))
 
 
 def accept_login(engine: Amqp091Engine) -> None:
@@ -120,17 +143,11 @@ def _keep_properties(engine: Amqp091Engine, properties: dict[str, object]) -> No
 
 
 def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
-    """Return user and password. Raises CommandInvalid (503) and FrameError (501)."""
+    """Return user and password. Raises FrameError (501)."""
     try:
-        if mechanism == "PLAIN":
-            return parse_plain(response)
-        if mechanism == "AMQPLAIN":
-            return parse_amqplain(response)
+        return parse_plain(response) if mechanism == PLAIN else parse_amqplain(response)
     except SaslError as error:
         raise FrameError(str(error)) from None
-    raise CommandInvalid(
-        f"unknown authentication mechanism {shown_mechanism(mechanism)}; offered are PLAIN and AMQPLAIN"
-    )
 
 
 def refuse_login(engine: Amqp091Engine) -> None:

@@ -1,13 +1,6 @@
 """Logins over AMQP 1.0: the server's side of SASL (specification section 5.3), without frames.
 
-| mechanism | identity | offered |
-|---|---|---|
-| EXTERNAL (RFC 4422, appendix A) | the user that the certificate names | if there is one |
-| SCRAM-SHA-256 (RFC 7677) | proof of the password | always |
-| PLAIN (RFC 4616) | the password | always |
-| ANONYMOUS (RFC 4505) | guest | on this machine, if guest has the password guest (as in RabbitMQ 4) |
-
-`ConnectionLimits.sasl_mechanisms` may leave out any of them. Wrong passwords count in the back-off (`login_backoff`).
+The mechanisms are those of mechanisms.py without AMQPLAIN. Wrong passwords count in the back-off (`login_backoff`).
 """
 
 from __future__ import annotations
@@ -21,14 +14,12 @@ from penstock.access.scram import ScramKeys
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
 from penstock.protocols.common.login import count_login
+from penstock.protocols.common.mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, offered_mechanisms
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import CredentialCheck, Services
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
 
-EXTERNAL: Final = "EXTERNAL"
-SCRAM: Final = "SCRAM-SHA-256"
-PLAIN: Final = "PLAIN"
-ANONYMOUS: Final = "ANONYMOUS"
+MECHANISMS: Final = (EXTERNAL, SCRAM, PLAIN, ANONYMOUS)
 GUEST: Final = "guest"
 """User of ANONYMOUS, and its password."""
 RESPONSE_MAX: Final = 4096
@@ -97,7 +88,7 @@ class SaslExchange:
     def __init__(self, services: Services, peer: Peer) -> None:
         self._services = services
         self._peer = peer
-        self.mechanisms: list[str] = _offered(services, peer)
+        self.mechanisms: list[str] = offered_mechanisms(services, peer, MECHANISMS)
         """Mechanisms for the client to choose from."""
         self.mechanism: str = ""
         """The chosen one; empty until one of the offered was chosen."""
@@ -216,18 +207,6 @@ class SaslExchange:
         self.state = SASL_STATES.move(self.state, SaslState.DONE)
         self._scram = None
         return SaslStep(False, data, refusal, delay_s)
-
-
-def _offered(services: Services, peer: Peer) -> list[str]:
-    """Return the mechanisms that a peer may choose from."""
-    found: list[str] = []
-    for mechanism in services.connection_limits.sasl_mechanisms:
-        if mechanism == EXTERNAL and not peer.tls_subject:
-            continue
-        if mechanism == ANONYMOUS and not services.may_be_anonymous(peer.loopback):
-            continue
-        found.append(mechanism)
-    return found
 
 
 def _text(response: bytes) -> str:

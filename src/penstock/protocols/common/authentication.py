@@ -18,6 +18,8 @@ class Verification:
     def __init__(self, network: str) -> None:
         self.network: str = network
         """Network of the client (`Peer.network`): networks take turns."""
+        self.subject: str = ""
+        """User of the credentials, all unknown ones as one: users of a network take turns."""
         self.remote: bool = False
         """True if `run` may wait for another server, so that it must not keep the threads of passwords."""
         self.number: int = 0

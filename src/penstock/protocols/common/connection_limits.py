@@ -6,8 +6,8 @@ from typing import Final
 
 PULSING_S_MAX: Final = 60.0
 """Most seconds of pulses that are budgeted if there is no deadline, or a long one."""
-SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "ANONYMOUS")
-"""Mechanisms for logins over AMQP 1.0, the strongest first; many clients take the first that they know."""
+SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
+"""Mechanisms for logins, the strongest first; many clients take the first that they know."""
 CHARGE_PER_OCTET: Final = 7
 """Highest charge per octet on the wire: the shortest publish has 39 octets and is charged a little over OVERHEAD."""
 
@@ -51,7 +51,9 @@ class ConnectionLimits:
         self.flow_enforcement_s: float = 5.0
         """Seconds that a client has to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
         self.sasl_mechanisms: list[str] = list(SASL_MECHANISMS)
-        """Mechanisms that AMQP 1.0 clients may be offered, in order; AMQP 0-9-1 has its own."""
+        """Mechanisms that clients may be offered, in order; each protocol has some of them."""
+        self.insecure_mechanisms: list[str] = list(SASL_MECHANISMS)
+        """Those of clients on other machines without TLS."""
         self.rabbitmq_version: str | None = None
         """Version of RabbitMQ that AMQP 1.0 clients are told, as RabbitMQ's own require; None: Penstock's."""
         self.handshake_s: float = 10.0

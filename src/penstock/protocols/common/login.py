@@ -52,6 +52,7 @@ class LoginAttempt(Verification):
         self._services = services
         self._check = check
         self.remote = check.remote
+        self.subject = services.backoff.known_name(check.user)
         self._listener: LoginListener | None = listener
         """Receiver of the outcome; None once it is told or dropped, so that no reference leads in a circle."""
 

@@ -83,7 +83,7 @@ class Backoff:
         """Return the reason why the password of a login is not checked; "" if it is."""
         if address == THIS_MACHINE:
             return ""
-        user = self._name(user)
+        user = self.known_name(user)
         known = (user, address) in self._welcome
         if self._waits(user, address) >= WAITING_MOST or (self._waits("", address) >= WAITING_MOST and not known):
             return f"{WAITING_MOST} wrong passwords from {address} are not answered yet"
@@ -100,7 +100,7 @@ class Backoff:
 
     def failed(self, user: str, address: str, now: float) -> float:
         """Count a wrong password. Return the delay of its answer in seconds, 0.0 for none."""
-        user = self._name(user)
+        user = self.known_name(user)
         found = self._addresses.pop(address, None) or _Failures()
         self._addresses[address] = found
         delay_s = _delay_s(found.add(now) - FREE_FAILURES)
@@ -113,7 +113,7 @@ class Backoff:
 
     def wait(self, user: str, address: str) -> list[tuple[str, str]]:
         """Count a waiting answer. Return the arguments for `answered`."""
-        user = self._name(user)
+        user = self.known_name(user)
         keys = [(user, address), ("", address)]
         if (user, address) not in self._welcome:
             keys.append((user, ""))
@@ -140,7 +140,8 @@ class Backoff:
         """Tell whether answers to clients that are gone need not be counted any more."""
         return self._waits_all >= WAITING_ALL
 
-    def _name(self, user: str) -> str:
+    def known_name(self, user: str) -> str:
+        """Return the name that a user counts by: its own, or that of all unknown ones."""
         return user if self._table.find(user) is not None else "(unknown)"
 
     def _waits(self, user: str, address: str) -> int:

@@ -1,6 +1,7 @@
-"""Line of verifications: networks take turns, and the number is bounded.
+"""Line of verifications: networks take turns, users of a network take turns, and the number is bounded.
 
-A client that is gone leaves the line at once. So an attacker has at most as many places as it has open sockets.
+A client that is gone leaves the line at once. So an attacker has at most as many places as it has open sockets, and
+who guesses at one user delays no other one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ class LoginLine:
     """Verifications that wait for a thread."""
 
     def __init__(self) -> None:
-        self._networks: dict[str, dict[int, Verification]] = {}
-        """By network, and by number within it; the network that was served longest ago first."""
+        self._networks: dict[str, dict[str, dict[int, Verification]]] = {}
+        """By network, by user and by number; the network, and the user in it, that was served longest ago first."""
+        self._counts: dict[str, int] = {}
+        """Number by network."""
         self._count: int = 0
         self._drawn: int = 0
 
@@ -29,34 +32,49 @@ class LoginLine:
 
     def add(self, verification: Verification) -> bool:
         """Add one to the end of those of its network; return false if there is no room."""
-        waiting = self._networks.get(verification.network)
-        if self._count >= LINE_MOST or (waiting is not None and len(waiting) >= NETWORK_MOST):
+        network = verification.network
+        of_network = self._counts.get(network, 0)
+        if self._count >= LINE_MOST or of_network >= NETWORK_MOST:
             return False
-        if waiting is None:
-            waiting = {}
-            self._networks[verification.network] = waiting
         self._drawn += 1
         verification.number = self._drawn
-        waiting[self._drawn] = verification
+        self._networks.setdefault(network, {}).setdefault(verification.subject, {})[self._drawn] = verification
+        self._counts[network] = of_network + 1
         self._count += 1
         return True
 
     def remove(self, verification: Verification) -> None:
         """Remove one whose client is gone; does nothing if it has left the line."""
-        waiting = self._networks.get(verification.network)
-        if waiting is not None and waiting.pop(verification.number, None) is not None:
-            self._count -= 1
+        users = self._networks.get(verification.network, {})
+        waiting = users.get(verification.subject, {})
+        if waiting.pop(verification.number, None) is not None:
             if not waiting:
+                del users[verification.subject]
+            if not users:
                 del self._networks[verification.network]
+            self._left(verification.network)
 
     def next(self) -> Verification | None:
-        """Take the oldest of the network that was served longest ago; None if nothing waits."""
-        for network in self._networks:
-            waiting = self._networks.pop(network)
-            number = next(iter(waiting))
-            verification = waiting.pop(number)
-            self._count -= 1
-            if waiting:
-                self._networks[network] = waiting
-            return verification
-        return None
+        """Take the oldest of the user and the network that were served longest ago; None if nothing waits."""
+        if not self._networks:
+            return None
+        network = next(iter(self._networks))
+        users = self._networks.pop(network)
+        user = next(iter(users))
+        waiting = users.pop(user)
+        verification = waiting.pop(next(iter(waiting)))
+        if waiting:
+            users[user] = waiting
+        if users:
+            self._networks[network] = users
+        self._left(network)
+        return verification
+
+    def _left(self, network: str) -> None:
+        """Count one less."""
+        self._count -= 1
+        left = self._counts[network] - 1
+        if left:
+            self._counts[network] = left
+        else:
+            del self._counts[network]

@@ -54,3 +54,7 @@ class Peer:
         """Set the TLS of the connection: its handshake is over."""
         self.tls = session
         self.tls_subject = session.user
+
+    def is_protected(self) -> bool:
+        """Tell whether nobody else can read the connection: it has TLS, or does not leave this machine."""
+        return self.loopback or self.tls is not None

@@ -12,6 +12,7 @@ from penstock.access.rules import UserRules
 from penstock.driver.driver import BrokerDriver
 from penstock.management.token_check import looks_like_token
 from penstock.protocols.common.login import LoginAttempt, LoginListener
+from penstock.protocols.common.mechanisms import PLAIN, is_permitted
 from penstock.protocols.common.peer import network_of
 from penstock.protocols.common.refusal_log import LOGIN
 from penstock.protocols.common.services import CredentialCheck
@@ -27,7 +28,10 @@ async def login(http_request: Request, driver: BrokerDriver) -> Identity:
     host = http_request.client.host if http_request.client is not None else "unknown"
     kind = kind.lower()
     identity: Identity | None = None
-    if kind == "basic":
+    protected = http_request.url.scheme == "https" or (is_loopback(host) and not is_forwarded(http_request))
+    if kind in ("basic", "bearer") and not is_permitted(driver.connection_limits, PLAIN, protected):
+        driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: PLAIN is not permitted without TLS")
+    elif kind == "basic":
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
         except ValueError:  # Not ASCII, base64 or UTF-8.
