@@ -23,7 +23,7 @@ from penstock.protocols.common.login_line import LoginLine
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
 
-NICENESS: Final = 10
+NICENESS: Final = 5
 """Niceness of the threads, in Linux' terms: a busy event loop comes first."""
 
 REMOTE_THREADS: Final = 2
