@@ -106,8 +106,8 @@ def amqp10(chance: random.Random) -> list[bytes]:
 def scram(chance: random.Random, driver: BrokerDriver) -> Connection:
     """A client that knows how SCRAM goes, but not the password."""
     client = ScramClient(["SCRAM-SHA-256"], "ada", "wrong", c_nonce=f"{chance.random()}")
-    first = spoilt(chance, client.get_client_first().encode()) if chance.random() < 0.3 else b""
-    first = first or client.get_client_first().encode()
+    first = client.get_client_first().encode()
+    first = spoilt(chance, first) if chance.random() < 0.3 else first
     init = composite(spec10.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=first)
     connection = driver.connect(Peer("10.0.0.1:1", False))
     connection.receive(SASL_HEADER + frame(0, encode_composite(init), spec10.FRAME_SASL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
+import penstock
+from penstock.access.password_hash import file_password
+from penstock.access.user import FILE, User
+from penstock.config import Settings
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
 from tests.support.commands import refused
 from tests.support.raw_client import Peer, open_peer, publish_frames
@@ -73,3 +78,24 @@ async def test_in_one_process_a_broker_starts_and_leaves_without_a_trace() -> No
         connected.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
+
+
+@pytest.mark.parametrize(
+    ("listen", "settings", "warned"),
+    [
+        ("0.0.0.0:0", Settings(), True),
+        ("127.0.0.1:0", Settings(), False),
+        ("0.0.0.0:0", Settings(users=[User("ada", file_password("a"), (), FILE)]), False),
+    ],
+)
+async def test_a_broker_for_other_machines_without_users_says_so(
+    listen: str, settings: Settings, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "penstock"):
+        async with penstock.Broker(listen, settings=settings) as broker:
+            port = broker.addresses[0][1]
+    sentence = (
+        f"listening on 0.0.0.0:{port}, but the only user is guest, who can log in from this machine only; "
+        "add one for others: penstock users add NAME"
+    )
+    assert [record.getMessage() for record in caplog.records] == ([sentence] if warned else [])

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock import auditlog, flowlog
+from penstock.access.access_table import GUEST
 from penstock.config import NO_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.queue.queue_settings import Defaults
@@ -41,7 +42,7 @@ from penstock.server.store_writer import StoreWriter
 from penstock.server.tls.served import ServedCertificates
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.token_keys import FetchedKeys
-from penstock.server.transport import Transport
+from penstock.server.transport import Transport, is_loopback
 from penstock.setting_names import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
@@ -153,9 +154,21 @@ class Broker:
                 self.driver.begin(loop.time())
                 self.driver.recorder.begin()
             await self._listen_everywhere(loop, self._event_loop)
+            self._warn_of_guest()
         except BaseException:
             await self.stop()
             raise
+
+    def _warn_of_guest(self) -> None:
+        """Log that nobody can log in at an address for other machines, if there is no user but guest."""
+        addresses = self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
+        distant = [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
+        if distant and self.settings.tokens is None and self.driver.broker.access.names() == [GUEST]:
+            log.warning(
+                "listening on %s, but the only user is guest, who can log in from this machine only; "
+                "add one for others: penstock users add NAME",
+                ", ".join(distant),
+            )
 
     async def wait_lost(self) -> StoreError:
         """Wait until the store is lost: the broker must stop then.

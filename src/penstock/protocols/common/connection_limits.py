@@ -40,20 +40,15 @@ class ConnectionLimits:
         self.transaction_timeout_s: float = 1800.0
         """Seconds that a transaction of AMQP 1.0 may be open after its first message; RabbitMQ's consumer_timeout."""
         self.asked_bytes: int = 16 * 1024 * 1024
-        """Hold budget that replaces `hold_bytes` after channel.flow(active=false).
-
-        Publishes that were in flight (two sockets' buffers) are not the client's fault, and must be read to see it
-        obey.
-        """
+        """Hold budget that replaces `hold_bytes` after channel.flow(active=false): publishes are in flight."""
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.3
         """Size and interval of the reads from a paused connection: py-amqp's socket fails when unread for a second."""
         self.flow_enforcement_s: float = 5.0
         """Seconds that a client has to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
         self.sasl_mechanisms: list[str] = list(SASL_MECHANISMS)
-        """Mechanisms that clients may be offered, in order; each protocol has some of them."""
         self.insecure_mechanisms: list[str] = list(SASL_MECHANISMS)
-        """Those of clients on other machines without TLS."""
+        """Mechanisms that clients may be offered, in order; those of clients on other machines without TLS."""
         self.rabbitmq_version: str | None = None
         """Version of RabbitMQ that AMQP 1.0 clients are told, as RabbitMQ's own require; None: Penstock's."""
         self.handshake_s: float = 10.0
