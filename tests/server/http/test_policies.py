@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.server.test_durability import killed
+from tests.support.brokers import serving
 from tests.support.http_client import Web
+from tests.support.postgres import cluster, needs_postgres
 
 
 def test_policies_are_set_shown_and_cleared(web: Web, name: str) -> None:
@@ -60,3 +68,27 @@ def test_parameters_are_kept_without_effect(web: Web, name: str) -> None:
     web.do("DELETE", f"/global-parameters/{name}")
     refused = web.ask("PUT", f"/parameters/vhost-limits/%2F/{name}", {"value": 5})
     assert (refused.status, "paths of its own" in refused.reason) == (400, True)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=needs_postgres)])
+def test_policies_and_parameters_outlive_a_kill_in_both_stores(tmp_path: Path, engine: str) -> None:
+    with ExitStack() as stack:
+        place = ("--data", str(tmp_path / "data"))
+        if engine == "postgres":
+            place = ("--store", stack.enter_context(cluster()).url("postgres"))
+        with serving(tmp_path, "--http", "127.0.0.1:0", *place) as process:
+            its = Web(process.http)
+            its.do("PUT", "/queues/%2F/q", {"durable": True}, status=201)
+            its.do("PUT", "/policies/%2F/p", {"pattern": "^(?!amq).*", "definition": {"max-length": 5}}, status=201)
+            its.do("PUT", "/policies/%2F/gone", {"pattern": ".*", "definition": {"max-length": 1}}, status=201)
+            its.do("PUT", "/operator-policies/%2F/o", {"pattern": "", "definition": {"expires": 900_000}}, status=201)
+            its.do("PUT", "/global-parameters/cluster_name", {"value": "here"}, status=201)
+            its.do("DELETE", "/policies/%2F/gone")
+            before = its.get("/definitions")
+            killed(process)
+        with serving(tmp_path, "--http", "127.0.0.1:0", *place) as process:
+            its = Web(process.http)
+            assert its.get("/definitions") == before
+            queue = its.get("/queues/%2F/q")
+            assert (queue["policy"], queue["operator_policy"]) == ("p", "o")
+            assert queue["effective_policy_definition"] == {"max-length": 5, "expires": 900_000}
