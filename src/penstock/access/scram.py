@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from typing import Final
+
+from penstock.errors import PreconditionFailed
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 4096
 """Iterations of PBKDF2, the least that RFC 7677 permits: clients pay as well."""
+ITERATIONS_MOST: Final = 1_000_000
+"""Most iterations of keys that are given: the client computes as many."""
 SALT: Final = 16
 """Octets of salt."""
 
+_TEXT: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,7}):([^$:]{1,128})\$([^$:]{1,64}):([^$:]{1,64})")
 ScramKeys = tuple[bytes, bytes, bytes, int]
 """Salt, stored key, server key, iterations."""
 
@@ -26,3 +34,26 @@ def derive_scram_keys(password: str, salt: bytes, iterations: int = ITERATIONS) 
     except ScramException:
         return None
     return salted, stored_key, server_key, count
+
+
+def scram_text(keys: ScramKeys) -> str:
+    """Return keys as `read_scram_keys` takes them, in the form of PostgreSQL's pg_authid (rolpassword)."""
+    salt, stored, server = (base64.b64encode(part).decode() for part in keys[:3])
+    return f"{MECHANISM}${keys[3]}:{salt}${stored}:{server}"
+
+
+def read_scram_keys(text: str) -> ScramKeys:
+    """Read keys. Raises PreconditionFailed, which never quotes them."""
+    found = _TEXT.fullmatch(text)
+    if found is None or not ITERATIONS <= int(found[1]) <= ITERATIONS_MOST:
+        raise PreconditionFailed(
+            f"scram_secret must be {MECHANISM}$ITERATIONS:SALT$STORED:SERVER, with {ITERATIONS} to {ITERATIONS_MOST} "
+            "iterations"
+        )
+    try:
+        salt, stored, server = (base64.b64decode(found[number], validate=True) for number in (2, 3, 4))
+    except binascii.Error:
+        raise PreconditionFailed("scram_secret is not base64") from None
+    if not 8 <= len(salt) <= 64 or len(stored) != 32 or len(server) != 32:
+        raise PreconditionFailed("scram_secret needs 8 to 64 octets of salt, and keys of 32")
+    return salt, stored, server, int(found[1])

@@ -10,6 +10,7 @@ from penstock.cli import (  # noqa: F401
     store_commands,
     tls,
     topology,
+    users,
 )
 from penstock.cli.common import main
 

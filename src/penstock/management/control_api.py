@@ -30,6 +30,8 @@ from penstock.errors import (
 )
 from penstock.flow.work import Steps
 from penstock.management import (
+    access_admin,
+    access_api,
     blocked_overview,
     cursor_admin,
     definitions_export,
@@ -58,8 +60,10 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
+READING: Final = ("show", "why", "list", "status", "settings.list", "user.list", "limit.list")
+"""Operations of administrators that change nothing."""
 UNAUDITED: Final = frozenset(
-    {name for name, need in CONTROL.items() if not need.tag} | {"show", "why", "list", "status", "settings.list"}
+    {name for name, need in CONTROL.items() if not need.tag} | set(READING)
 ) - {"cursor.move", "cursor.delete", "cursor.release"}
 """Operations that change nothing that an operator set up: they read, or are the work of a query."""
 LAZY_OCTETS: Final = 64 * 1024
@@ -100,7 +104,7 @@ class ControlApi:
             "definitions.export": lambda request: definitions_export.answer_export(node, request),
             "tls.reload": lambda request: answer_reload(node.certificates, request),
             "vhost.declare": self._declare_vhost,
-            "why": self._why,
+            **access_api.operations(node),
         }
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: settings_api.set_settings(node, request),
@@ -216,7 +220,10 @@ class ControlApi:
     # Operations
 
     def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
-        return {"created": vhost_admin.declare_vhost(self.node, request.text("name"))}
+        created = vhost_admin.declare_vhost(self.node, request.text("name"))
+        if created and request.connection is not None:
+            access_admin.permit_creator(self.node, request.connection.user, request.text("name"))
+        return {"created": created}
 
     def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
         if request.text("name") == request.vhost.name:

@@ -96,6 +96,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     for parameter in broker.table.parameters.drop_vhost(name):
         if broker.journal is not None:
             broker.journal.forget(parameter)
+    broker.access.forget_vhost(name)
     del broker.vhosts[name]
     if broker.journal is not None:
         broker.journal.forget(vhost)

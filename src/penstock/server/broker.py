@@ -27,6 +27,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps
+from penstock.management.access_admin import replace_file_users
 from penstock.management.flow_log_records import Recorder
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -269,7 +270,9 @@ class Broker:
                     "reload: settings set by command stay and take precedence over the file; "
                     "`penstock settings` lists them"
                 )
-            self.driver.broker.access.set_file_users(settings.users)
+            closed = replace_file_users(self.driver, settings.users)
+            if closed:
+                log.info("reload: %d connections are closed: their users may not use their vhosts any more", closed)
             self._warn_of_open_file(settings)
             for name in changed_at_start(self.settings, settings):
                 log.warning("reload: %s takes effect only at the start; restart the broker", name)

@@ -1,15 +1,64 @@
-"""Users and permissions in RabbitMQ's form."""
+"""Users in RabbitMQ's form, by its paths."""
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
+from penstock.access.password_hash import read_hash
+from penstock.client import Connection
+from tests.support.brokers import BrokerProcess, some_name
 from tests.support.http_client import Web
 
 
-def test_users_and_permissions_are_listed(web: Web) -> None:
-    assert web.get("/users") == [{"name": "guest", "tags": ["administrator"], "limits": {}}]
+def test_guest_is_there_alone(web: Web) -> None:
     assert web.get("/users/guest") == {"name": "guest", "tags": ["administrator"], "limits": {}}
     everything = {"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
     assert everything in web.get("/permissions")
     assert everything in web.get("/users/guest/permissions")
     assert web.get("/permissions/%2F/guest") == everything
     assert web.ask("GET", "/users/nobody").status == 404
+
+
+def test_a_user_is_added_logs_in_and_is_deleted(web: Web, served: BrokerProcess) -> None:
+    name = some_name("user")
+    web.do("PUT", f"/users/{name}", {"password": "sec/ret", "tags": "management, other"}, 201)
+    shown = web.get(f"/users/{name}")
+    assert (shown["tags"], shown["hashing_algorithm"]) == (["management", "other"], "scrypt")
+    assert "sec/ret" not in str(shown)
+    assert name in [user["name"] for user in web.get("/users/without-permissions")]
+    web.do("PUT", f"/permissions/%2F/{name}", {"configure": "", "write": "", "read": ""}, 201)
+    with Connection(f"amqp://{name}:{quote('sec/ret', '')}@{served.host}:{served.port}/"):
+        web.do("PUT", f"/users/{name}", {"password": "another", "tags": []})
+    assert web.get("/whoami")["name"] == "guest"
+    web.do("DELETE", f"/users/{name}")
+    assert web.ask("DELETE", f"/users/{name}").status == 404
+
+
+def test_a_user_comes_with_a_hash_of_rabbitmq(web: Web) -> None:
+    name = some_name("user")
+    given = web.get("/auth/hash_password/a%2Fb")["ok"]
+    hashed = read_hash(given)
+    assert hashed is not None
+    assert hashed.verify("a/b")
+    web.do("PUT", f"/users/{name}", {"password_hash": given, "tags": []}, 201)
+    shown = web.get(f"/users/{name}")
+    assert (shown["password_hash"], shown["hashing_algorithm"]) == (given, "rabbit_password_hashing_sha256")
+    web.do("POST", "/users/bulk-delete", {"users": [name, "nobody"]})
+    assert web.ask("GET", f"/users/{name}").status == 404
+
+
+def test_bad_users_are_refused(web: Web) -> None:
+    name = some_name("user")
+    for body, said in (
+        ({"password": "a"}, "[{key_missing,tags}]"),
+        ({"password": "a", "password_hash": "b", "tags": []}, "both_password_and_password_hash_are_provided"),
+        ({"password_hash": "AAAA", "tags": []}, "password_hash has 3 octets"),
+        ({"password_hash": "AAAA", "hashing_algorithm": "rot13", "tags": []}, "unknown hashing_algorithm 'rot13'"),
+        ({"password": "a", "tags": 7}, "'tags' must be a list of strings"),
+    ):
+        answer = web.ask("PUT", f"/users/{name}", body)
+        assert answer.status == 400, answer
+        assert said in answer.reason
+    assert web.ask("GET", f"/users/{name}").status == 404
+    assert "the last administrator" in web.ask("DELETE", "/users/guest").reason
+    assert web.ask("POST", "/users/bulk-delete", {"users": 7}).status == 400

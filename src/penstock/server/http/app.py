@@ -14,7 +14,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.tags import ADMINISTRATOR
 from penstock.errors import BrokerError
-from penstock.server.http import clients, cursors, get_messages, messages, node, policies, topology, users, vhosts
+from penstock.server.http import (
+    clients,
+    cursors,
+    get_messages,
+    messages,
+    node,
+    permissions,
+    policies,
+    topology,
+    users,
+    vhosts,
+)
 from penstock.server.http.login import login
 from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, not_found
 
@@ -35,11 +46,6 @@ def read_only(sentence: str) -> Handler:
     return refuse
 
 
-USERS: Final = read_only("users and passwords are in the settings file, [users]")
-PERMISSIONS: Final = read_only(
-    "there are no permissions: a user may use all queues, an administrator may do everything"
-)
-LIMITS: Final = read_only("use `penstock set vhost NAME capacity-bytes=...`")
 CLUSTER: Final = read_only("the node has the name of its machine")
 ACTIONS: Final = read_only("there is one node, so there is nothing to synchronise")
 
@@ -84,14 +90,31 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/feature-flags": {"GET": node.empty},
     "/whoami": {"GET": users.whoami},
     "/users": {"GET": users.users},
-    "/users/{user}": _fixed(users.user, USERS),
-    "/users/{user}/permissions": {"GET": users.permissions},
-    "/permissions": {"GET": users.permissions},
-    "/permissions/{vhost}/{user}": _fixed(users.permission, PERMISSIONS),
-    "/topic-permissions": {"GET": node.empty},
+    "/users/bulk-delete": {"POST": users.delete_users},
+    "/users/without-permissions": {"GET": users.users_without_permissions},
+    "/users/{user}": {"GET": users.user, "PUT": users.put_user, "DELETE": users.delete_user},
+    "/users/{user}/permissions": {"GET": permissions.permissions},
+    "/users/{user}/topic-permissions": {"GET": permissions.topic_permissions},
+    "/auth/hash_password/{password}": {"GET": users.password_hash},
+    "/permissions": {"GET": permissions.permissions},
+    "/permissions/{vhost}/{user}": {
+        "GET": permissions.permission,
+        "PUT": permissions.put_permission,
+        "DELETE": permissions.delete_permission,
+    },
+    "/topic-permissions": {"GET": permissions.topic_permissions},
+    "/topic-permissions/{vhost}/{user}": {
+        "GET": permissions.topic_permissions,
+        "PUT": permissions.put_topic_permission,
+        "DELETE": permissions.delete_topic_permissions,
+    },
+    "/user-limits": {"GET": permissions.user_limits},
+    "/user-limits/{user}": {"GET": permissions.user_limits},
+    "/user-limits/{user}/{name}": {"PUT": permissions.put_user_limit, "DELETE": permissions.delete_user_limit},
     "/vhosts": {"GET": vhosts.vhosts},
     "/vhosts/{vhost}": {"GET": vhosts.vhost, "PUT": vhosts.declare_vhost, "DELETE": vhosts.delete_vhost},
-    "/vhosts/{vhost}/permissions": {"GET": users.permissions},
+    "/vhosts/{vhost}/permissions": {"GET": permissions.permissions},
+    "/vhosts/{vhost}/topic-permissions": {"GET": permissions.topic_permissions},
     "/vhosts/{vhost}/connections": {"GET": clients.connections},
     "/vhosts/{vhost}/channels": {"GET": clients.channels},
     "/definitions": {"GET": vhosts.export, "POST": vhosts.import_},
@@ -140,9 +163,9 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/parameters/{component}/{vhost}/{name}": PARAMETER,
     "/global-parameters": {"GET": policies.global_parameters},
     "/global-parameters/{name}": PARAMETER,
-    "/vhost-limits": {"GET": node.empty},
-    "/vhost-limits/{vhost}": {"GET": node.empty},
-    "/vhost-limits/{vhost}/{name}": dict.fromkeys(CHANGES, LIMITS),
+    "/vhost-limits": {"GET": permissions.vhost_limits},
+    "/vhost-limits/{vhost}": {"GET": permissions.vhost_limits},
+    "/vhost-limits/{vhost}/{name}": {"PUT": permissions.put_vhost_limit, "DELETE": permissions.delete_vhost_limit},
     "/aliveness-test/{vhost}": {"GET": node.aliveness},
     "/healthchecks/node": {"GET": node.alarms},
     "/health/checks/alarms": {"GET": node.alarms},

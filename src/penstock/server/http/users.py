@@ -1,13 +1,33 @@
-"""Handlers for users and their permissions, in RabbitMQ's form."""
+"""Handlers for users and passwords, in RabbitMQ's form."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+from typing import Final
+
 from starlette.responses import Response
 
-from penstock.access.password_hash import PLAIN
+from penstock.access.password_hash import (
+    PLAIN,
+    RABBITMQ_SALT,
+    SCRYPT_SALT,
+    SHA256,
+    PasswordHash,
+    hash_password,
+    rabbitmq_hash,
+    read_hash,
+)
+from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import User
+from penstock.management import access_admin
 from penstock.management.rabbitmq_json import Shape
-from penstock.server.http.request import ApiRequest, json_response, not_found
+from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
+
+DELETED_A_TURN: Final = 100
+"""Users that are deleted in one turn of the broker."""
+SHOWN_A_TURN: Final = 500
+"""Users that are formatted in one turn of the broker."""
 
 
 async def whoami(request: ApiRequest) -> Response:
@@ -17,38 +37,97 @@ async def whoami(request: ApiRequest) -> Response:
 
 async def users(request: ApiRequest) -> Response:
     """List users."""
-    return json_response([_shape(user) for user in request.driver.broker.access.users()])
+    return json_response(await _shapes(request, request.driver.broker.access.users()))
+
+
+async def users_without_permissions(request: ApiRequest) -> Response:
+    """List the users who may enter no virtual host."""
+    found = [user for user in request.driver.broker.access.users() if not user.permissions and not user.everywhere]
+    return json_response(await _shapes(request, found))
 
 
 async def user(request: ApiRequest) -> Response:
     """Show a user."""
-    return json_response(_shape(_known(request)))
+    return json_response(_shape(known_user(request)))
 
 
-async def permissions(request: ApiRequest) -> Response:
-    """List permissions, all, of a virtual host or of a user."""
-    vhost = request.vhost_or_all()
-    one_user = "user" in request.http_request.path_params
-    found = [_known(request)] if one_user else request.driver.broker.access.users()
-    vhosts = list(request.driver.broker.vhosts) if vhost is None else [vhost.name]
-    shapes = [_permission(each, name) for each in found for name in vhosts]
-    return json_response([shape for shape in shapes if shape is not None])
+async def put_user(request: ApiRequest) -> Response:
+    """Add a user, or change its password and tags: 201 if it is new, 204 if it was there."""
+    fields, name = await request.fields("tags"), request.part("user")
+    if "password" in fields and "password_hash" in fields:
+        raise bad_request("both_password_and_password_hash_are_provided")
+    hashed: PasswordHash | None = None
+    scram: ScramKeys | None = None
+    if text(fields, "password"):
+        hashed, scram = await asyncio.to_thread(_derive, text(fields, "password"))
+        request.begin()
+    elif "password_hash" in fields:
+        hashed = read_hash(text(fields, "password_hash"), text(fields, "hashing_algorithm", SHA256))
+    table = request.driver.broker.access
+    there = table.find(name)
+    table.put_user(name, hashed, _tags(fields))
+    if scram is not None:
+        table.set_scram(name, scram)
+    return no_content(201 if there is None else 204)
 
 
-async def permission(request: ApiRequest) -> Response:
-    """Show a user's permission in a virtual host."""
-    vhost = request.vhost_or_all()
-    shape = _permission(_known(request), "/" if vhost is None else vhost.name)
-    if shape is None:
-        raise not_found()
-    return json_response(shape)
+async def delete_user(request: ApiRequest) -> Response:
+    """Delete a user, and close its connections."""
+    request.begin()
+    access_admin.delete_user(request.driver, known_user(request).name)
+    return no_content()
 
 
-def _known(request: ApiRequest) -> User:
+async def delete_users(request: ApiRequest) -> Response:
+    """Delete users; names that are not there are passed over (as in RabbitMQ)."""
+    fields = await request.fields("users")
+    names = fields["users"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise bad_request("'users' must be a list of names")
+    for index, name in enumerate(names):
+        if index and index % DELETED_A_TURN == 0:
+            await request.pause()
+        request.begin()
+        if request.driver.broker.access.find(name) is not None:
+            access_admin.delete_user(request.driver, name)
+    return no_content()
+
+
+async def password_hash(request: ApiRequest) -> Response:
+    """Return RabbitMQ's hash of the password in the path, for definitions."""
+    return json_response({"ok": rabbitmq_hash(request.part("password"), os.urandom(RABBITMQ_SALT)).text()})
+
+
+def known_user(request: ApiRequest) -> User:
+    """Return the user that the path names. Raises HttpError (404)."""
     found = request.driver.broker.access.find(request.part("user"))
     if found is None:
         raise not_found()
     return found
+
+
+def _derive(password: str) -> tuple[PasswordHash, ScramKeys | None]:
+    """Return hash and keys of a password: slow, in a thread."""
+    return hash_password(password, os.urandom(SCRYPT_SALT)), derive_scram_keys(password, os.urandom(SALT))
+
+
+def _tags(fields: Shape) -> list[str]:
+    """Return tags from a list, or from a text with commas as RabbitMQ's tools send it. Raises HttpError (400)."""
+    given = fields["tags"]
+    if isinstance(given, str):
+        return [tag for tag in (each.strip() for each in given.split(",")) if tag]
+    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
+        raise bad_request("'tags' must be a list of strings, or a string with commas")
+    return given
+
+
+async def _shapes(request: ApiRequest, found: list[User]) -> list[Shape]:
+    shapes: list[Shape] = []
+    for index, each in enumerate(found):
+        if index and index % SHOWN_A_TURN == 0:
+            await request.pause()
+        shapes.append(_shape(each))
+    return shapes
 
 
 def _shape(user: User) -> Shape:
@@ -57,11 +136,3 @@ def _shape(user: User) -> Shape:
         found["password_hash"] = user.password_hash.text()
         found["hashing_algorithm"] = user.password_hash.algorithm
     return found
-
-
-def _permission(user: User, vhost: str) -> Shape | None:
-    permission = user.permission(vhost)
-    if permission is None:
-        return None
-    texts = {"configure": permission.configure, "write": permission.write, "read": permission.read}
-    return {"user": user.name, "vhost": vhost, **texts}

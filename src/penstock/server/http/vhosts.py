@@ -9,7 +9,7 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from penstock.core.vhost import VirtualHost
-from penstock.management import definitions_export, rabbitmq_json, vhost_admin
+from penstock.management import access_admin, definitions_export, rabbitmq_json, vhost_admin
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
@@ -40,6 +40,8 @@ async def declare_vhost(request: ApiRequest) -> Response:
     if attributes:
         vhost = request.driver.broker.vhosts[name]
         vhost_admin.set_attributes(request.driver, vhost, {**vhost.metadata, **attributes})
+    if is_new:
+        access_admin.permit_creator(request.driver, request.user, name)
     return no_content(201 if is_new else 204)
 
 

@@ -1,0 +1,301 @@
+"""Commands on users, permissions and limits. A password is hashed here, and never an argument of a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json, table
+from penstock.errors import ConfigError
+
+PAGE: Final = 1000
+"""Users asked for at once."""
+VHOST = click.option("--vhost", default="/", show_default=True, help="In this virtual host.")
+PASSWORD_FILE = click.option(
+    "--password-file", type=click.Path(path_type=Path), help="Read the password from a file; - is the standard input."
+)
+PASSWORD_ENV = click.option("--password-env", metavar="NAME", help="Read the password from an environment variable.")
+TAGS = click.option("--tags", default="", help="Tags with commas: administrator, monitoring, policymaker, management.")
+
+
+def _password(file: Path | None, variable: str | None) -> str:
+    """Return a password from a file, a variable or a prompt. Raises ConfigError."""
+    if file is not None and variable is not None:
+        raise ConfigError("give one of --password-file and --password-env")
+    if variable is not None:
+        if variable not in os.environ:
+            raise ConfigError(f"the environment variable {variable} is not set")
+        return os.environ[variable]
+    if file is None:
+        asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return asked
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as failed:
+        raise ConfigError(f"cannot read the password file '{file}': {failed}") from None
+    return text.rstrip("\r\n")
+
+
+def _secrets(password: str) -> dict[str, object]:
+    """Return hash and keys of a password, for a request."""
+    # They are of the broker's side, which a client has installed too; only this command needs them.
+    from penstock.access.password_hash import SCRYPT, SCRYPT_SALT, hash_password
+    from penstock.access.scram import SALT, derive_scram_keys, scram_text
+
+    hashed = hash_password(password, os.urandom(SCRYPT_SALT))
+    found: dict[str, object] = {"password_hash": hashed.text(), "hashing_algorithm": SCRYPT}
+    keys = derive_scram_keys(password, os.urandom(SALT))
+    return found if keys is None else {**found, "scram_secret": scram_text(keys)}
+
+
+def _split(tags: str) -> list[str]:
+    return [tag for tag in (each.strip() for each in tags.split(",")) if tag]
+
+
+def _request(url: str, operation: str, fields: dict[str, object]) -> dict[str, Any]:
+    with control_session(url) as control:
+        answer = control.request(operation, fields)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def _users(url: str, user: str | None) -> Iterator[dict[str, Any]]:
+    fields: dict[str, object] = {"count": PAGE} if user is None else {"user": user}
+    with control_session(url) as control:
+        more = True
+        while more:
+            answer = control.request("user.list", fields)
+            assert isinstance(answer, dict)
+            yield from answer["users"]
+            more = answer["more"]
+            fields["after"] = answer["users"][-1]["name"] if answer["users"] else ""
+
+
+@main.group()
+def users() -> None:
+    """Add, change, delete and list users."""
+
+
+@users.command("add")
+@click.argument("name")
+@TAGS
+@PASSWORD_FILE
+@PASSWORD_ENV
+@click.option("--no-password", is_flag=True, help="Add a user who cannot log in with a password.")
+@JSON
+@URL
+def add_user(
+    name: str,
+    tags: str,
+    password_file: Path | None,
+    password_env: str | None,
+    no_password: bool,
+    as_json: bool,
+    url: str,
+) -> None:
+    """Add user NAME, who may do nothing until `penstock permissions set`. The password is asked for."""
+    with report_errors():
+        secrets = {} if no_password else _secrets(_password(password_file, password_env))
+        answer = _request(url, "user.declare", {"name": name, "tags": _split(tags), "new": True, **secrets})
+        print_result(as_json, answer, f"user {name} is added; `penstock permissions set {name} ...` permits something")
+
+
+@users.command("passwd")
+@click.argument("name")
+@PASSWORD_FILE
+@PASSWORD_ENV
+@JSON
+@URL
+def change_password(name: str, password_file: Path | None, password_env: str | None, as_json: bool, url: str) -> None:
+    """Change the password of user NAME; connections stay."""
+    with report_errors():
+        answer = _request(url, "user.password", {"name": name, **_secrets(_password(password_file, password_env))})
+        print_result(as_json, answer, f"user {name} has a new password")
+
+
+@users.command("tags")
+@click.argument("name")
+@click.argument("tags", nargs=-1)
+@JSON
+@URL
+def change_tags(name: str, tags: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Give user NAME these TAGS and no others; none takes all away."""
+    with report_errors():
+        answer = _request(url, "user.tags", {"name": name, "tags": list(tags)})
+        print_result(as_json, answer, f"user {name} has {'the tags ' + ', '.join(tags) if tags else 'no tags'}")
+
+
+@users.command("delete")
+@click.argument("name")
+@JSON
+@URL
+def delete_user(name: str, as_json: bool, url: str) -> None:
+    """Delete user NAME with its permissions, and close its connections."""
+    with report_errors():
+        print_result(as_json, _request(url, "user.delete", {"name": name}), f"user {name} is deleted")
+
+
+@users.command("list")
+@JSON
+@URL
+def list_users(as_json: bool, url: str) -> None:
+    """List users, without their passwords."""
+    with report_errors():
+        found = list(_users(url, None))
+        if as_json:
+            say_json({"users": found})
+            return
+        rows = [
+            (
+                each["name"],
+                ", ".join(each["tags"]) or "-",
+                {"file": "settings file", "default": "default"}.get(each["source"], "store"),
+                "everything" if each["everywhere"] else ", ".join(it["vhost"] for it in each["permissions"]) or "-",
+                _limits_text(each["limits"]),
+            )
+            for each in found
+        ]
+        table(("user", "tags", "from", "virtual hosts", "limits"), rows)
+
+
+@main.group()
+def permissions() -> None:
+    """Set, clear and list permissions: expressions of RE2 for the names of queues and exchanges."""
+
+
+@permissions.command("set")
+@click.argument("user")
+@click.argument("expressions", nargs=-1, required=True)
+@VHOST
+@click.option("--topic", metavar="EXCHANGE", help="Set a topic permission for this exchange: WRITE READ.")
+@JSON
+@URL
+def set_permission(
+    user: str, expressions: tuple[str, ...], vhost: str, topic: str | None, as_json: bool, url: str
+) -> None:
+    """Permit USER what CONFIGURE WRITE READ match; '.*' is everything, '' nothing. It counts at once.
+
+    For example: penstock permissions set anna '^anna-' '.*' '.*'
+    """
+    with report_errors():
+        kinds = ("configure", "write", "read") if topic is None else ("write", "read")
+        if len(expressions) != len(kinds):
+            raise ConfigError(f"give {len(kinds)} expressions, {', '.join(kinds)}, not {len(expressions)}")
+        fields: dict[str, object] = {"user": user, "vhost": vhost, **dict(zip(kinds, expressions, strict=True))}
+        if topic is None:
+            answer = _request(url, "permission.set", fields)
+        else:
+            answer = _request(url, "topic-permission.set", {**fields, "exchange": topic})
+        where = f"vhost {vhost}" if topic is None else f"exchange {topic} in vhost {vhost}"
+        print_result(as_json, answer, f"user {user} has a permission for {where}")
+
+
+@permissions.command("clear")
+@click.argument("user")
+@VHOST
+@click.option("--topic", metavar="EXCHANGE", help="Clear the topic permission for this exchange.")
+@JSON
+@URL
+def clear_permission(user: str, vhost: str, topic: str | None, as_json: bool, url: str) -> None:
+    """Take away what USER may do, and close its connections there."""
+    with report_errors():
+        fields: dict[str, object] = {"user": user, "vhost": vhost}
+        if topic is None:
+            answer = _request(url, "permission.clear", fields)
+        else:
+            answer = _request(url, "topic-permission.clear", {**fields, "exchange": topic})
+        there = "" if answer["cleared"] else "; there was none"
+        print_result(as_json, answer, f"user {user} has no permission in vhost {vhost}{there}")
+
+
+@permissions.command("list")
+@click.option("--user", help="Only those of this user.")
+@JSON
+@URL
+def list_permissions(user: str | None, as_json: bool, url: str) -> None:
+    """List permissions and topic permissions."""
+    with report_errors():
+        rows: list[tuple[str, ...]] = []
+        for each in _users(url, user):
+            name = each["name"]
+            if each["everywhere"]:
+                rows.append((name, "(all others)", "", ".*", ".*", ".*"))
+            for it in each["permissions"]:
+                rows.append((name, it["vhost"], "", it["configure"], it["write"], it["read"]))
+            for it in each["topic_permissions"]:
+                rows.append((name, it["vhost"], it["exchange"] or "amq.default", "", it["write"], it["read"]))
+        names = ("user", "vhost", "topic exchange", "configure", "write", "read")
+        if as_json:
+            say_json({"permissions": [dict(zip(names, row, strict=True)) for row in rows]})
+        else:
+            table(names, rows)
+
+
+@main.group()
+def limits() -> None:
+    """Set, clear and list limits of users and virtual hosts."""
+
+
+@limits.command("set")
+@click.argument("scope", type=click.Choice(["user", "vhost"]))
+@click.argument("name")
+@click.argument("words", metavar="LIMIT=NUMBER...", nargs=-1, required=True)
+@JSON
+@URL
+def set_limits(scope: str, name: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Set limits: max-connections and max-channels of a user, max-connections and max-queues of a vhost.
+
+    For example: penstock limits set user anna max-connections=10
+    """
+    with report_errors():
+        _set_limits(scope, name, dict(_limit(word) for word in words), as_json, url)
+
+
+@limits.command("clear")
+@click.argument("scope", type=click.Choice(["user", "vhost"]))
+@click.argument("name")
+@click.argument("names", metavar="LIMIT...", nargs=-1, required=True)
+@JSON
+@URL
+def clear_limits(scope: str, name: str, names: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Remove limits of a user or of a virtual host."""
+    with report_errors():
+        _set_limits(scope, name, dict.fromkeys(names, -1), as_json, url)
+
+
+@limits.command("list")
+@JSON
+@URL
+def list_limits(as_json: bool, url: str) -> None:
+    """List all limits of users and virtual hosts."""
+    with report_errors():
+        answer = _request(url, "limit.list", {})
+        if as_json:
+            say_json(answer)
+            return
+        rows = [("user", name, _limits_text(each)) for name, each in answer["users"].items()]
+        rows += [("vhost", name, _limits_text(each)) for name, each in answer["vhosts"].items()]
+        table(("scope", "name", "limits"), rows)
+
+
+def _set_limits(scope: str, name: str, given: dict[str, int], as_json: bool, url: str) -> None:
+    answer = _request(url, "limit.set", {scope: name, "limits": given})
+    changed = ", ".join(f"{limit}={value}" if value >= 0 else f"no {limit}" for limit, value in given.items())
+    print_result(as_json, answer, f"{scope} {name} has {changed}")
+
+
+def _limit(word: str) -> tuple[str, int]:
+    name, _, value = word.partition("=")
+    try:
+        return name, int(value)
+    except ValueError:
+        raise ConfigError(f"'{word}' is not LIMIT=NUMBER, such as max-connections=10") from None
+
+
+def _limits_text(given: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in given.items()) or "-"

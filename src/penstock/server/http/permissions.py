@@ -1,0 +1,172 @@
+"""Handlers for permissions, topic permissions and limits, in RabbitMQ's form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.access.permission import Permission, TopicPermission
+from penstock.access.user import User
+from penstock.management import access_admin
+from penstock.management.rabbitmq_json import Shape
+from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
+from penstock.server.http.users import known_user
+
+SHOWN_A_TURN: Final = 500
+"""Permissions that are formatted in one turn of the broker."""
+
+
+async def permissions(request: ApiRequest) -> Response:
+    """List permissions: all, or those of a virtual host or of a user."""
+    vhost = request.vhost_or_all()
+    shapes: list[Shape] = []
+    for number, user in enumerate(_asked_users(request)):
+        if number and number % SHOWN_A_TURN == 0:
+            await request.pause()
+        if vhost is not None:
+            names = [vhost.name]
+        else:
+            names = list(request.driver.broker.vhosts) if user.everywhere else list(user.permissions)
+        found = [_permission(user, name) for name in names]
+        shapes += [shape for shape in found if shape is not None]
+    return json_response(shapes)
+
+
+async def permission(request: ApiRequest) -> Response:
+    """Show the permission of a user in a virtual host."""
+    shape = _permission(known_user(request), _vhost(request))
+    if shape is None:
+        raise not_found()
+    return json_response(shape)
+
+
+async def put_permission(request: ApiRequest) -> Response:
+    """Set the permission of a user in a virtual host: 201 if it is new, 204 if it was there."""
+    fields = await request.fields("configure", "write", "read")
+    user, vhost = known_user(request), _vhost(request)
+    there = vhost in user.permissions
+    given = Permission(text(fields, "configure"), text(fields, "write"), text(fields, "read"))
+    request.driver.broker.access.set_permission(user.name, vhost, given)
+    return no_content(204 if there else 201)
+
+
+async def delete_permission(request: ApiRequest) -> Response:
+    """Remove the permission of a user in a virtual host, and close its connections there."""
+    request.begin()
+    if not access_admin.clear_permission(request.driver, known_user(request).name, _vhost(request)):
+        raise not_found()
+    return no_content()
+
+
+# Topic permissions
+
+
+async def topic_permissions(request: ApiRequest) -> Response:
+    """List topic permissions: all, or those of a virtual host, of a user, or of a user in a virtual host."""
+    vhost = request.vhost_or_all()
+    shapes: list[Shape] = []
+    for number, user in enumerate(_asked_users(request)):
+        if number and number % SHOWN_A_TURN == 0:
+            await request.pause()
+        shapes += _topics(user, None if vhost is None else vhost.name)
+    return json_response(shapes)
+
+
+async def put_topic_permission(request: ApiRequest) -> Response:
+    """Set the topic permission of a user for an exchange: 201 if it is new, 204 if it was there."""
+    fields = await request.fields("exchange", "write", "read")
+    user, vhost, exchange = known_user(request), _vhost(request), text(fields, "exchange")
+    there = exchange in user.topic_permissions.get(vhost, {})
+    given = TopicPermission(text(fields, "write"), text(fields, "read"))
+    request.driver.broker.access.set_topic_permission(user.name, vhost, exchange, given)
+    return no_content(204 if there else 201)
+
+
+async def delete_topic_permissions(request: ApiRequest) -> Response:
+    """Remove all topic permissions of a user in a virtual host."""
+    request.begin()
+    if not request.driver.broker.access.clear_topic_permissions(known_user(request).name, _vhost(request)):
+        raise not_found()
+    return no_content()
+
+
+# Limits
+
+
+async def user_limits(request: ApiRequest) -> Response:
+    """List the limits of all users, or of one."""
+    found = [{"user": user.name, "value": dict(user.limits)} for user in _asked_users(request) if user.limits]
+    return json_response(found)
+
+
+async def put_user_limit(request: ApiRequest) -> Response:
+    """Set a limit of a user; a negative value removes it."""
+    limits = await _limit(request)
+    request.driver.broker.access.set_user_limits(known_user(request).name, limits)
+    return no_content()
+
+
+async def delete_user_limit(request: ApiRequest) -> Response:
+    """Remove a limit of a user."""
+    request.begin()
+    request.driver.broker.access.set_user_limits(known_user(request).name, {request.part("name"): -1})
+    return no_content()
+
+
+async def vhost_limits(request: ApiRequest) -> Response:
+    """List the limits of all virtual hosts, or of one."""
+    vhost = request.vhost_or_all()
+    limits = request.driver.broker.access.vhost_limits
+    names = list(limits) if vhost is None else [vhost.name]
+    return json_response([{"vhost": name, "value": dict(limits[name])} for name in names if name in limits])
+
+
+async def put_vhost_limit(request: ApiRequest) -> Response:
+    """Set a limit of a virtual host; a negative value removes it."""
+    limits = await _limit(request)
+    request.driver.broker.access.set_vhost_limits(_vhost(request), limits)
+    return no_content()
+
+
+async def delete_vhost_limit(request: ApiRequest) -> Response:
+    """Remove a limit of a virtual host."""
+    request.begin()
+    request.driver.broker.access.set_vhost_limits(_vhost(request), {request.part("name"): -1})
+    return no_content()
+
+
+async def _limit(request: ApiRequest) -> dict[str, int]:
+    fields = await request.fields("value")
+    value = fields["value"]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise bad_request("'value' must be a whole number; a negative one removes the limit")
+    return {request.part("name"): value}
+
+
+def _asked_users(request: ApiRequest) -> list[User]:
+    if "user" in request.http_request.path_params:
+        return [known_user(request)]
+    return request.driver.broker.access.users()
+
+
+def _vhost(request: ApiRequest) -> str:
+    vhost = request.vhost_or_all()
+    return "/" if vhost is None else vhost.name
+
+
+def _permission(user: User, vhost: str) -> Shape | None:
+    permission = user.permission(vhost)
+    if permission is None:
+        return None
+    texts = {"configure": permission.configure, "write": permission.write, "read": permission.read}
+    return {"user": user.name, "vhost": vhost, **texts}
+
+
+def _topics(user: User, only: str | None) -> list[Shape]:
+    return [
+        {"user": user.name, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
+        for vhost, topics in user.topic_permissions.items()
+        for exchange, each in topics.items()
+        if only is None or vhost == only
+    ]

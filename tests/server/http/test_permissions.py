@@ -1,0 +1,73 @@
+"""Permissions, topic permissions and limits in RabbitMQ's form, by its paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.brokers import some_name
+from tests.support.http_client import Web
+
+
+@pytest.fixture
+def user(web: Web) -> Iterator[str]:
+    name = some_name("user")
+    web.do("PUT", f"/users/{name}", {"password_hash": "", "tags": ""}, 201)
+    yield name
+    web.do("DELETE", f"/users/{name}")
+
+
+def test_permissions_are_set_shown_and_removed(web: Web, user: str) -> None:
+    path, texts = f"/permissions/%2F/{user}", {"configure": "^q", "write": ".*", "read": ""}
+    assert web.ask("GET", path).status == 404
+    web.do("PUT", path, texts, 201)
+    web.do("PUT", path, texts, 204)
+    shown = {"user": user, "vhost": "/", **texts}
+    assert web.get(path) == shown
+    assert web.get(f"/users/{user}/permissions") == [shown]
+    assert shown in web.get("/vhosts/%2F/permissions")
+    web.do("DELETE", path)
+    assert web.ask("DELETE", path).status == 404
+
+
+def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> None:
+    path, texts = f"/topic-permissions/%2F/{user}", {"exchange": "amq.topic", "write": "^{username}", "read": ".*"}
+    web.do("PUT", path, texts, 201)
+    shown = {"user": user, "vhost": "/", **texts}
+    assert web.get(path) == web.get(f"/users/{user}/topic-permissions") == [shown]
+    assert shown in web.get("/topic-permissions")
+    assert shown in web.get("/vhosts/%2F/topic-permissions")
+    web.do("DELETE", path)
+    assert web.ask("DELETE", path).status == 404
+
+
+def test_bad_permissions_are_refused(web: Web, user: str) -> None:
+    texts = {"configure": "(?=x)", "write": ".*", "read": ""}
+    answer = web.ask("PUT", f"/permissions/%2F/{user}", texts)
+    assert answer.status == 400
+    assert answer.reason == (
+        f"configure permission of user '{user}' in vhost '/': RE2 refuses '(?=x)': invalid perl operator: (?="
+    )
+    assert web.ask("PUT", f"/permissions/none/{user}", texts).status == 404
+    assert web.ask("PUT", "/permissions/%2F/nobody", texts).status == 404
+    assert web.ask("PUT", f"/permissions/%2F/{user}", {"configure": ""}).reason == "[{key_missing,write}]"
+
+
+def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:
+    web.do("PUT", f"/user-limits/{user}/max-connections", {"value": 3})
+    assert web.get(f"/user-limits/{user}") == [{"user": user, "value": {"max-connections": 3}}]
+    assert {"user": user, "value": {"max-connections": 3}} in web.get("/user-limits")
+    assert web.get(f"/users/{user}")["limits"] == {"max-connections": 3}
+    web.do("DELETE", f"/user-limits/{user}/max-connections")
+    assert web.get(f"/user-limits/{user}") == []
+    vhost = some_name("vhost")
+    web.do("PUT", f"/vhosts/{vhost}", None, 201)
+    web.do("PUT", f"/vhost-limits/{vhost}/max-queues", {"value": 7})
+    assert web.get(f"/vhost-limits/{vhost}") == [{"vhost": vhost, "value": {"max-queues": 7}}]
+    assert {"vhost": vhost, "value": {"max-queues": 7}} in web.get("/vhost-limits")
+    web.do("DELETE", f"/vhost-limits/{vhost}/max-queues")
+    assert web.get(f"/vhost-limits/{vhost}") == []
+    web.do("DELETE", f"/vhosts/{vhost}")
+    assert "unknown limit 'max-hats'" in web.ask("PUT", f"/user-limits/{user}/max-hats", {"value": 7}).reason
+    assert web.ask("PUT", f"/user-limits/{user}/max-channels", {"value": "7"}).status == 400
