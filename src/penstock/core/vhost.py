@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.user import MAX_QUEUES
 from penstock.content.names import check_name
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.gates.metadata_memory import COMPARED
@@ -141,6 +142,7 @@ class VirtualHost(Topology):
             raise ResourceError(
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
             )
+        self._check_queue_limit(name)
         self.gates.metadata.admit(f"queue '{name}' in vhost '{self.name}'", self.name, arguments)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
@@ -155,6 +157,14 @@ class VirtualHost(Topology):
         persist(self.broker.journal, queue)
         self.add_queue(queue)
         return queue
+
+    def _check_queue_limit(self, name: str) -> None:
+        """Refuse another queue at the limit of the virtual host, with RabbitMQ's code and words."""
+        most = self.broker.access.vhost_limit(self.name, MAX_QUEUES)
+        if 0 <= most <= len(self.queues):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({most}) is reached"
+            )
 
     def add_queue(self, queue: Queue) -> None:
         """Add a created queue; its name is free."""

@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core.consume.context import ConsumeContext
 
 if TYPE_CHECKING:
+    from penstock.access.access_table import AccessTable
     from penstock.core.journal.group import DurableChanges
     from penstock.core.publish.closed_sessions import Lingering
     from penstock.core.publish.connection_gates import ConnectionGates
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 class PublishContext(ConsumeContext):
     """The calls that concern a publisher, besides those for queues and consumers. The broker implements it."""
 
+    access: AccessTable
+    """Users, permissions and limits."""
     durable_changes: DurableChanges
     dead_letters: PendingDeadLetters
     closed_session_budget: Lingering

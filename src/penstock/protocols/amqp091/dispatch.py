@@ -102,6 +102,7 @@ def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
         raise NotAllowed(f"number of channels opened ({others}) has reached the negotiated channel_max ({most})")
     if before is not None:
         engine.forget_channel(before)
+    engine.services.open_connections.check_channels(engine.connection)
     assert engine.connection.vhost is not None
     engine.channels[number] = Channel(engine, number, engine.connection.vhost, engine.broker)
     engine.send(number, spec.CHANNEL_OPEN_OK, {})

@@ -257,6 +257,7 @@ class Amqp10Engine(ProtocolEngine):
             raise CommandInvalid(f"begin on channel {channel}, which has a session already")
         if begin.number("remote_channel") >= 0:
             raise CommandInvalid("begin with a remote-channel: this broker begins no sessions")
+        self.services.open_connections.check_channels(self.connection)
         session = AmqpSession(self, channel, begin)
         self.channels[channel] = session
         session.send(session.windows.begin(channel, HANDLE_MAX))

@@ -202,7 +202,7 @@ class Connection(Worker):
         rules = UserRules(self.broker.access, self.user) if self.access is NO_ACCESS else self.access.rules
         if not rules.enters(vhost.name):
             raise NotAllowed(f"access to vhost '{vhost.name}' refused for user '{self.user}'")
-        self.services.open_connections.enter(self)
+        self.services.open_connections.enter(self, vhost.name)
         self.access = ConnectionAccess(rules, self.user, vhost.name)
         self.vhost = vhost
         self.move(ConnectionState.RUNNING)
