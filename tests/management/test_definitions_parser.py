@@ -25,10 +25,11 @@ def test_definitions_parser_gives_entries_the_virtual_host_of_the_request() -> N
     assert entry.table("arguments") == {}, "RabbitMQ writes an empty table as a list at times"
 
 
-def test_definitions_parser_counts_what_is_not_imported() -> None:
-    found = parsed({"users": [{"name": "guest"}], "queues": []})
-    assert found.read_over == {"users": 1}
-    assert found.entries["queues"] == []
+def test_definitions_parser_shows_nothing_of_a_user_that_is_wrong() -> None:
+    for user in ({"name": "anna", "password": ["hush"]}, "hush", {"password": "hush"}):
+        with pytest.raises(PreconditionFailed, match=r"users\[0\]") as refused:
+            parsed({"users": [user]})
+        assert "hush" not in str(refused.value)
 
 
 def test_definitions_parser_checks_many_entries_in_steps() -> None:

@@ -62,9 +62,11 @@ if TYPE_CHECKING:
 
 READING: Final = ("show", "why", "list", "status", "settings.list", "user.list", "limit.list")
 """Operations of administrators that change nothing."""
-UNAUDITED: Final = frozenset(
-    {name for name, need in CONTROL.items() if not need.tag} | set(READING)
-) - {"cursor.move", "cursor.delete", "cursor.release"}
+UNAUDITED: Final = frozenset({name for name, need in CONTROL.items() if not need.tag} | set(READING)) - {
+    "cursor.move",
+    "cursor.delete",
+    "cursor.release",
+}
 """Operations that change nothing that an operator set up: they read, or are the work of a query."""
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""

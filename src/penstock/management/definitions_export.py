@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
+from penstock.access.user import User
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -14,6 +16,13 @@ from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
 from penstock.management.control_request import ControlRequest
+from penstock.management.definitions_access import (
+    exported_limits,
+    exported_permission,
+    exported_topic_permission,
+    exported_user,
+    offer_users,
+)
 from penstock.management.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
 from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
 from penstock.setting_names import SettingValue
@@ -21,19 +30,17 @@ from penstock.setting_names import SettingValue
 if TYPE_CHECKING:
     from penstock.management.node import Node
 
+USERS: Final = ("users", "permissions", "topic_permissions")
 SECTIONS: Final = (
-    *("vhosts", "parameters", "global_parameters", "policies", "settings"),
+    *("vhosts", *USERS, "parameters", "global_parameters", "policies", "settings"),
     *("queues", "exchanges", "bindings"),
 )
-FOR_ALL: Final = ("vhosts", "global_parameters", "settings")
+FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
 
 
 def head(node: Node, everywhere: bool) -> Shape:
-    """Return the head of an export, of all virtual hosts or of one.
-
-    Users and permissions are in the settings file, not in definitions.
-    """
+    """Return the head of an export, of all virtual hosts or of one."""
     about: Shape = {
         "rabbit_version": API_VERSION,
         "product_name": "Penstock",
@@ -44,9 +51,6 @@ def head(node: Node, everywhere: bool) -> Shape:
     return {
         **about,
         "rabbitmq_version": API_VERSION,
-        "users": [],
-        "permissions": [],
-        "topic_permissions": [],
     }
 
 
@@ -54,6 +58,10 @@ def window(node: Node, section: str, only: VirtualHost | None, after: int, count
     """Return a window of a section, for `plainly`; some of its items may not be exported."""
     found = Window(after, count)
     table = node.broker.table
+    if section in USERS:
+        if only is None:
+            offer_users(node, section, found)
+        return found
     if section in ("global_parameters", "settings"):
         if only is None:
             first = next(iter(node.broker.vhosts.values()))
@@ -68,7 +76,9 @@ def window(node: Node, section: str, only: VirtualHost | None, after: int, count
             found.offer(vhost, table.policies.of(vhost.name, False))
         elif section == "parameters":
             operators = table.policies.of(vhost.name, True)
-            found.offer(vhost, [*operators, *table.parameters.of(None, vhost.name)])
+            limits = node.broker.access.vhost_limits.get(vhost.name)
+            limited = [] if limits is None else [VhostLimits(vhost.name, limits)]
+            found.offer(vhost, [*limited, *operators, *table.parameters.of(None, vhost.name)])
         elif section == "exchanges":
             found.offer(vhost, vhost.exchanges.values())
         else:
@@ -141,6 +151,15 @@ def plainly(vhost: VirtualHost, subject: object, named: bool) -> Shape:
         if not subject.component:
             return {"name": subject.name, "value": subject.value}
         return {**found, "component": subject.component, "name": subject.name, "value": subject.value}
+    if isinstance(subject, User):
+        return exported_user(subject)
+    if isinstance(subject, PermissionRecord):
+        return exported_permission(subject)
+    if isinstance(subject, TopicPermissionRecord):
+        return exported_topic_permission(subject)
+    if isinstance(subject, VhostLimits):
+        shape = exported_limits(subject)
+        return shape if named else {name: value for name, value in shape.items() if name != "vhost"}
     if isinstance(subject, Said):
         return {"scope": subject.scope, "pattern": subject.pattern, "settings": definition(subject.command)}
     return {"name": vhost.name, **vhost.metadata}

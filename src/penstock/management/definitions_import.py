@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
+from penstock.management.definitions_access import (
+    PermissionKind,
+    TopicPermissionKind,
+    UserKind,
+    VhostLimitsKind,
+)
 from penstock.management.definitions_kinds import ENTRY_WORK, UNCHANGED, DefinitionKind, Difference, Made, Planned
 from penstock.management.definitions_parser import NOTHING_IMPORTED, PARSE_WORK, Entry, ParsedDefinitions
 from penstock.management.definitions_policies import ParameterKind, PolicyKind, SettingsKind
@@ -32,6 +38,9 @@ def kinds_of(node: Node) -> list[DefinitionKind]:
     """Return the kinds of definitions in the order in which they are made."""
     return [
         VhostKind(node),
+        UserKind(node),
+        PermissionKind(node),
+        TopicPermissionKind(node),
         ParameterKind(node, False),
         ParameterKind(node, True),
         SettingsKind(node),
@@ -40,6 +49,7 @@ def kinds_of(node: Node) -> list[DefinitionKind]:
         ExchangeKind(node),
         QueueKind(node),
         BindingKind(node),
+        VhostLimitsKind(node),  # Last: a limit that was lowered has left more queues than it permits.
     ]
 
 

@@ -80,6 +80,16 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "parameters": {"component": TEXT, "vhost": TEXT, "name": TEXT, "value": ANY},
     "global_parameters": {"name": TEXT, "value": ANY},
     "settings": {"scope": TEXT, "pattern": TEXT, "settings": OBJECT},
+    "users": {
+        "name": TEXT,
+        "password": TEXT,
+        "password_hash": TEXT,
+        "hashing_algorithm": TEXT,
+        "tags": ANY,
+        "limits": OBJECT,
+    },
+    "permissions": {"user": TEXT, "vhost": TEXT, "configure": TEXT, "write": TEXT, "read": TEXT},
+    "topic_permissions": {"user": TEXT, "vhost": TEXT, "exchange": TEXT, "write": TEXT, "read": TEXT},
 }
 """Imported sections in their order, with the keys and types of their entries."""
 NEEDED: Final = {
@@ -91,13 +101,13 @@ NEEDED: Final = {
     "parameters": ("component", "name", "value"),
     "global_parameters": ("name", "value"),
     "settings": ("scope", "settings"),
+    "users": ("name",),
+    "permissions": ("user", "configure", "write", "read"),
+    "topic_permissions": ("user", "exchange", "write", "read"),
 }
 COMPONENTS: Final = {"operator_policy": "operator_policies", "vhost-limits": "limits"}
 """Kinds that RabbitMQ exports as parameters, by component."""
 KINDS: Final = (*SECTIONS, *COMPONENTS.values())
-NOT_IMPORTED: Final = ("users", "permissions", "topic_permissions")
-NOT_YET: Final = ("limits",)
-"""Kinds that are counted and ignored."""
 SECRET: Final = ("users", "parameters", "global_parameters")
 """Sections with passwords, which no error shows."""
 HEAD: Final = (
@@ -156,8 +166,8 @@ class ParsedDefinitions:
         """Number of ignored entries by kind."""
         self._skip = skip or []
         for kind in self._skip:
-            if kind not in KINDS and kind not in NOT_IMPORTED:
-                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, [*KINDS, *NOT_IMPORTED])}")
+            if kind not in KINDS:
+                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, list(KINDS))}")
         self._counted_to: tuple[int, int] = (0, 1)
         """Position and line of the last entry whose line was asked for."""
         self.complete: bool = False
@@ -211,7 +221,7 @@ class ParsedDefinitions:
         kind = section
         if section == "parameters" and isinstance(fields, dict):
             kind = COMPONENTS.get(str(fields.get("component")), section)
-        if kind in self._skip or kind in NOT_YET:
+        if kind in self._skip:
             self.read_over[kind] = self.read_over.get(kind, 0) + 1
         else:
             self.entries[kind].append(_entry(self, section, index, fields, self._vhost))
@@ -241,12 +251,12 @@ class ParsedDefinitions:
         """Handle a member of the file; return its number of definitions."""
         if section in HEAD:
             return 0
-        if section not in SECTIONS and section not in NOT_IMPORTED:
-            raise self.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
+        if section not in SECTIONS:
+            raise self.error([section], _unknown(section, [*SECTIONS, *HEAD]))
         if not isinstance(entries, list):
             but = "" if section in SECRET else f", not {_shown(entries)}"  # Users have passwords.
             raise self.error([section], f"must be a list{but}")
-        if section in NOT_IMPORTED or (section in self._skip and section != "parameters"):
+        if section in self._skip and section != "parameters":
             self.read_over[section] = len(entries)
             return 0
         self._lists.append((section, entries))

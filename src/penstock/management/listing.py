@@ -71,6 +71,14 @@ class Window:
                 self.items.append(Item(name_of(subject), vhost, subject))
         self.total += len(subjects)
 
+    def pass_over(self, count: int) -> bool:
+        """Count items that are before or after the window; return False, and count none, if some are in it."""
+        after = self.total >= self._after + self._count
+        if not after and self.total + count > self._after:
+            return False
+        self.total += count
+        return True
+
     def end(self) -> int | None:
         """Return where the next window begins; None after the last one."""
         end = self._after + self._count
