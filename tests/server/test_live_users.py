@@ -1,0 +1,87 @@
+"""Users and permissions of a whole broker: they outlive it in both stores, and a settings file is read again."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Connection
+from penstock.client.errors import ConnectionClosed
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.commands import run
+from tests.support.postgres import cluster, needs_postgres
+
+SECRET = "hushhushhush"
+
+
+def url_of(broker: BrokerProcess, user: str, password: str = SECRET) -> str:
+    return f"amqp://{user}:{password}@{broker.host}:{broker.port}/"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=needs_postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Options of a store that is empty at first."""
+    if request.param == "sqlite":
+        yield "--data", str(tmp_path / "data")
+        return
+    with cluster() as server:
+        yield "--store", server.url(schema=some_name("store"))
+
+
+def test_users_outlive_the_broker_and_nothing_tells_their_passwords(store: tuple[str, str], tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    with serving(tmp_path, *store) as broker:
+        run(broker, "users", "add", "root", "--tags", "administrator", "--password-file", str(secret))
+        run(broker, "users", "add", "anna", "--password-file", str(secret))
+        run(broker, "permissions", "set", "anna", "^a", "^b", "^c")
+        run(broker, "permissions", "set", "root", ".*", ".*", ".*")
+        run(broker, "limits", "set", "vhost", "/", "max-queues=100")
+        run(broker, "users", "delete", "guest")
+        log = broker.log()
+        broker.process.kill()
+        broker.process.wait()
+    with serving(tmp_path, *store) as broker:
+        root = ("--url", url_of(broker, "root"))
+        assert penstock_command("users", "list").returncode == 1, "guest stays away"
+        listed = penstock_command("permissions", "list", "--user", "anna", "--json", *root).stdout
+        assert '"configure": "^a"' in listed
+        assert "max-queues=100" in penstock_command("limits", "list", *root).stdout
+        with Connection(url_of(broker, "anna")) as connection:
+            connection.channel().queue_declare("anna-1")
+        log += broker.log()
+    assert SECRET not in log
+    assert "Traceback" not in log
+
+
+def test_a_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> None:
+    config = tmp_path / "penstock.toml"
+    config.write_text(f'[users]\nroot = "{SECRET}"\nanna = "{SECRET}"\n')
+    config.chmod(0o644)
+    with serving(tmp_path, "--config", str(config)) as broker:
+        assert f"'{config}' has passwords and can be read by others" in broker.log()
+        anna = Connection(url_of(broker, "anna"))
+        refused = penstock_command("users", "delete", "anna", "--url", url_of(broker, "root"))
+        assert "user 'anna' is in the settings file, [users]; change it there and reload (SIGHUP)" in refused.stderr
+        config.write_text(f'[users]\nroot = "{SECRET}"\notto = "{SECRET}"\n')
+        broker.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "is in effect" in broker.log(), "the file is read again")
+        with pytest.raises(ConnectionClosed, match="user 'anna' may not use vhost '/' any more"):
+            anna.wait_for(lambda: False, "the broker closes it")
+        with Connection(url_of(broker, "otto")):
+            pass
+        assert SECRET not in broker.log()
+
+
+def test_a_bad_user_stops_the_start_with_one_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "penstock.toml"
+    config.write_text(f'[users]\nroot = {{ password_hash = "{SECRET}", hashing_algorithm = "rot13" }}\n')
+    done = penstock_command("serve", "--listen", "127.0.0.1:0", "--memory", "--config", str(config))
+    assert done.returncode != 0
+    assert (
+        f"'{config}' line 2: user 'root' in [users]: unknown hashing_algorithm 'rot13'; known are scrypt" in done.stderr
+    )
+    assert SECRET not in done.stderr
