@@ -22,15 +22,17 @@ CONF = {
     "spark.default.parallelism": "2",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # A short run gains nothing from the optimising compiler and the parallel collector.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "2",
+    # The default manager forks a helper for each file of a checkpoint: 100 ms a batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""Settings of the session: small, with the faster of the two managers of checkpoint files."""
+"""Settings of a small session: one machine, few tasks."""
 MAP, COUNT = "map", "count"
 
 

@@ -17,6 +17,8 @@ from pyspark_penstock.errors import BrokerUnreachable
 
 LOCK_SECONDS: Final = 15.0
 """Seconds to wait for the end of an earlier query's process, which its reader's death tells."""
+END_SECONDS: Final = 15.0
+"""Seconds to wait for the end of a process that was told to; then it is killed."""
 STARTS: Final = 3
 """Processes that may die over one request."""
 _BROKER: Final = ("refused", "unreachable")
@@ -115,7 +117,7 @@ class SpoolProcess:
             if process.stdin is not None:
                 process.stdin.close()
         try:
-            process.wait(LOCK_SECONDS)
+            process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -16,25 +16,11 @@ from typing import Any
 import pika
 import pytest
 
+from bench.crash_spark.query import CONF
 from pyspark_penstock.reader import PenstockStreamReader
 from tests.support.spark_readers import stopped_readers
 
 SERVE = (sys.executable, "-m", "penstock", "serve")
-
-SPARK_CONF = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    # A short run gains nothing from the optimising compiler and the parallel collector.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    # The default manager forks a helper for each file of a checkpoint: 100 ms a batch.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
 
 _numbers = itertools.count(1)
 
@@ -176,7 +162,7 @@ def spark():
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]")
-    for key, value in SPARK_CONF.items():
+    for key, value in CONF.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

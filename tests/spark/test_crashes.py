@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.crash_spark import query as crash_query
-from bench.crash_spark.query import MAP
+from bench.crash_spark.query import CONF, MAP
 from tests.profiles import thorough
-from tests.spark.conftest import SPARK_CONF, run_spark, until
+from tests.spark.conftest import run_spark, until
 from tests.spark.test_delivery import in_queue
 
 pytestmark = pytest.mark.spark
@@ -45,7 +45,7 @@ query.trigger(processingTime="1 hour").start().awaitTermination()
 def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spark, broker, tmp_path, moment):
     queue = broker.declare()
     broker.publish(queue, [b"%d" % number for number in range(250)])
-    given = json.dumps([SPARK_CONF, broker.address, queue, str(tmp_path), moment])
+    given = json.dumps([CONF, broker.address, queue, str(tmp_path), moment])
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, given], env=environment)
     try:
