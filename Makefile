@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-flow bench-spark crash victim quota paging large guard lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-flow bench-spark crash victim quota paging large guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -40,6 +40,9 @@ demo: setup  ## 336,776 flights through a queue of 4 MiB into Spark
 
 bench: setup  ## CPU time per message, beside the peers that are installed: make bench ARGS="--protocol amqp1"
 	@$(RUN) -m bench.run $(ARGS)
+
+bench-tls: setup  ## CPU time per message of 1 KiB by TLS 1.3, RabbitMQ's beside it where it is installed
+	@$(RUN) -m bench.tls $(ARGS)
 
 bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
 	@$(RUN) -m bench.flow $(ARGS)
