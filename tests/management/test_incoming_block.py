@@ -109,3 +109,15 @@ def test_damaged_block_is_refused_or_read_within_its_bounds(data: st.DataObject)
     for octets in (bytes(whole), bytes(whole[:end])):
         with suppress(PreconditionFailed, ContentTooLarge):
             read_all(octets)
+
+
+def test_block_is_read_where_it_is_within_a_content() -> None:
+    data = encode_published(ROWS, {"routing_key": "q"})
+    inside = IncomingBlock(b"header" + data + b"\xce", 6, len(data))
+    alone = IncomingBlock(data)
+    values, expected = inside.columns.value, alone.columns.value
+    assert [values.octets(row) for row in range(len(ROWS))] == [expected.octets(row) for row in range(len(ROWS))]
+    with pytest.raises(PreconditionFailed, match=f"the block has {len(data) - 64:,}"):
+        IncomingBlock(b"header" + data, 6, len(data) - 64)
+    with pytest.raises(PreconditionFailed, match="a block begins with"):
+        IncomingBlock(b"header" + data, 6, 3)

@@ -141,11 +141,15 @@ class ControlApi:
             if operation != PUBLISH_BLOCK:  # Its rows are counted when they are taken.
                 self.broker.work.done += size // OCTETS_A_UNIT
             _check_size(operation, size)
-            body = message_format.payload(content)
             request = ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}")
             if operation == PUBLISH_BLOCK:
-                self.sinks.publish_block(request, properties, body)
+                start = message_format.payload_at(content)
+                if start < 0:
+                    content = message_format.payload(content)
+                    start = 0
+                self.sinks.publish_block(request, properties, content, start, size)
                 return
+            body = message_format.payload(content)
             if operation == IMPORT:
                 request.unread = body
             else:

@@ -37,9 +37,12 @@ _PREFIX: Final = 8
 class IncomingBlock:
     """A block whose header was checked. All that is wrong raises PreconditionFailed (406) naming it."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, start: i64 = 0, octets: i64 = -1) -> None:
+        """The block has `octets` of `data` from `start` on, where it stays: all that follow for -1."""
         self.data = data
-        self.fields = _header(data)
+        self._start: i64 = start
+        self._size: i64 = octets if octets >= 0 else len(data) - start
+        self.fields = _header(data, start, self._size)
         unknown = [name for name in self.fields if name not in FIELDS and name not in ORIGIN_FIELDS]
         if unknown:
             raise PreconditionFailed(f"the block's header has a field '{unknown[0]}'; known are {', '.join(FIELDS)}")
@@ -140,26 +143,27 @@ class IncomingBlock:
             raise PreconditionFailed(f"column {name}: '{kind}' must be a position and a length, not {place!r}")
         start = _number(place[0], f"column {name}: '{kind}'")
         length = _number(place[1], f"column {name}: '{kind}'")
-        size = len(self.data)
+        size = self._size
         if length < least or start > size or length > size - start:
             raise PreconditionFailed(
                 f"column {name}: '{kind}' is at {start:,} with {length:,} octets; {int(least):,} are needed, and the "
-                f"block has {size:,}"
+                f"block has {int(size):,}"
             )
-        return start
+        return self._start + start
 
 
-def _header(data: bytes) -> dict[str, object]:
-    if len(data) < _PREFIX or data[:4] != MAGIC:
-        raise PreconditionFailed(f"a block begins with {MAGIC.decode()} and the length of its header, not {data[:8]!r}")
-    size = int.from_bytes(data[4:_PREFIX], "little")
-    if size > HEADER_OCTETS_MAX or size > len(data) - _PREFIX:
+def _header(data: bytes, start: i64, octets: i64) -> dict[str, object]:
+    prefix = data[start : start + (octets if octets < _PREFIX else _PREFIX)]
+    if len(prefix) < _PREFIX or prefix[:4] != MAGIC:
+        raise PreconditionFailed(f"a block begins with {MAGIC.decode()} and the length of its header, not {prefix!r}")
+    size = int.from_bytes(prefix[4:], "little")
+    if size > HEADER_OCTETS_MAX or size > octets - _PREFIX:
         raise PreconditionFailed(
             f"the header of the block has {size:,} octets; the most is {HEADER_OCTETS_MAX:,}, and the block has "
-            f"{len(data):,}"
+            f"{int(octets):,}"
         )
     try:
-        fields = json.loads(data[_PREFIX : _PREFIX + size])
+        fields = json.loads(data[start + _PREFIX : start + _PREFIX + size])
     except (ValueError, RecursionError) as error:
         raise PreconditionFailed(f"the header of the block must be a JSON object: {error}") from None
     if not isinstance(fields, dict):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
 
 PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
+COPIED_A_UNIT: Final = 4096
+"""Octets of a block that were put together with one unit of work."""
 CONNECTION_OCTETS_MAX: Final = 32 * 1024 * 1024
 NODE_OCTETS_MAX: Final = 256 * 1024 * 1024
 """Most octets of blocks that are not over, of one connection and of all; the next block is refused."""
@@ -173,8 +175,13 @@ class SinkApi:
         """
         self._octets += octets
 
-    def publish_block(self, request: ControlRequest, properties: Properties, body: bytes) -> None:
+    def publish_block(
+        self, request: ControlRequest, properties: Properties, content: bytes, start: i64, octets: i64
+    ) -> None:
         """Publish the rows of a block; it is answered when it is over.
+
+        The block is so many octets of the content from `start` on, and is read there: a copy of 16 MiB takes longer
+        than a turn should. That of the frames is counted here.
 
         Raises PreconditionFailed (406) for a malformed block, ContentTooLarge (311) and ResourceError (506) for too
         much; nothing of it was taken then.
@@ -184,8 +191,8 @@ class SinkApi:
         connection = request.connection
         if connection is None:
             raise PreconditionFailed("a block needs a connection of its own")
-        block = IncomingBlock(body)
-        octets: i64 = len(body)
+        self.broker.work.done += octets // COPIED_A_UNIT
+        block = IncomingBlock(content, start, octets)
         rows = BlockRows(self.broker, request.vhost, block, request.access)
         rows.query = str(connection.peer.properties.get(QUERY, ""))
         if block.stage is not None:
