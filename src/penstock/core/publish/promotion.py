@@ -16,7 +16,7 @@ again, and reads the same messages for it. Its stateful operators need them, tho
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from penstock.core.publish.sink_marks import BatchProgress
     from penstock.core.publish.sink_stages import Stage, StagedRow
     from penstock.core.publish.unit_commit import UnitCommit
+
+
+COPIES_A_UNIT: Final = 2
+"""Copies of rows that enter their queues with one unit of work: a stored one takes 0.23 µs, limits as much again."""
 
 
 class Promotion(RoomHolder):
@@ -152,20 +156,20 @@ class Promotion(RoomHolder):
         broker = self.producer.broker
         journal = broker.journal
         grouped = journal is not None and journal.series.is_recorded()
-        spent: i64 = 0
-        while spent < most and self.has_more():
+        left: i64 = most * COPIES_A_UNIT
+        while left > 0 and self.has_more():
             rows = self.stages[self._at].rows
             if not rows:
                 self.stages[self._at].count_out(now)
                 self._at += 1
-                spent += 1
+                left -= 1
                 continue
             row = rows.popleft()
-            spent += 1 + len(row.queues)
+            left -= len(row.queues)
             self._enter(self.stages[self._at], row, now)
             if grouped and journal is not None:
                 journal.step()
-        return spent
+        return most - left // COPIES_A_UNIT
 
     def has_more(self) -> bool:
         """Return whether any row has not entered yet."""

@@ -16,13 +16,13 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.journal import GROUP_BYTES
+from penstock.core.publish.promotion import COPIES_A_UNIT, Promotion
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
 
 if TYPE_CHECKING:
     from penstock.core.publish.context import PublishContext
-    from penstock.core.publish.promotion import Promotion
 
 
 class PromotionLine(Chore):
@@ -42,7 +42,7 @@ class PromotionLine(Chore):
         promotion.promise(self._broker.now)
         self._line.append(promotion)
         if len(self._line) == 1 and not self._working:
-            self._broker.work.done += self.work(AT_ONCE, self._broker.now)
+            self._broker.work.done += self.work(AT_ONCE // COPIES_A_UNIT, self._broker.now)
         if self._line:
             self._broker.turns.chores.add(self)
 
