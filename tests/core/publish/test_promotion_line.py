@@ -301,7 +301,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(30))
 @given(
     st.lists(st.tuples(st.integers(900, 1400), st.integers(0, 300)), min_size=1, max_size=3),
     st.lists(steps, min_size=4),
@@ -325,7 +325,9 @@ def test_batch_is_there_as_a_whole_or_not_at_all_whatever_happens_between_its_sl
         elif step == "get":
             body = bench.get("a")
             if body is not None:
-                assert not bench.line.has_more(), "a part of a batch was seen"
+                assert not (bench.line.has_more() and body.startswith(f"{committed - 1}/")), (
+                    "a part of a batch was seen"
+                )
                 taken.add(body)
         elif step == "purge":
             bench.queue_named("a").purge(0.0)
