@@ -13,6 +13,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding, selector_in
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.policy import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
@@ -227,10 +228,12 @@ class BindingKind(DefinitionKind):
         host = self.check_vhost(entry, planned)
         arguments = table_of(entry)
         selector_in(arguments)
-        source = self._planned_kind(host, entry.text("source"), planned)
+        source = self._exchange(host, entry.text("source"), planned)
+        if source.name in ("", CONTROL_EXCHANGE):
+            self._any_vhost(host).source(source.name)  # It refuses both.
         kind, name = entry.text("destination_type"), entry.text("destination")
         if kind == "exchange":
-            self._planned_kind(host, name, planned)
+            self._exchange(host, name, planned)
         elif kind != "queue":
             raise _wrong_type(kind)
         elif (host, name) not in planned.queues:
@@ -246,17 +249,22 @@ class BindingKind(DefinitionKind):
                 return self.difference(entry, UNCHANGED if there else CREATED)
         return self.difference(entry, CREATED)
 
+    def _any_vhost(self, host: str) -> VirtualHost:
+        """Return a virtual host, or any other one if it is planned."""
+        vhosts = self.node.broker.vhosts
+        return vhosts[host] if host in vhosts else next(iter(vhosts.values()))
+
     def _vhost(self, host: str) -> VirtualHost:
         return vhost_admin.find_vhost(self.node, host)
 
-    def _planned_kind(self, host: str, name: str, planned: Planned) -> Exchange:
+    def _exchange(self, host: str, name: str, planned: Planned) -> Exchange:
         """Return an exchange that exists, or one like that which would be made. Raises NotFound (404)."""
         kind = planned.exchanges.get((host, name))
         if kind is None and host in planned.vhosts:
             kind = PREDECLARED_KINDS.get(name)
             if kind is None:
                 raise NotFound(f"no exchange '{name}' in vhost '{host}'")
-        return self._vhost(host).source(name) if kind is None else make_exchange(kind, host, name)
+        return self._vhost(host).exchange(name) if kind is None else make_exchange(kind, host, name)
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
