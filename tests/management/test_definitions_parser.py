@@ -50,6 +50,7 @@ def test_definitions_parser_checks_many_entries_in_steps() -> None:
         ({"durable": "yes"}, 'queues[0].durable: must be true or false, not "yes"'),
         ({"durabel": True}, "queues[0].durabel: unknown key; did you mean durable?"),
         ({}, "queues[0]: lacks 'name'"),
+        ({"a\nb": 1}, r"queues[0].a\nb: unknown key"),
     ],
 )
 def test_definitions_parser_names_line_and_key_of_what_is_wrong(queue: dict[str, object], said: str) -> None:

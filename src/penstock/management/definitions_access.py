@@ -48,6 +48,7 @@ class UserKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         name = entry.text("name")
         after = _user(entry)
         before = self.node.broker.access.find(name)
@@ -64,6 +65,7 @@ class UserKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         table, name = self.node.broker.access, entry.text("name")
         after = _user(entry)
         before = table.find(name)
@@ -119,6 +121,7 @@ class PermissionKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         vhost, after = self.check_vhost(entry, planned), _permission(entry)
         after.check(entry.text("user"), vhost)
         user = check_user(self.node, entry, planned)
@@ -135,6 +138,7 @@ class PermissionKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         table, name, after = self.node.broker.access, entry.text("user"), _permission(entry)
         vhost = vhost_admin.find_vhost(self.node, entry.text("vhost")).name
         user = table.user(name)
@@ -170,6 +174,7 @@ class TopicPermissionKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         vhost, exchange, after = self.check_vhost(entry, planned), entry.text("exchange"), _topic(entry)
         after.check(entry.text("user"), vhost, exchange)
         user = check_user(self.node, entry, planned)
@@ -186,6 +191,7 @@ class TopicPermissionKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         table, name, exchange = self.node.broker.access, entry.text("user"), entry.text("exchange")
         vhost, after = vhost_admin.find_vhost(self.node, entry.text("vhost")).name, _topic(entry)
         user = table.user(name)
@@ -221,6 +227,7 @@ class VhostLimitsKind(DefinitionKind):
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
+        self.check_once(entry)
         vhost, after = self.check_vhost(entry, planned), _limits(entry.table("value"), VHOST_LIMITS)
         before = self.node.broker.access.vhost_limits.get(vhost, {})
         if before == after:
@@ -231,6 +238,7 @@ class VhostLimitsKind(DefinitionKind):
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
+        self.check_once(entry)
         table, after = self.node.broker.access, _limits(entry.table("value"), VHOST_LIMITS)
         vhost = vhost_admin.find_vhost(self.node, entry.text("vhost")).name
         before = dict(table.vhost_limits.get(vhost, {}))

@@ -199,7 +199,8 @@ class ParsedDefinitions:
 
     def error(self, path: list[str | int], text: str) -> PreconditionFailed:
         """Return the error for the text at a position of the file."""
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{_escaped(step)}" for step in path)
+        where = where.removeprefix(".")
         location = f"line {self._line(path)}" + (f", {where}" if where else "")
         return PreconditionFailed(f"{location}: {text}{NOTHING_IMPORTED}")
 
@@ -313,6 +314,11 @@ def _is(value: object, kind: str) -> bool:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
+
+
+def _escaped(key: str) -> str:
+    """Return a key without line feeds and the like."""
+    return json.dumps(key, ensure_ascii=False)[1:-1]
 
 
 def _shown(value: object) -> str:
