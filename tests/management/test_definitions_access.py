@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.access.password_hash import rabbitmq_hash
+from penstock.access.password_hash import hash_password, rabbitmq_hash
 from penstock.access.tags import ADMINISTRATOR
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
@@ -163,3 +163,16 @@ def test_a_password_in_clear_is_hashed(driver: BrokerDriver) -> None:
     assert user.password_hash is not None
     assert user.password_hash.verify("hush")
     assert user.password_hash.needs_rehash()
+
+
+def test_a_hash_that_a_login_has_replaced_is_the_same_in_definitions(driver: BrokerDriver) -> None:
+    take(driver, DEFINITIONS)
+    table = driver.broker.access
+    table.set_password("anna", hash_password("secret", b"sixteen octets.."), same=True)
+    assert differences(driver, DEFINITIONS) == []
+    take(driver, DEFINITIONS)
+    user = table.user("anna")
+    assert user.password_hash is not None
+    assert not user.password_hash.needs_rehash(), "the better hash stays"
+    table.set_password("anna", hash_password("other", b"sixteen octets.."))
+    assert differences(driver, DEFINITIONS) == [("user 'anna'", "changed")]

@@ -24,6 +24,7 @@ STEPS = st.one_of(
     st.tuples(st.just("delete_user"), NAMES),
     st.tuples(st.just("set_tags"), NAMES, st.just(["monitoring"])),
     st.tuples(st.just("set_password"), NAMES, HASHES),
+    st.tuples(st.just("set_password"), NAMES, HASHES, st.none(), st.just(True)),
     st.tuples(
         st.just("set_scram"), st.sampled_from(["anna", "ot/to"]), st.just((b"salt", b"stored", b"\0server", 4096))
     ),
@@ -49,6 +50,7 @@ def view(table: AccessTable) -> object:
             user.tags,
             user.password_hash,
             user.scram,
+            user.former,
             user.everywhere,
             user.limits,
             user.permissions,

@@ -137,15 +137,25 @@ class AccessTable:
             self._octets -= user.octets()
             user.password_hash = password_hash
             user.scram = None
+            user.former = ""
             user.tags = list(tags)
         self._octets += user.octets()
         self._changed()
         self.recorder.change(user)
         return user
 
-    def set_password(self, name: str, password_hash: PasswordHash | None, scram: ScramKeys | None = None) -> None:
-        """Change the password of a user. Raises NotFound; PreconditionFailed for a user of the settings file."""
+    def set_password(
+        self, name: str, password_hash: PasswordHash | None, scram: ScramKeys | None = None, same: bool = False
+    ) -> None:
+        """Change the password of a user; with `same` only its hash, because a better one takes its place.
+
+        Raises NotFound; PreconditionFailed for a user of the settings file.
+        """
         user = self._changeable(name)
+        if not same:
+            user.former = ""
+        elif user.password_hash is not None:
+            user.former = user.password_hash.fingerprint()
         user.password_hash = password_hash
         user.scram = scram
         self._changed()

@@ -76,6 +76,10 @@ class PasswordHash:
             return f"$scrypt${parameters}${_unpadded(self.salt)}${_unpadded(self.digest)}"
         return base64.b64encode(self.salt + self.digest).decode()
 
+    def fingerprint(self) -> str:
+        """Return a digest of the hash, in hexadecimal digits."""
+        return hashlib.blake2b(self.text().encode(), digest_size=16).hexdigest()
+
     def is_slow(self) -> bool:
         """Tell whether `verify` takes longer than a turn of the event loop may."""
         return self.algorithm == SCRYPT

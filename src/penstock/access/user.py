@@ -46,6 +46,8 @@ class User:
         self.source = source
         self.scram = scram
         """Keys for SCRAM-SHA-256; None until they are derived from the password."""
+        self.former: str = ""
+        """Digest of the hash that scrypt has replaced at a login, so that the same one in definitions is known."""
         self.everywhere: bool = False
         """True for one that may do everything in every virtual host where it has no permissions of its own."""
         self.permissions: dict[str, Permission] = {}

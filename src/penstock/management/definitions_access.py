@@ -355,7 +355,8 @@ def _same_password(user: User, entry: Entry) -> bool:
         return hashed is not None and not hashed.is_slow() and hashed.verify(entry.text("password"))
     if user.source == DEFAULT:
         return False
-    return hashed == read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
+    given = read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
+    return hashed == given or (given is not None and given.fingerprint() == user.former)
 
 
 def _permission(entry: Entry) -> Permission:

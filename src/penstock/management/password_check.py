@@ -178,7 +178,7 @@ class PasswordCheck(CredentialCheck):
         table = self._passwords.table
         try:
             if self._new_hash is not None:
-                table.set_password(self.user, self._new_hash, self._new_scram)
+                table.set_password(self.user, self._new_hash, self._new_scram, same=True)
                 expected = self._new_hash
             elif self._new_scram is not None:
                 table.set_scram(self.user, self._new_scram)

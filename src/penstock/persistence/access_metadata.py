@@ -54,6 +54,8 @@ def _user(user: User) -> dict[str, object]:
     if user.scram is not None:
         salt, stored, server, iterations = user.scram
         fields["scram"] = [salt.hex(), stored.hex(), server.hex(), str(iterations)]
+    if user.former:
+        fields["former"] = user.former
     if user.limits:
         fields["limits"] = dict(user.limits)
     return fields
@@ -69,6 +71,7 @@ def restore_user(table: AccessTable, fields: Fields) -> None:
             user.scram = bytes.fromhex(parts[0]), bytes.fromhex(parts[1]), bytes.fromhex(parts[2]), int(parts[3])
         except (ValueError, IndexError):
             raise StoreError("its 'scram' is damaged") from None
+    user.former = fields.text("former") if fields.has("former") else ""
     user.limits = fields.counts("limits")
     table.restore_user(user)
 
