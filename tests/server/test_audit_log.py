@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock import auditlog
 from penstock.config import NO_LOG, Settings
+from tests.support.users import file_users
 
 SECRET = "hunter2-of-the-test"
 
@@ -22,7 +23,7 @@ def folder(tmp_path):
 
 
 def serve(folder, **settings):
-    given = Settings(flow_log=NO_LOG, audit_log=str(folder), users={"anna": SECRET}, **settings)
+    given = Settings(flow_log=NO_LOG, audit_log=str(folder), users=file_users({"anna": SECRET}, ("anna",)), **settings)
     return penstock.Broker(listen="127.0.0.1:0", http="127.0.0.1:0", settings=given)
 
 

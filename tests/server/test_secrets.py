@@ -97,7 +97,7 @@ def run(words: list[str], url: str) -> tuple[int, bytes]:
     """Run a command with the URL in the environment; return its exit code and what it prints."""
     done = subprocess.run(
         [sys.executable, "-m", "penstock", *words],
-        env={**os.environ, "PENSTOCK_URL": url},
+        env={**os.environ, "PENSTOCK_URL": url, "NEW": NEW},
         capture_output=True,
         timeout=GRACE,
         check=False,
@@ -109,7 +109,7 @@ def use_commands(broker: BrokerProcess, tmp_path: Path) -> bytes:
     """Run commands, rightly and wrongly; return what they print."""
     address = broker.url.partition("://")[2].rpartition("@")[2].rstrip("/")
     said = b""
-    for words in (["status"], ["list", "connections"]):
+    for words in (["users", "add", "frida", "--password-env", "NEW"], ["users", "list"], ["list", "connections"]):
         code, shown = run(words, f"amqp://anna:{ADMIN}@{address}/")
         assert code == 0, shown
         said += shown
