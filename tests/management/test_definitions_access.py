@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.access.password_hash import hash_password, rabbitmq_hash
+from penstock.access.permission import Permission
 from penstock.access.tags import ADMINISTRATOR
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
@@ -176,3 +177,10 @@ def test_a_hash_that_a_login_has_replaced_is_the_same_in_definitions(driver: Bro
     assert not user.password_hash.needs_rehash(), "the better hash stays"
     table.set_password("anna", hash_password("other", b"sixteen octets.."))
     assert differences(driver, DEFINITIONS) == [("user 'anna'", "changed")]
+
+
+def test_permission_of_guest_is_put_back_after_an_import_that_fails(driver: BrokerDriver) -> None:
+    narrow = {"user": "guest", "vhost": "/", "configure": "", "write": "^q", "read": ".*"}
+    with pytest.raises(BrokerError, match="no vhost 'nowhere'"):
+        take(driver, {"permissions": [narrow], "queues": [{"name": "q", "vhost": "nowhere"}]})
+    assert driver.broker.access.user("guest").permission("/") == Permission(".*", ".*", ".*")

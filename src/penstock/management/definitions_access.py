@@ -14,7 +14,7 @@ from penstock.access.access_records import PermissionRecord, TopicPermissionReco
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import DEFAULT, FILE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.access.user import DEFAULT, EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import vhost_admin
 from penstock.management.definitions_kinds import (
@@ -157,7 +157,9 @@ class PermissionKind(DefinitionKind):
             return ""
         if before is not None:
             table.set_permission(name, vhost, before)
-        elif not table.user(name).everywhere:
+        elif table.user(name).everywhere:
+            table.set_permission(name, vhost, EVERYTHING)  # What it had without a permission of its own.
+        else:
             table.clear_permission(name, vhost)
         return ""
 
