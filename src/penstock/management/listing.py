@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.connection_access import ConnectionAccess
+from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of
@@ -211,7 +211,11 @@ def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     making = shape_binding if kind == "bindings" else shape
     items: list[Shape] = []
     for item in page.items:
-        if not _of_asker(item, request) and not _is_gone(item) and is_seen(node, item, request.access):
+        if (
+            not _of_asker(item, request)
+            and not _is_gone(item)
+            and is_seen(node, item, request.access.rules, request.access.user)
+        ):
             items.append(making(node, item))
         node.broker.work.done += _work_of(item)
         if node.broker.work.used_up():
@@ -219,18 +223,18 @@ def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     return {"items": items, "next": page.end(), "total": page.total}
 
 
-def is_seen(node: Node, item: Item, access: ConnectionAccess) -> bool:
+def is_seen(node: Node, item: Item, rules: Rules, user: str) -> bool:
     """Tell whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
 
     Connections and channels of others, and virtual hosts that the user may not enter, are shown to those with the tag
     monitoring; what is in such virtual hosts to administrators.
     """
-    rules, vhost, subject = access.rules, item.vhost, item.subject
+    vhost, subject = item.vhost, item.subject
     if isinstance(subject, Connection):
-        return subject.user == access.user or rules.has_tag(MONITORING)
+        return subject.user == user or rules.has_tag(MONITORING)
     if isinstance(subject, Session):
         connection = node.connections.get(subject.connection_number)
-        return (connection is not None and connection.user == access.user) or rules.has_tag(MONITORING)
+        return (connection is not None and connection.user == user) or rules.has_tag(MONITORING)
     if vhost is None or rules.enters(vhost.name):
         return True
     return rules.has_tag(MONITORING if isinstance(subject, VirtualHost) else ADMINISTRATOR)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.rules import Rules
 from penstock.flow.work import Steps
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape, depths
 
@@ -16,12 +17,16 @@ CHANNELS_A_UNIT: Final = 5
 """Channels whose consumers are counted per unit of work."""
 
 
-def totals_steps(node: Node) -> Steps[Shape]:
-    """Return the totals in the form of RabbitMQ's overview."""
+def totals_steps(node: Node, rules: Rules | None = None, user: str = "") -> Steps[Shape]:
+    """Return the totals in the form of RabbitMQ's overview.
+
+    With `rules` they are those of the virtual hosts that a user may enter, and of its own connections.
+    """
     broker = node.broker
     work = broker.work
     ready, unacked, total = 0, 0, 0
-    for vhost in list(broker.vhosts.values()):
+    vhosts = [vhost for vhost in broker.vhosts.values() if rules is None or rules.enters(vhost.name)]
+    for vhost in vhosts:
         queues = list(vhost.queues.values())
         for start in range(0, len(queues), QUEUES_AT_ONCE):
             part = depths(queues[start : start + QUEUES_AT_ONCE])
@@ -31,7 +36,7 @@ def totals_steps(node: Node) -> Steps[Shape]:
                 yield
     connections, channels, consumers = 0, 0, 0
     for connection in list(node.connections.values()):
-        if connection.vhost is not None:
+        if connection.vhost is not None and (rules is None or connection.user == user):
             connections += 1
             channels += len(connection.engine.sessions())
             for channel in connection.engine.sessions():
@@ -45,7 +50,7 @@ def totals_steps(node: Node) -> Steps[Shape]:
             "channels": channels,
             "connections": connections,
             "consumers": consumers,
-            "exchanges": sum([len(vhost.exchanges) for vhost in broker.vhosts.values()]),
-            "queues": sum([len(vhost.queues) for vhost in broker.vhosts.values()]),
+            "exchanges": sum([len(vhost.exchanges) for vhost in vhosts]),
+            "queues": sum([len(vhost.queues) for vhost in vhosts]),
         },
     }

@@ -13,6 +13,7 @@ from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.profiles import examples
+from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.wire.amqp091.test_content_header import properties
 
@@ -83,7 +84,7 @@ def test_a_message_without_a_channel_has_them_too() -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
     vhost = driver.broker.vhosts["/"]
-    SinglePublish(driver.single_publishes, "guest", "here").send(
+    SinglePublish(driver.single_publishes, access_of(driver.broker), "here").send(
         vhost, "amq.direct", "a", Properties(headers={"CC": ["b"], "BCC": ["c"]}), b"x"
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]

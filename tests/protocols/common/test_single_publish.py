@@ -5,11 +5,12 @@ from __future__ import annotations
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091.codec import Properties
+from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 
 
 def send(driver: BrokerDriver) -> SinglePublish:
-    publication = SinglePublish(driver.single_publishes, "guest", "here")
+    publication = SinglePublish(driver.single_publishes, access_of(driver.broker), "here")
     publication.send(driver.broker.vhosts["/"], "", "q", Properties(), b"x")
     return publication
 

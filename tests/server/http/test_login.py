@@ -25,6 +25,6 @@ def check(url: str) -> None:
     assert web.ask("GET", "/whoami", headers={"Authorization": f"Bearer {given}"}, login=False).json == anna
     assert web.ask("GET", "/overview").status == 200
     plain = token("penstock.read:*/*", sub="guest")
-    assert Web(url, "guest", plain).ask("GET", "/overview").status == 403, "the name alone grants nothing"
+    assert Web(url, "guest", plain).ask("GET", "/overview").status == 401, "the name alone grants nothing"
     for refused in (token(aud="other"), "nonsense", ""):
         assert web.ask("GET", "/whoami", headers={"Authorization": f"Bearer {refused}"}, login=False).status == 401

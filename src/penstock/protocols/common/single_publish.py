@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.access.connection_access import ConnectionAccess
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.message import OVERHEAD
@@ -24,6 +25,7 @@ from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
 from penstock.flow.refusal import Refusal
 from penstock.flow.timers import NEVER
+from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_limits import ConnectionLimits
 
 HELD_BYTES: Final = 64 * 1024 * 1024
@@ -71,9 +73,11 @@ class SinglePublishes:
 class SinglePublish(ProducerListener):
     """One publish in progress, with its producer; `take_done` returns it when its outcome is known."""
 
-    def __init__(self, publishes: SinglePublishes, user: str, peer: str) -> None:
+    def __init__(self, publishes: SinglePublishes, access: ConnectionAccess, peer: str) -> None:
         super().__init__()
         self._publishes = publishes
+        self._access = access
+        user = access.user
         self.user = user
         self.producer = Producer(
             publishes.broker, f"http({user}@{peer})", publishes.hold_budget, publishes.origin(user), self
@@ -109,11 +113,13 @@ class SinglePublish(ProducerListener):
         content = message_format.encode(properties, body)
         headers = properties.headers or {}
         route = vhost.route(exchange, key, True)
+        check_route(self._access, vhost, route)
         resolve_message(vhost, route, headers, content, message_format)
         route = route_for(route, properties)
         copied = route_with_copies(route, headers)
         if copied is not None:
             route = copied
+            check_route(self._access, vhost, route)
             resolve_message(vhost, route, headers, content, message_format)
         if route.control:
             raise AccessRefused("control operations cannot be published over HTTP: they need AMQP, with a reply_to")

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.access.tags import ADMINISTRATOR
 from penstock.errors import BrokerError
 from penstock.server.http import (
     clients,
@@ -26,6 +25,7 @@ from penstock.server.http import (
     users,
     vhosts,
 )
+from penstock.server.http.authorization import refusal_of
 from penstock.server.http.login import login
 from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, not_found
 
@@ -185,26 +185,6 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
 """Routes below /api: RabbitMQ's paths and methods, and our own at the end."""
 
 
-FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
-    "/whoami": ("GET",),
-    "/aliveness-test/{vhost}": ("GET",),
-    "/queues/{vhost}/{name}": ("PUT", "DELETE"),
-    "/queues/{vhost}/{name}/contents": ("DELETE",),
-    "/queues/{vhost}/{name}/get": ("POST",),
-    "/exchanges/{vhost}/{name}": ("PUT", "DELETE"),
-    "/exchanges/{vhost}/{name}/publish": ("POST",),
-    BINDING: ("POST",),
-    BINDING + "/{key}": ("DELETE",),
-    "/penstock/cursors/{vhost}/{name}": ("DELETE",),
-    "/penstock/cursors/{vhost}/{name}/move": ("POST",),
-    **{path: ("GET",) for path in TABLE if path.startswith("/health")},
-}
-"""Paths and methods open to every user: those with an AMQP counterpart, cursors, and health.
-
-All others require the tag administrator.
-"""
-
-
 UNAUDITED: Final = frozenset(("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/{name}/publish"))
 """Paths whose requests are about messages, and change nothing that an operator set up."""
 
@@ -229,7 +209,6 @@ def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
 def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
     event_loop = service.event_loop
     health = path.startswith(HEALTH_CHECKS)
-    for_everybody = FOR_EVERYBODY.get(path, ())
 
     async def endpoint(http_request: Request) -> Response:
         try:
@@ -237,8 +216,8 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             event_loop.driver.begin(event_loop.loop.time())
             method = "GET" if http_request.method == "HEAD" else http_request.method
             identity = await login(http_request, event_loop.driver)
-            if method not in for_everybody and not identity.rules.has_tag(ADMINISTRATOR):
-                refusal = forbidden(identity.user)
+            refusal = refusal_of(identity.rules, path, method, http_request.path_params)
+            if refusal is not None:
                 actor = http_actor(http_request, identity.user)
                 event_loop.driver.audit.refused(actor, f"{method} {path}", str(refusal))
                 raise refusal
@@ -305,12 +284,6 @@ async def _on_disk(event_loop: EventLoop, before: int) -> None:
 def refused(error: BrokerError) -> HttpError:
     """Return the HTTP error for an error of the broker, in RabbitMQ's words."""
     return HttpError(error.http_status, STATUS_WORDS[error.http_status], str(error))
-
-
-def forbidden(user: str) -> HttpError:
-    """Return the error for a request that the user may not make; not 401, which makes browsers ask for a password."""
-    reason = f"user '{user}' does not have the tag {ADMINISTRATOR}, which this needs"
-    return HttpError(403, "not_authorised", reason)
 
 
 async def _unknown(http_request: Request, error: Exception) -> Response:

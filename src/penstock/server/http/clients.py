@@ -6,6 +6,7 @@ import asyncio
 
 from starlette.responses import Response
 
+from penstock.access.tags import MONITORING
 from penstock.core.consume.session import Session
 from penstock.errors import ConnectionForced
 from penstock.flow.work import Steps
@@ -13,10 +14,13 @@ from penstock.management import rabbitmq_json
 from penstock.management.blocked_overview import is_named, of_everything_steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.listing import Item
-from penstock.management.why import SUBJECTS, answer
+from penstock.management.redaction import answer_why
+from penstock.management.why import SUBJECTS
+from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.connection import Connection
+from penstock.server.http.authorization import check_closed, check_seen, found_or_hidden
 from penstock.server.http.listing import collected, listed, one
-from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
+from penstock.server.http.request import ApiRequest, json_response, no_content
 
 REASON = "Closed via management plugin"
 """Default of X-Reason: RabbitMQ's text, which programs know."""
@@ -29,24 +33,30 @@ async def connections(request: ApiRequest) -> Response:
 
 async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
-    return one(request, rabbitmq_json.connection_of(_connection(request), request.driver))
+    found = _connection(request)
+    check_seen(request, found.user)
+    return one(request, rabbitmq_json.connection_of(found, request.driver))
 
 
 async def close_connection(request: ApiRequest) -> Response:
     """Close a connection (320); the header X-Reason is sent to its client."""
     request.begin()
-    _close(request, _connection(request))
+    found = _connection(request)
+    check_closed(request, found.user)
+    _close(request, found)
     return no_content()
 
 
 async def connections_of_user(request: ApiRequest) -> Response:
     """List the connections of a user."""
+    check_seen(request, request.part("user"))
     items = await collected(request, "connections", None)
     return await listed(request, [item for item in items if _of(item).user == request.part("user")])
 
 
 async def close_connections_of_user(request: ApiRequest) -> Response:
     """Close all connections of a user."""
+    check_closed(request, request.part("user"))
     request.begin()
     for each in list(request.driver.connections.values()):
         if each.user == request.part("user"):
@@ -57,6 +67,7 @@ async def close_connections_of_user(request: ApiRequest) -> Response:
 async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
     found = _connection(request)
+    check_seen(request, found.user)
     items = [Item(channel.name, found.vhost, channel) for channel in found.engine.sessions()]
     return await listed(request, items)
 
@@ -71,7 +82,7 @@ async def channel(request: ApiRequest) -> Response:
     for item in await collected(request, "channels", None):
         if item.name == request.part("name") and isinstance(item.subject, Session):
             return one(request, rabbitmq_json.channel_in_full(item.subject, request.driver))
-    raise not_found()
+    raise found_or_hidden(request)
 
 
 async def consumers(request: ApiRequest) -> Response:
@@ -84,7 +95,8 @@ async def why(request: ApiRequest) -> Response:
     subjects: rabbitmq_json.Shape = {name: request.query[name] for name in SUBJECTS if name in request.query}
     control_request = request.control(subjects)
     if is_named(control_request):
-        return json_response(answer(control_request, request.driver))
+        return json_response(answer_why(control_request, request.driver))
+    check_tag(control_request.access, MONITORING, "an overview of all that is blocked")
     known: asyncio.Future[rabbitmq_json.Shape] = request.event_loop.loop.create_future()
     request.driver.scheduler.start(_explain_everything(request, control_request, known))
     request.begin()
@@ -108,7 +120,7 @@ def _connection(request: ApiRequest) -> Connection:
     for found in request.driver.connections.values():
         if found.vhost is not None and found.name() == request.part("name"):
             return found
-    raise not_found()
+    raise found_or_hidden(request)
 
 
 def _close(request: ApiRequest, found: Connection) -> None:

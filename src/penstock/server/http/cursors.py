@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from starlette.responses import Response
 
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
-from penstock.management.cursor_admin import cursor_details, move_steps
+from penstock.management.cursor_admin import move_steps, show
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import ApiRequest, json_response, no_content
@@ -21,15 +18,14 @@ async def cursors(request: ApiRequest) -> Response:
 
 async def cursor(request: ApiRequest) -> Response:
     """Show a cursor."""
-    found = request.driver.control.cursors.cursor(request.vhost(), request.part("name"))
-    return one(request, cursor_details(found, request.driver, True))
+    control = request.control_in(request.vhost(), {"cursor": request.part("name")})
+    return one(request, show(request.driver, control))
 
 
 async def move_cursor(request: ApiRequest) -> Response:
     """Move a cursor as `cursor.move` does: `to`, and `queues`, `dry_run` and `force` if they are given."""
     fields = await request.fields("to")
-    asked = json.dumps({**fields, "cursor": request.part("name")}).encode()
-    control = ControlRequest(request.vhost(), None, None, None, asked)
+    control = request.control_in(request.vhost(), {**fields, "cursor": request.part("name")})
     answers: list[Shape] = []
     await request.in_turn(_collect(move_steps(request.driver, control), answers))
     return json_response(answers[0])
@@ -43,5 +39,6 @@ def _collect(steps: Steps[Shape], answers: list[Shape]) -> Steps[None]:
 async def delete_cursor(request: ApiRequest) -> Response:
     """Delete a cursor; its reader gets an error at its next request."""
     request.begin()
-    request.driver.control.cursors.delete_cursor(request.vhost(), request.part("name"))
+    control = request.control_in(request.vhost(), {"cursor": request.part("name")})
+    request.driver.control.cursors.delete(control)
     return no_content()

@@ -23,6 +23,7 @@ from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
 from penstock.errors import InternalError, NotFound, ResourceLocked
 from penstock.management.rabbitmq_json import Shape, plain
+from penstock.protocols.common.authorization import check_read_queue
 from penstock.server.http.request import ApiRequest, bad_request, text, whole
 
 ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
@@ -45,6 +46,7 @@ async def get(request: ApiRequest) -> Response:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     count = min(whole(fields, "count"), MESSAGES_MOST)
     most = whole(fields, "truncate") if fields.get("truncate") is not None else None
+    check_read_queue(request.access(request.vhost()), request.part("name"))
     queue = request.vhost().queue(request.part("name"))
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")

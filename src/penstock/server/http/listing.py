@@ -16,7 +16,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
-from penstock.management.listing import Item, consumers_steps, shape, window
+from penstock.management.listing import Item, consumers_steps, is_seen, shape, window
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
 
@@ -40,16 +40,21 @@ async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -
     """Return all objects of a kind, in slices; objects created or deleted meanwhile may be missed, or appear twice."""
     if kind == "consumers":
         whole = await request.in_steps(consumers_steps(request.driver, vhost, 0, UNLIMITED))
-        return await _by_name(request, whole.items, False)
+        return await _by_name(request, _seen(request, whole.items), False)
     items: list[Item] = []
     after: int | None = 0
     while after is not None:
         part = window(request.driver, kind, vhost, after, COLLECTED_AT_ONCE)
-        items += part.items
+        items += _seen(request, part.items)
         after = part.end()
         if after is not None:
             await request.pause()
     return await _by_name(request, items, False) if kind in BY_NAME else items
+
+
+def _seen(request: ApiRequest, items: list[Item]) -> list[Item]:
+    """Return the items that the user of a request may see."""
+    return [item for item in items if is_seen(request.driver, item, request.rules, request.user)]
 
 
 async def listed(request: ApiRequest, items: list[Item], making: Making = shape) -> Response:

@@ -12,6 +12,7 @@ from penstock.content.properties import TEXT_PROPERTIES, Properties
 from penstock.errors import ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.management.rabbitmq_json import Shape
+from penstock.protocols.common.authorization import check_read_queue, check_write_exchange
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.http.request import (
     MESSAGE_MOST,
@@ -36,12 +37,14 @@ async def publish(request: ApiRequest) -> Response:
     """Publish a message; the answer follows its confirm: it may be withheld, or refused (503)."""
     fields = await request.fields("properties", "routing_key", "payload", "payload_encoding", most=MESSAGE_MOST)
     vhost, exchange = request.vhost(), request.exchange_name()
+    access = request.access(vhost)
+    check_write_exchange(access, exchange)
     vhost.exchange(exchange)
     key = short(text(fields, "routing_key"), "a routing key")
     properties, payload = _properties(table(fields, "properties")), await _payload(request, fields)
     client = request.http_request.client
     publication = SinglePublish(
-        request.driver.single_publishes, request.user, "unknown" if client is None else f"{client.host}:{client.port}"
+        request.driver.single_publishes, access, "unknown" if client is None else f"{client.host}:{client.port}"
     )
     try:
         publication.send(vhost, exchange, key, properties, payload)
@@ -126,6 +129,7 @@ def _properties(given: dict[str, object]) -> Properties:
 async def purge(request: ApiRequest) -> Response:
     """Drop the ready messages of a queue."""
     request.begin()
+    check_read_queue(request.access(request.vhost()), request.part("name"))
     queue = request.queue()
     if queue.owner is not None:
         raise ResourceLocked(f"queue '{queue.name}' is exclusive: it belongs to the connection that declared it")

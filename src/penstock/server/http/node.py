@@ -8,6 +8,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
+from penstock.access.tags import MONITORING
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.management.rabbitmq_json import API_VERSION, Shape, exchange_types
@@ -21,7 +22,8 @@ PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 async def overview(request: ApiRequest) -> Response:
     """Return the overview: version, totals and listeners."""
     driver = request.driver
-    totals = await request.in_steps(totals_steps(driver))
+    monitors = request.rules.has_tag(MONITORING)
+    totals = await request.in_steps(totals_steps(driver, None if monitors else request.rules, request.user))
     found: Shape = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
@@ -39,8 +41,9 @@ async def overview(request: ApiRequest) -> Response:
         "listeners": [
             {"node": driver.name, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
             for protocol, host, port in request.event_loop.listeners
+            if monitors
         ],
-        "contexts": _contexts(request),
+        "contexts": _contexts(request) if monitors else [],
     }
     return one(request, found)
 
@@ -147,7 +150,9 @@ async def alone(request: ApiRequest) -> Response:
 
 async def aliveness(request: ApiRequest) -> Response:
     """Report whether a virtual host exists."""
-    request.vhost_or_all()
+    found = request.vhost_or_all()
+    assert found is not None
+    request.access(found)
     return json_response({"status": "ok"})
 
 

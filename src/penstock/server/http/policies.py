@@ -7,6 +7,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from penstock.access.tags import ADMINISTRATOR
 from penstock.core.settings.parameters import Parameter
 from penstock.management import parameters_api, policies_api
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
@@ -20,12 +21,19 @@ def _asker(request: ApiRequest) -> str:
     return f"http, user '{request.user}'"
 
 
+def _entered(request: ApiRequest) -> list[str]:
+    """Return the virtual hosts that the user may enter; all for an administrator."""
+    rules = request.rules
+    everywhere = rules.has_tag(ADMINISTRATOR)
+    return [name for name in request.driver.broker.vhosts if everywhere or rules.enters(name)]
+
+
 def listing(operator: bool) -> Handler:
     """Return the handler that lists the policies of all virtual hosts or of one."""
 
     async def policies(request: ApiRequest) -> Response:
         only = request.vhost_or_all()
-        hosts = list(request.driver.broker.vhosts) if only is None else [only.name]
+        hosts = _entered(request) if only is None else [only.name]
         table = request.driver.broker.table.policies
         return json_response([policies_api.view(policy) for host in hosts for policy in table.of(host, operator)])
 
@@ -78,7 +86,8 @@ async def parameters(request: ApiRequest) -> Response:
     component = request.part("component") if "component" in parts else None
     only = request.vhost_or_all()
     found = request.driver.broker.table.parameters.of(component, None if only is None else only.name)
-    return json_response([parameters_api.view(parameter) for parameter in found])
+    hosts = {*_entered(request)}
+    return json_response([parameters_api.view(parameter) for parameter in found if parameter.vhost in hosts])
 
 
 async def global_parameters(request: ApiRequest) -> Response:

@@ -10,12 +10,13 @@ from urllib.parse import unquote
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from penstock.access.connection_access import ConnectionAccess
 from penstock.access.rules import Rules
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import BrokerError
+from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
@@ -185,6 +186,12 @@ class ApiRequest:
             raise not_found()
         return found
 
+    def access(self, vhost: VirtualHost) -> ConnectionAccess:
+        """Return what the user may do in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
+        if not self.rules.enters(vhost.name):
+            raise AccessRefused(f"access to vhost '{vhost.name}' refused for user '{self.user}'")
+        return ConnectionAccess(self.rules, self.user, vhost.name)
+
     def queue(self, name: str = "name") -> Queue:
         """Return the queue named in the path; exclusive ones too. Raises HttpError (404)."""
         vhost = self.vhost_or_all()
@@ -212,8 +219,11 @@ class ApiRequest:
 
     def control(self, fields: Shape) -> Control:
         """Return a control request in the virtual host that the query names, else in /."""
-        vhost = find_vhost(self.driver, self.query.get("vhost", "/"))
-        return Control(vhost, None, None, None, json.dumps(fields).encode())
+        return self.control_in(find_vhost(self.driver, self.query.get("vhost", "/")), fields)
+
+    def control_in(self, vhost: VirtualHost, fields: Shape) -> Control:
+        """Return a control request in a virtual host."""
+        return Control(vhost, None, None, None, json.dumps(fields).encode(), self.access(vhost))
 
     # The body
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from penstock.access.connection_access import EXCHANGE, QUEUE
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
@@ -14,6 +15,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
 from penstock.management import rabbitmq_json
 from penstock.management.listing import Item, bindings_to, shape_binding
+from penstock.protocols.common import authorization
 from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
@@ -58,9 +60,9 @@ async def declare_queue(request: ApiRequest) -> Response:
     there = name in vhost.queues
     if name.startswith("amq.") and not there:
         raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
-    found = vhost.declare_queue(
-        name, arguments_of(fields), flag(fields, "durable"), flag(fields, "auto_delete"), None, None
-    )
+    arguments = arguments_of(fields)
+    authorization.check_declare_queue(request.access(vhost), vhost, name, arguments)
+    found = vhost.declare_queue(name, arguments, flag(fields, "durable"), flag(fields, "auto_delete"), None, None)
     request.driver.broker.touch_queue(found)
     return no_content(204 if there else 201)
 
@@ -68,6 +70,7 @@ async def declare_queue(request: ApiRequest) -> Response:
 async def delete_queue(request: ApiRequest) -> Response:
     """Delete a queue; if-empty=true and if-unused=true are conditions."""
     request.begin()
+    authorization.check_delete_queue(request.access(request.vhost()), request.part("name"))
     found = request.queue()
     if found.owner is not None:
         raise ResourceLocked(f"queue '{found.name}' is exclusive: it belongs to the connection that declared it")
@@ -95,10 +98,12 @@ async def declare_exchange(request: ApiRequest) -> Response:
     there = name in vhost.exchanges
     if name == "":
         raise AccessRefused("the default exchange cannot be declared")
+    arguments = arguments_of(fields)
+    authorization.check_declare_exchange(request.access(vhost), vhost, name, arguments)
     vhost.declare_exchange(
         name,
         text(fields, "type", "direct"),
-        arguments_of(fields),
+        arguments,
         flag(fields, "durable"),
         flag(fields, "auto_delete"),
         flag(fields, "internal"),
@@ -109,7 +114,9 @@ async def declare_exchange(request: ApiRequest) -> Response:
 async def delete_exchange(request: ApiRequest) -> Response:
     """Delete an exchange; if-unused=true is a condition."""
     request.begin()
-    request.vhost().delete_exchange(request.exchange().name, request.flag("if-unused"))
+    vhost = request.vhost()
+    authorization.check_delete_exchange(request.access(vhost), vhost, request.exchange_name())
+    vhost.delete_exchange(request.exchange().name, request.flag("if-unused"))
     return no_content()
 
 
@@ -156,6 +163,7 @@ async def bind(request: ApiRequest) -> Response:
     fields = await request.fields()
     vhost, source, name = request.vhost(), request.exchange_name("source"), request.part("destination")
     key, arguments = short(text(fields, "routing_key"), "a routing key"), arguments_of(fields)
+    _check_binding(request, key)
     found, target = _destination(vhost, request.part("kind"), name)
     vhost.bind(source, found, target, key, arguments)
     where = quote(rabbitmq_json.properties_key(key, arguments), safe="")
@@ -169,8 +177,16 @@ async def unbind(request: ApiRequest) -> Response:
     subject = item.subject
     if not isinstance(subject, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
+    _check_binding(request, subject.key)
     request.vhost().unbind(subject.source.name, subject.queue, subject.exchange, subject.key, subject.arguments)
     return no_content()
+
+
+def _check_binding(request: ApiRequest, key: str) -> None:
+    """Check that the binding in the path, with a routing key, may be made or removed. Raises AccessRefused."""
+    vhost, what = request.vhost(), EXCHANGE if request.part("kind") == "e" else QUEUE
+    name = request.exchange_name("destination") if what == EXCHANGE else request.part("destination")
+    authorization.check_binding(request.access(vhost), vhost, request.exchange_name("source"), what, name, key)
 
 
 def _destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None, Exchange | None]:
