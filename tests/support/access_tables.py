@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.access.operations import AMQP_0_9_1, AMQP_1_0, CONTROL, HTTP
+from penstock.access.operations import AMQP_0_9_1, AMQP_1_0, CONTROL, HTTP, HttpNeed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- table of {} -->", "<!-- end of table -->"
@@ -44,16 +44,15 @@ def _of_control() -> Iterator[str]:
 
 
 def _of_http() -> Iterator[str]:
-    yield "| paths | tag | virtual host | permissions |"
-    yield "| --- | --- | --- | --- |"
-    by_need: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    yield "| path | methods | tag | virtual host | permissions |"
+    yield "| --- | --- | --- | --- | --- |"
     for path, methods in HTTP.items():
+        by_need: dict[HttpNeed, list[str]] = {}
         for method, need in methods.items():
-            key = (need.tag, need.vhost or "-", ", ".join(need.permissions) or "-")
-            by_need.setdefault(key, {}).setdefault(path, []).append(method)
-    for (tag, vhost, permissions), paths in by_need.items():
-        named = ", ".join(f"{' '.join(methods)} `{path}`" for path, methods in paths.items())
-        yield f"| {named} | {tag} | {vhost} | {permissions} |"
+            by_need.setdefault(need, []).append(method)
+        for need, named in by_need.items():
+            permissions = ", ".join(need.permissions) or "-"
+            yield f"| `{path}` | {' '.join(named)} | {need.tag} | {need.vhost or '-'} | {permissions} |"
 
 
 def with_tables(page: str) -> str:

@@ -226,7 +226,7 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/channels": {"GET": _MANAGED},
     "/channels/{name}": {"GET": _CONNECTION},
     "/consumers": {"GET": _MANAGED},
-    "/consumers/{vhost}": {"GET": _ENTERED},
+    "/consumers/{vhost}": {"GET": _MANAGED},
     "/queues": {"GET": _MANAGED},
     "/queues/{vhost}": {"GET": _ENTERED},
     "/queues/{vhost}/{name}": {

@@ -29,7 +29,7 @@ MEASURED = {
     ("/vhosts/{vhost}/connections", "GET"): "-- m- p- o- aa",
     ("/definitions", "GET"): "-- -- -- -- aa",
     ("/connections", "GET"): "-- mm pp oo aa",
-    ("/consumers/{vhost}", "GET"): "-- m- p- o- aa",
+    ("/consumers/{vhost}", "GET"): "-- mm pp oo aa",
     ("/queues", "GET"): "-- mm pp oo aa",
     ("/queues/{vhost}", "GET"): "-- m- p- o- aa",
     ("/queues/{vhost}/{name}/bindings", "GET"): "-- m- p- o- aa",
