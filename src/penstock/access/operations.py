@@ -180,7 +180,7 @@ _MONITORED: Final = HttpNeed(MONITORING)
 _POLICIES: Final = HttpNeed(POLICYMAKER)
 _POLICIES_ENTERED: Final = HttpNeed(POLICYMAKER, ENTERED)
 _ADMINISTERED: Final = HttpNeed(ADMINISTRATOR)
-_CHANGED_BY_ADMINISTRATORS: Final = {"PUT": _ADMINISTERED, "POST": _ADMINISTERED, "DELETE": _ADMINISTERED}
+_CHANGED_BY_ADMINISTRATORS: Final = {"PUT": _ADMINISTERED, "DELETE": _ADMINISTERED}
 _BY_ADMINISTRATORS: Final = {"GET": _ADMINISTERED, **_CHANGED_BY_ADMINISTRATORS}
 _CONNECTION: Final = HttpNeed(MANAGEMENT, permissions=("own connection, or the tag monitoring",))
 _CLOSING: Final = HttpNeed(MANAGEMENT, permissions=("own connection, or the tag administrator",))
@@ -194,7 +194,7 @@ def _own(*permissions: str) -> HttpNeed:
 
 HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/overview": {"GET": _MANAGED},
-    "/cluster-name": {"GET": _MANAGED, **_CHANGED_BY_ADMINISTRATORS},
+    "/cluster-name": {"GET": _MANAGED, "POST": _ADMINISTERED, **_CHANGED_BY_ADMINISTRATORS},
     "/nodes": {"GET": _MONITORED},
     "/nodes/{name}": {"GET": _MONITORED},
     "/extensions": {"GET": _MANAGED},
@@ -251,7 +251,7 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/policies": {"GET": _MANAGED},
     "/policies/{vhost}": {"GET": _ENTERED},
     "/policies/{vhost}/{name}": {
-        "GET": _POLICIES_ENTERED, "PUT": _POLICIES_ENTERED, "POST": _POLICIES_ENTERED, "DELETE": _POLICIES_ENTERED,
+        "GET": _POLICIES_ENTERED, "PUT": _POLICIES_ENTERED, "DELETE": _POLICIES_ENTERED,
     },
     "/operator-policies": {"GET": _MANAGED},
     "/operator-policies/{vhost}": {"GET": _ENTERED},
@@ -260,10 +260,10 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/parameters/{component}": {"GET": _POLICIES},
     "/parameters/{component}/{vhost}": {"GET": _POLICIES_ENTERED},
     "/parameters/{component}/{vhost}/{name}": {
-        "GET": _POLICIES_ENTERED, "PUT": _POLICIES_ENTERED, "POST": _POLICIES_ENTERED, "DELETE": _POLICIES_ENTERED,
+        "GET": _POLICIES_ENTERED, "PUT": _POLICIES_ENTERED, "DELETE": _POLICIES_ENTERED,
     },
     "/global-parameters": {"GET": _POLICIES},
-    "/global-parameters/{name}": {"GET": _POLICIES, "PUT": _POLICIES, "POST": _POLICIES, "DELETE": _POLICIES},
+    "/global-parameters/{name}": {"GET": _POLICIES, "PUT": _POLICIES, "DELETE": _POLICIES},
     "/vhost-limits": {"GET": _MANAGED},
     "/vhost-limits/{vhost}": {"GET": HttpNeed(MANAGEMENT, SEEN)},
     "/vhost-limits/{vhost}/{name}": _CHANGED_BY_ADMINISTRATORS,

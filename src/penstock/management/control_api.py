@@ -106,6 +106,7 @@ class ControlApi:
             "definitions.export": lambda request: definitions_export.answer_export(node, request),
             "tls.reload": lambda request: answer_reload(node.certificates, request),
             "vhost.declare": self._declare_vhost,
+            "why": self._why,
             **access_api.operations(node),
         }
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
