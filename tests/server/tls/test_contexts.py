@@ -122,3 +122,19 @@ def test_versions_before_the_minimum_are_refused(authority: Authority, minimum: 
     else:
         with pytest.raises(ssl.SSLError):
             handshake(contexts, client, "localhost")
+
+
+def test_a_name_that_is_not_ascii_ends_the_handshake_without_a_traceback(
+    authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"shop.example.org": CertificateFiles(authority.folder / "server.pem", authority.key("server"))}
+    contexts = Contexts(settings(authority, names=names))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = authority.trusting().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    incoming.write(outgoing.read().replace(b"localhost", b"local\xdcost"))
+    server = contexts.context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True)
+    with pytest.raises(ssl.SSLError):
+        server.do_handshake()
+    assert "Traceback" not in capsys.readouterr().err

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import ssl
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -181,6 +182,26 @@ async def test_broker_may_listen_with_tls_alone(authority: Authority) -> None:
         assert broker.url.startswith("amqps://127.0.0.1:")
         url = f"{broker.url}?cacertfile={authority.ca}"
         connection = await asyncio.to_thread(Connection, url)
+        await asyncio.to_thread(connection.close)
+
+
+async def test_connection_that_ends_no_handshake_is_given_up_and_others_are_served(authority: Authority) -> None:
+    """A hello without an end, and a socket that says nothing."""
+    file = authority.folder / "short.toml"
+    file.write_text(
+        SETTINGS.replace("[tls]", "handshake-s = 1\n[tls]").replace('http-tls = "127.0.0.1:0"', "listen = []")
+    )
+    async with penstock.Broker(settings=load(file)) as broker:
+        port = broker.tls_addresses[0][1]
+        begun = time.monotonic()
+        strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        for _, writer in strangers[:10]:
+            writer.write(b"\x16\x03\x01\x02\x00\x01")
+        connection = await asyncio.to_thread(Connection, f"{broker.url}?cacertfile={authority.ca}")
+        for reader, writer in strangers:
+            assert await reader.read() == b""
+            writer.close()
+        assert time.monotonic() - begun >= 1
         await asyncio.to_thread(connection.close)
 
 

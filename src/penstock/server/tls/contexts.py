@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ssl
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import ConfigError
 from penstock.server.tls.certificate import Certificate, NotACertificate, first_certificate
@@ -17,6 +19,21 @@ VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 SOON_DAYS: Final = 30
 """Days before its end from which on a certificate is told."""
+
+
+class BadNameHook:
+    """Hook of `sys.unraisablehook` that says nothing of a name in a handshake that is not ASCII.
+
+    Python would write a traceback for each, as fast as a stranger sends them. The handshake fails, which is logged.
+    """
+
+    def __init__(self, other: Callable[[Any], object]) -> None:
+        self._other = other
+
+    def __call__(self, found: Any) -> None:
+        """Pass on everything else."""
+        if not (isinstance(found.exc_value, UnicodeDecodeError) and isinstance(found.object, bytes)):
+            self._other(found)
 
 
 class ServedCertificate:
@@ -68,6 +85,8 @@ class Contexts:
         """Context that handshakes begin with."""
         if self._by_name:
             self.context.sni_callback = self._choose
+            if not isinstance(sys.unraisablehook, BadNameHook):
+                sys.unraisablehook = BadNameHook(sys.unraisablehook)
 
     def has_expired(self, now: datetime) -> list[str]:
         """Return a sentence about each certificate that has expired."""
