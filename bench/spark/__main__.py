@@ -94,7 +94,7 @@ def main() -> None:
         for octets in options.octets:
             rows = options.rows or ROWS.get(octets, 3 * BATCH)
             if options.small:
-                cases = small.cases(Reading(spark, node, Path(folder), octets, rows))
+                cases = small.cases(Reading(spark, node, Path(folder), octets, rows), options.rows)
             elif options.writing:
                 cases = Writing(spark, {False: node, True: durable}, Path(folder), octets, rows).cases()
             else:

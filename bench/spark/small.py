@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH = 1_000
-SHORT, LONG = 20 * BATCH, 80 * BATCH
+SHORT, LONG = 10 * BATCH, 70 * BATCH
 
 
 class ConstantSource(DataSource):
@@ -69,13 +69,18 @@ def _rows(octets: int) -> "pa.RecordBatch":
     return Reading.table("constant", octets, BATCH).combine_chunks().to_batches()[0]
 
 
-def cases(reading: Reading) -> list[Case]:
-    """Return the two ways."""
+def cases(reading: Reading, most: int | None) -> list[Case]:
+    """Return the two ways, with so many rows in a long run."""
+    rows_max = most or LONG
     return [
         Case(
-            "Penstock", SHORT, LONG, lambda rows: reading.read({"maxOffsetsPerTrigger": str(BATCH)}, rows), reading.fill
+            "Penstock",
+            SHORT,
+            rows_max,
+            lambda rows: reading.read({"maxOffsetsPerTrigger": str(BATCH)}, rows),
+            reading.fill,
         ),
-        Case("a source that does nothing", SHORT, LONG, lambda rows: _nothing(reading, rows)),
+        Case("a source that does nothing", SHORT, rows_max, lambda rows: _nothing(reading, rows)),
     ]
 
 
