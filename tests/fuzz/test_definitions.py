@@ -127,7 +127,7 @@ def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
             assert not isinstance(told, str)
             assert "refused" not in [each["change"] for each in told["differences"]], (number, told, text)
             changed = sum([*answer["made"].values(), *answer["changed"].values()])
-            assert (changed == 0) == (after == before), (number, answer, text)
+            assert changed or after == before, (number, "no change is uncounted", answer, text)
             again = attempt(driver, text, skip, True)
             assert again["differences"] == [], (number, again, text)
         before = after
