@@ -1,11 +1,7 @@
 """Differences that are known and meant: (suite, test) to the sentence that stands in docs/compatibility.md."""
 
-POLICIES = (
-    "`rabbitmqctl set_policy` takes any regular expression; here settings by pattern of words are what policies are."
-)
-PERMISSIONS = (
-    "There are no permissions for single resources yet: who may log in may do everything but what operators do."
-)
+POLICIES = "`rabbitmqctl set_policy` speaks to RabbitMQ alone; policies are set by HTTP and commands of our own."
+PERMISSIONS = "`rabbitmqctl set_permissions` speaks to RabbitMQ alone; tests/compat/test_access.py asks both brokers."
 NOWHERE = "A message that reaches no queue waits at no gate, and its connection is not told that it is blocked."
 LIMIT = "channel_max is 2,047 and cannot be set with `rabbitmqctl eval` while the broker runs."
 
