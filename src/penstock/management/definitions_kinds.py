@@ -104,8 +104,11 @@ class DefinitionKind:
         raise NotImplementedError
 
     def finish(self, made: Made) -> Steps[None]:
-        """Make what was gathered from all entries of this kind, in steps."""
-        yield from ()
+        """Make what was gathered from all entries of this kind, in steps.
+
+        It is no generator itself: mypyc would expect that very generator of every kind.
+        """
+        return _nothing()
 
     def failed(self) -> Entry | None:
         """Return the entry that `finish` failed at; None if it is not known."""
@@ -131,6 +134,10 @@ class DefinitionKind:
         if name not in planned.vhosts and (vhost is None or vhost.deleting):
             raise NotFound(f"no vhost '{name}'")
         return name
+
+
+def _nothing() -> Steps[None]:
+    yield from ()
 
 
 def shown(value: object) -> str:
