@@ -8,6 +8,7 @@ from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
 from pyspark_penstock.options import SOURCE, Access, Retries, SourceOptions, access_of
 from pyspark_penstock.subscription import Starting, Subscription, check_starting, checked_subscription
+from pyspark_penstock.tls import TLS_OPTIONS
 
 _SHARED = frozenset(
     {
@@ -27,6 +28,7 @@ _SHARED = frozenset(
         "fetchBlockBytes",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
+        *(option.name for option in TLS_OPTIONS),
     }
 )
 

@@ -9,6 +9,8 @@ import pytest
 
 from pyspark_amqp.options import amqp_options
 from pyspark_amqp.reader import AmqpStreamReader
+from pyspark_penstock.batch import PenstockBatchReader
+from pyspark_penstock.batch_options import batch_options
 from pyspark_penstock.errors import BrokerUnreachable, OptionError, PublishFailed
 from pyspark_penstock.listener import ProgressListener
 from pyspark_penstock.options import sink_options, source_options
@@ -67,6 +69,18 @@ def test_sink_writes_and_source_reads_by_tls(by_tls: dict[str, str], queue: str)
         assert bodies(reader, start, reader.latestOffset(start, ALL)) == SENT
     finally:
         reader.stop()
+
+
+def test_batch_reads_by_tls(by_tls: dict[str, str], queue: str) -> None:
+    assert Sender(sink_options({**by_tls, "queue": queue})).send(sent()) == len(SENT)
+    reader = PenstockBatchReader(batch_options({**by_tls, "subscribe": queue, "columns": "value"}))
+    found = [
+        value
+        for each in reader.partitions()
+        for batch in reader.read(each)
+        for value in batch.column("value").to_pylist()
+    ]
+    assert found == SENT
 
 
 def test_source_of_other_brokers_reads_by_tls(by_tls: dict[str, str], queue: str, tmp_path) -> None:
