@@ -138,8 +138,8 @@ class Judge:
 
 async def recovered(folder: Path) -> list[int] | None:
     """Start a broker, and return the numbers of the messages in its queue, in order; None if there is no queue."""
-    settings = Settings(flow_log=NO_LOG)
-    async with penstock.Broker(listen=[], data=folder, settings=settings) as broker:
+    settings = Settings(flow_log=NO_LOG, audit_log=NO_LOG)
+    async with penstock.Broker(listen="127.0.0.1:0", data=folder, settings=settings) as broker:
         queue = broker.driver.broker.vhosts["/"].queues.get("q")
         if queue is None:
             return None

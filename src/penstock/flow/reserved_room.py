@@ -25,38 +25,48 @@ class RoomHolder:
         raise NotImplementedError
 
 
+class RoomHolders:
+    """The holders with unused room in one amount."""
+
+    def __init__(self) -> None:
+        self.by_identity: dict[int, RoomHolder] = {}
+        self.recalled_at: float = -NEVER
+        """Time of the last recall: monotonic seconds."""
+
+
 class ReservedRoom:
     """The sum over all reservations in one amount."""
 
     def __init__(self) -> None:
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        self._holders: dict[int, RoomHolder] | None = None
-        """Those with unused room by identity; None before the first one, as in almost all queues."""
-        self._recalled_at: float = -NEVER
-        """Time of the last recall: monotonic seconds."""
+        self._holders: RoomHolders | None = None
+        """Those with unused room; None before the first one, as in almost all queues."""
 
     def holders(self) -> list[RoomHolder]:
         """Return those with unused room."""
-        return [] if self._holders is None else list(self._holders.values())
+        return [] if self._holders is None else list(self._holders.by_identity.values())
 
     def count(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool) -> None:
         """Count more reserved room, or (negative) less; `still`: the holder has some afterwards."""
         self.messages += messages
         self.bytes += bytes
-        if self._holders is None:
-            self._holders = {}
+        holders = self._holders
+        if holders is None:
+            holders = RoomHolders()
+            self._holders = holders
         if still:
-            self._holders[id(holder)] = holder
+            holders.by_identity[id(holder)] = holder
         else:
-            self._holders.pop(id(holder), None)
+            holders.by_identity.pop(id(holder), None)
 
     def recall(self, now: float) -> bool:
         """Ask all holders to give back soon what they do not use; returns False if the last time was just before."""
-        if self._holders:
-            if now < self._recalled_at + RECALL_S:
+        holders = self._holders
+        if holders is not None and holders.by_identity:
+            if now < holders.recalled_at + RECALL_S:
                 return False
-            self._recalled_at = now
+            holders.recalled_at = now
             for holder in self.holders():
                 holder.recall(now)
         return True

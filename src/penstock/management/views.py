@@ -224,7 +224,7 @@ def obstacles(consumer: Consumer, now: float) -> list[str]:
         found.append("the queue is empty")
     elif queue.returning:
         found.append("messages are on their way back to the queue")
-    elif queue.reserved.arrival is not None:
+    elif queue.reserved.arrival() is not None:
         found.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")
     elif queue.available() == 0 and queue.waiting() > 0:
         found.append("the next messages of the queue are being read from the disk")

@@ -197,7 +197,9 @@ class RecordLog:
 
     def _go_on(self) -> None:
         """Continue the last file after its last complete line, or begin a new one. Raises OSError."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(
+            parents=not self._writer.is_alive(), exist_ok=True
+        )  # Never a removed data directory again.
         known = self.files.list(self.directory)
         number = self.files.number_of(known[-1]) or 1 if known else 1
         self._begin(number + 1 if known and known[-1].suffix == COMPRESSED else number)

@@ -154,7 +154,7 @@ def test_large_batch_enters_over_several_turns_and_is_seen_as_a_whole() -> None:
     assert [body for body in bench.bodies("a") if body != "other"] == numbered(0, 0, LARGE)[1:]
     assert bench.bodies("b") == numbered(0, 1, 10)
     assert queue.reserved.messages == 0
-    assert queue.reserved.arrival is None
+    assert queue.reserved.arrival() is None
 
 
 def test_turn_of_the_loop_has_a_bounded_number_of_rows() -> None:

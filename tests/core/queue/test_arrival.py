@@ -18,7 +18,7 @@ def test_promised_room_is_nobody_elses_and_is_given_up_message_by_message() -> N
     assert queue.covers(5, 500)
     arrival.end(0.0)
     assert queue.covers(10, 1000)
-    assert (queue.reserved.messages, queue.reserved.bytes, queue.reserved.promised_messages) == (0, 0, 0)
+    assert (queue.reserved.messages, queue.reserved.bytes, queue.reserved.promised_messages()) == (0, 0, 0)
 
 
 def test_promised_room_of_a_paging_queue_is_within_its_page_limit() -> None:

@@ -55,7 +55,7 @@ class Arrival:
     def begin(self) -> None:
         """Hide what comes from now on."""
         self.horizon = self.queue.tail
-        self.queue.reserved.arrival = self
+        self.queue.reserved.set_arrival(self)
 
     def end(self, now: float) -> None:
         """Give up the rest of the room, and show everything that has come."""
@@ -63,8 +63,8 @@ class Arrival:
         self._in_memory = False
         self._on_disk = False
         queue = self.queue
-        if queue.reserved.arrival is self:
-            queue.reserved.arrival = None
+        if queue.reserved.arrival() is self:
+            queue.reserved.set_arrival(None)
         queue.update_gate(now)
 
     def _promise(self, messages: i64, bytes: i64) -> None:
@@ -78,13 +78,13 @@ class Arrival:
 
 def visible_tail(queue: Queue) -> i64:
     """Return the last sequence of a queue that readers see."""
-    arrival = queue.reserved.arrival
+    arrival = queue.reserved.arrival()
     return queue.tail if arrival is None else arrival.horizon
 
 
 def hides_next(queue: Queue) -> bool:
     """Return whether the next ready message may not be taken yet."""
-    arrival = queue.reserved.arrival
+    arrival = queue.reserved.arrival()
     if arrival is None:
         return False
     message = queue.ready_queue.next()

@@ -48,7 +48,7 @@ class Membership(LimitMember):
     def count_reserved(self, now: float) -> None:
         """Count the room that is reserved in the queue in all its shared limits."""
         room = self.queue.reserved
-        self._count_reserved_as(room.messages - room.promised_messages, room.bytes - room.promised_bytes, now)
+        self._count_reserved_as(room.messages - room.promised_messages(), room.bytes - room.promised_bytes(), now)
 
     @override
     def keep_part(self, room: int, reserved: int, now: float) -> None:

@@ -14,20 +14,47 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 
+class PromisedRoom:
+    """Room of a queue that is kept for batches which are being promoted, and the batch that is entering it."""
+
+    def __init__(self) -> None:
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.arrival: Arrival | None = None
+        """The batch that is entering the queue, a slice a turn; None at other times."""
+
+
 class QueueRoom(ReservedRoom):
     """The reserved room of one queue, besides its depth."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
         self.queue = queue
-        self.promised_messages: i64 = 0
-        self.promised_bytes: i64 = 0
-        """The part of it that is kept for batches which are being promoted (see arrival.py).
+        self._promised: PromisedRoom | None = None
+        """The part of it that is kept for batches which are being promoted (see arrival.py); None as a rule.
 
         Shared limits count those where they are staged.
         """
-        self.arrival: Arrival | None = None
-        """The batch that is entering the queue, a slice a turn; None at other times."""
+
+    def arrival(self) -> Arrival | None:
+        """Return the batch that is entering the queue, a slice a turn; None at other times."""
+        promised = self._promised
+        return None if promised is None else promised.arrival
+
+    def set_arrival(self, arrival: Arrival | None) -> None:
+        """Set the batch that is entering the queue."""
+        self._promises().arrival = arrival
+        self._end_promises()
+
+    def promised_messages(self) -> i64:
+        """Return the number of promised messages."""
+        promised = self._promised
+        return 0 if promised is None else promised.messages
+
+    def promised_bytes(self) -> i64:
+        """Return the bytes (charges) of promised messages."""
+        promised = self._promised
+        return 0 if promised is None else promised.bytes
 
     def reserves(self) -> bool:
         """Return whether granted credit has its room here: the queue holds publishes that do not fit into memory."""
@@ -44,12 +71,26 @@ class QueueRoom(ReservedRoom):
         """Keep room for a batch, or (negative) give it up; the caller updates the gate."""
         self.messages += messages
         self.bytes += bytes
-        self.promised_messages += messages
-        self.promised_bytes += bytes
+        promised = self._promises()
+        promised.messages += messages
+        promised.bytes += bytes
+        self._end_promises()
+
+    def _promises(self) -> PromisedRoom:
+        promised = self._promised
+        if promised is None:
+            promised = PromisedRoom()
+            self._promised = promised
+        return promised
+
+    def _end_promises(self) -> None:
+        promised = self._promised
+        if promised is not None and promised.messages == 0 and promised.bytes == 0 and promised.arrival is None:
+            self._promised = None
 
     def take_arriving(self) -> i64:
         """Have what has not entered yet dropped, for a purge; returns the number of messages."""
-        arrival = self.arrival
+        arrival = self.arrival()
         if arrival is None or arrival.purged:
             return 0
         arrival.purged = True
