@@ -159,7 +159,9 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, lies: set[str]) -> l
         with monkeypatch.context() as environment:
             for name, value in disk_recording.environment(disk_recording.library(folder), data, record).items():
                 environment.setenv(name, value)
-            broker = stack.enter_context(serving(folder, "--data", str(data), "--flow-log", NO_LOG))
+            broker = stack.enter_context(
+                serving(folder, "--data", str(data), "--flow-log", NO_LOG, "--audit-log", NO_LOG)
+            )
         with Connection(broker.url) as connection:
             Client(connection, marks).work(random.Random(5))
         broker.process.kill()
