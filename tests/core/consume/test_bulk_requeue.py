@@ -193,6 +193,19 @@ def test_a_get_has_the_oldest_of_what_several_ended_sessions_had() -> None:
     assert pending(ward.of("q")) == (0, 0, 0)
 
 
+def test_a_get_has_a_redelivered_message_before_younger_ones_of_earlier_batches() -> None:
+    ward = Ward("q")
+    ward.fill("q", MANY)
+    gone = ward.consume("q", window=MANY)
+    assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
+    settle_in_slices(ward.broker, gone, 1, 1, Outcome.FAILED)
+    assert [*ward.deliveries()] == [("q", [0])]
+    ward.broker.end_session(gone)
+    batch = Session().get(ward.of("q"), True, ward.broker.now)
+    assert batch is not None
+    assert numbers(batch) == [0]
+
+
 def test_a_get_puts_back_no_more_than_its_own_queue_needs() -> None:
     ward = Ward("q", "other")
     ward.fill("q", MANY)

@@ -48,7 +48,7 @@ class BulkRequeue(Requeueing):
         """FAILED or RELEASED."""
         self._added = added
         self._batches: dict[Queue, list[Batch]] = {}
-        """Batches of each queue, the oldest last."""
+        """Batches of each queue, the one with the oldest message last: a redelivered message is in a later batch."""
         self._queues: list[Queue] = []
         """The queues, the next one last; some may be finished already."""
         broker.work.done += len(batches) // SORTED_A_UNIT
@@ -56,6 +56,8 @@ class BulkRequeue(Requeueing):
             batch = batches.pop()
             if batch.left > 0:
                 self._expect(batch)
+        for of_queue in self._batches.values():
+            of_queue.sort(key=_first_sequence, reverse=True)
 
     def _expect(self, batch: Batch) -> None:
         queue = batch.consumer.queue
@@ -98,10 +100,7 @@ class BulkRequeue(Requeueing):
     @override
     def oldest(self, queue: Queue) -> i64:
         batches = self._batches[queue]
-        for message in batches[len(batches) - 1].messages:
-            if message is not None:
-                return message.sequence
-        return 0
+        return _first_sequence(batches[len(batches) - 1])
 
     @override
     def take(self, queue: Queue) -> list[list[Message | None]]:
@@ -141,6 +140,14 @@ class BulkSettlement(Chore):
             spent += len(batch.messages)
             settle_batch(batch, self._outcome, now, self._added)
         return spent
+
+
+def _first_sequence(batch: Batch) -> i64:
+    """Return the sequence of a batch's first unsettled message."""
+    for message in batch.messages:
+        if message is not None:
+            return message.sequence
+    return 0
 
 
 def _cost(batch: Batch, added: AddedHeaders | None) -> i64:
