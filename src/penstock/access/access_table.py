@@ -17,6 +17,7 @@ from penstock.access.access_records import (
     TopicPermissionRecord,
     VhostLimits,
 )
+from penstock.access.epoch import Epoch
 from penstock.access.expressions import Expressions
 from penstock.access.password_hash import PasswordHash, file_password
 from penstock.access.permission import Permission, TopicPermission
@@ -45,7 +46,7 @@ class AccessTable:
     """Users by name. `vhosts` are the names of the virtual hosts that there are now."""
 
     def __init__(self, vhosts: Collection[str]) -> None:
-        self.epoch: i64 = 0
+        self.epoch: Final = Epoch()
         """Number of changes."""
         self.expressions = Expressions()
         self.recorder = AccessRecorder()
@@ -201,7 +202,7 @@ class AccessTable:
         """Replace the users of the settings file: at the start, and when it is read again; None: it names none."""
         self._file = {} if users is None else {user.name: user for user in users}
         self._set_default()
-        self.epoch += 1
+        self.epoch.count += 1
 
     def restore_user(self, user: User) -> None:
         """Take a user from the store, at the start: before its permissions."""
@@ -211,7 +212,7 @@ class AccessTable:
         self._stored[user.name] = user
         self._octets += user.octets()
         self._set_default()
-        self.epoch += 1
+        self.epoch.count += 1
 
     def restore_permission(self, record: PermissionRecord | TopicPermissionRecord) -> None:
         """Take a permission from the store, at the start. Raises NotFound for a user who is not there."""
@@ -226,7 +227,7 @@ class AccessTable:
             topics[record.exchange] = record.permission
         self._permissions += 1
         self._octets += user.octets()
-        self.epoch += 1
+        self.epoch.count += 1
 
     # Permissions
 
@@ -318,7 +319,7 @@ class AccessTable:
         own = self.vhost_limits.get(vhost, {})
         for limit, value in limits.items():
             _set_limit(own, limit, value)
-        self.epoch += 1
+        self.epoch.count += 1
         if own:
             self.vhost_limits[vhost] = own
             self.recorder.change(VhostLimits(vhost, own))
@@ -341,7 +342,7 @@ class AccessTable:
                 self._permissions += _count(user)
         if vhost in self.vhost_limits:
             self.recorder.forget(VhostLimits(vhost, self.vhost_limits.pop(vhost)))
-        self.epoch += 1
+        self.epoch.count += 1
 
     # Checks
 
@@ -355,7 +356,7 @@ class AccessTable:
         if found is not None and found.source == DEFAULT:
             found.source = STORE
             self.recorder.change(found)
-        self.epoch += 1
+        self.epoch.count += 1
 
     def _changeable(self, name: str) -> User:
         self._check_changeable(name)

@@ -26,11 +26,9 @@ class ConnectionAccess:
         self.vhost = vhost
         self._permitted: dict[tuple[str, str, str], None] = {}
         self._topics: dict[tuple[str, str, str], None] = {}
-        self._epoch: i64 = rules.epoch()
-
-    def epoch(self) -> i64:
-        """Return the epoch of the rules: a route that was checked at another one must be checked again."""
-        return self.rules.epoch()
+        self.epoch: Final = rules.epoch
+        """Changes of the rules: a route that was checked at another count must be checked again."""
+        self._checked: i64 = rules.epoch.count
 
     def check(self, kind: str, what: str, name: str) -> None:
         """Check access to a queue or exchange (`what` is QUEUE or EXCHANGE).
@@ -68,9 +66,8 @@ class ConnectionAccess:
 
     def _renew(self) -> None:
         """Forget all answers when the rules have changed."""
-        epoch = self.rules.epoch()
-        if epoch != self._epoch:
-            self._epoch = epoch
+        if self.epoch.count != self._checked:
+            self._checked = self.epoch.count
             self._permitted.clear()
             self._topics.clear()
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64, mypyc_attr
+from typing import Final
+
+from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable
+from penstock.access.epoch import Epoch
 from penstock.access.expressions import escape
 from penstock.access.tags import grants
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Rules:
-    """The rules of one login. A virtual host must be entered before its resources are asked for."""
+    """The rules of one login. A virtual host must be entered before its resources are asked for.
+
+    `epoch` counts the changes of its answers.
+    """
+
+    def __init__(self, epoch: Epoch) -> None:
+        self.epoch: Final = epoch
 
     def enters(self, vhost: str) -> bool:
         """Tell whether it may open a virtual host."""
@@ -30,10 +39,6 @@ class Rules:
         """Return its tags."""
         raise NotImplementedError
 
-    def epoch(self) -> i64:
-        """Return the number of changes: an answer of another epoch must be asked for again."""
-        raise NotImplementedError
-
     def has_tag(self, needed: str) -> bool:
         """Tell whether its tags grant another one; "" is always granted."""
         return grants(self.tags(), needed)
@@ -44,6 +49,7 @@ class UserRules(Rules):
     """Rules of a user in the table. A user that is deleted may do nothing."""
 
     def __init__(self, table: AccessTable, user: str, client_id: str = "") -> None:
+        super().__init__(table.epoch)
         self._table = table
         self._user = user
         self._client_id = client_id
@@ -70,10 +76,6 @@ class UserRules(Rules):
     def tags(self) -> list[str]:
         user = self._table.find(self._user)
         return [] if user is None else user.tags
-
-    @override
-    def epoch(self) -> i64:
-        return self._table.epoch
 
     def _expanded(self, expression: str, vhost: str) -> str:
         """Return an expression with the values of its variables, which match as they are written."""

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote_plus
 
-from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.epoch import Epoch
 from penstock.access.permission import KINDS
 from penstock.access.rules import Rules
 
@@ -67,16 +67,16 @@ class TokenRules(Rules):
     """Rules of the token that a client logged in with, or that it has sent since (`replace`)."""
 
     def __init__(self, scopes: Sequence[str]) -> None:
+        super().__init__(Epoch())
         self._scopes: list[Scope] = []
         self._tags: list[str] = []
-        self._epoch: i64 = 0
         self._read(scopes)
 
     def replace(self, other: TokenRules) -> None:
         """Take the scopes of a newer token of the same user."""
         self._scopes = other._scopes
         self._tags = other._tags
-        self._epoch += 1
+        self.epoch.count += 1
 
     def _read(self, scopes: Sequence[str]) -> None:
         for text in scopes[:SCOPES_MOST]:
@@ -125,10 +125,6 @@ class TokenRules(Rules):
     @override
     def tags(self) -> list[str]:
         return self._tags
-
-    @override
-    def epoch(self) -> i64:
-        return self._epoch
 
 
 def scopes_of(claim: object, prefix: str) -> list[str]:

@@ -44,7 +44,7 @@ class BlockRows(RowSource):
         self._columns = columns
         self._access = access
         self._user = access.user.encode()
-        self._access_epoch: i64 = access.epoch()
+        self._access_epoch: i64 = access.epoch.count
         """Number of changes of permissions at which its routes were checked."""
         self._encoder = broker.formats.default.row_encoder(columns)
         self._exchange = exchange
@@ -64,8 +64,8 @@ class BlockRows(RowSource):
     def load(self, row: i64) -> None:
         if self._checked:
             self._check(row)
-        if self._access.epoch() != self._access_epoch:
-            self._access_epoch = self._access.epoch()
+        if self._access.epoch.count != self._access_epoch:
+            self._access_epoch = self._access.epoch.count
             self._base = None
             self._routes = {}
             self._route_count = 0

@@ -94,13 +94,13 @@ class Passwords:
             if user is not None and user.password_hash is not None and user.password_hash.algorithm != PLAIN:
                 return True
             self._hashed = ""
-        if self._epoch == table.epoch:
+        if self._epoch == table.epoch.count:
             return False
         for user in table.users():
             if user.password_hash is not None and user.password_hash.algorithm != PLAIN:
                 self._hashed = user.name
                 return True
-        self._epoch = int(table.epoch)
+        self._epoch = int(table.epoch.count)
         return False
 
     def make_salt(self, octets: int) -> bytes:

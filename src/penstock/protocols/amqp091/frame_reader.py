@@ -165,7 +165,7 @@ class FrameReader:
 
     def _review_access(self, engine: Amqp091Engine) -> None:
         """Forget all routes if permissions have changed since they were checked."""
-        epoch = engine.connection.access.epoch()
+        epoch = engine.connection.access.epoch.count
         if epoch != self._access_epoch:
             self._access_epoch = epoch
             self._routes.clear()

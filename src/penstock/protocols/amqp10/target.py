@@ -60,7 +60,7 @@ class Target:
         """Outcome of the last message if it reaches no queue."""
         self._access = access
         self._user = access.user.encode()
-        self._checked: i64 = access.epoch()
+        self._checked: i64 = access.epoch.count
         """Number of changes of permissions at which its routes were checked."""
         self._origin: i64 = origin
         """Number of the connection, for no-local; 0 for none."""
@@ -96,7 +96,7 @@ class Target:
 
     def route_of(self, content: bytes, data: bytes, sections: Sections) -> Route:
         """Return the route of a message, whose sections lie in `data`. Raises BrokerError."""
-        if self._access.epoch() != self._checked:
+        if self._access.epoch.count != self._checked:
             self._review()
         route = self._address_route(data, sections)
         if route.epoch != self.vhost.epoch:
@@ -165,7 +165,7 @@ class FixedTarget(Target):
     @override
     def _review(self) -> None:
         check_route(self._access, self.vhost, self._route)
-        self._checked = self._access.epoch()
+        self._checked = self._access.epoch.count
 
     def review(self) -> None:
         """Check its route for another link. Raises AccessRefused."""
@@ -212,7 +212,7 @@ class SubjectTarget(Target):
     @override
     def _review(self) -> None:
         self._routes.clear()
-        self._checked = self._access.epoch()
+        self._checked = self._access.epoch.count
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:
@@ -235,7 +235,7 @@ class AnonymousTarget(Target):
     @override
     def _review(self) -> None:
         self._routes.clear()
-        self._checked = self._access.epoch()
+        self._checked = self._access.epoch.count
 
     @override
     def _address_route(self, data: bytes, sections: Sections) -> Route:

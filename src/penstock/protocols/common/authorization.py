@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.connection_access import EXCHANGE, QUEUE, ConnectionAccess
+from penstock.access.epoch import Epoch
 from penstock.access.permission import CONFIGURE, READ, WRITE
 from penstock.access.rules import Rules
 from penstock.core.routing.route import Route
@@ -48,12 +48,8 @@ class NoRules(Rules):
     def tags(self) -> list[str]:
         return []
 
-    @override
-    def epoch(self) -> i64:
-        return 0
 
-
-NO_ACCESS: Final = ConnectionAccess(NoRules(), "", "")
+NO_ACCESS: Final = ConnectionAccess(NoRules(Epoch()), "", "")
 """Access of a connection that has no virtual host yet."""
 
 
