@@ -14,6 +14,7 @@ than one. What a part says is shown when it has ended.
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Timer
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,6 +78,9 @@ LONG = ("--hypothesis-profile=nightly", "--timeout=900")
 """What pytest is told for the long run; see tests/profiles.py."""
 SECOND = ("--hypothesis-profile=second",)
 """What it is told for tests of the interpreted form that run compiled as well."""
+LIMIT, LIMIT_LONG = 20 * 60.0, 6 * 3600.0
+"""Seconds that a check may take, and one of the long run. No test takes so long; what hangs outside of tests does."""
+ABORTED = -signal.SIGABRT
 SLOWEST = 10
 """Tests in the list of the slowest ones."""
 INTERPRETED, COMPILED = "interpreted", "compiled"
@@ -115,11 +119,21 @@ class Part:
 Check = Callable[[IO[str]], Outcome]
 
 
-def run(words: list[str], output: IO[str], environment: dict[str, str] | None = None) -> tuple[int, float, float]:
-    """Run a program to its end; return its exit code, the seconds and the CPU seconds that it and its children took."""
+def run(
+    words: list[str], output: IO[str], environment: dict[str, str] | None = None, limit: float = LIMIT
+) -> tuple[int, float, float]:
+    """Run a program to its end; return its exit code, the seconds and the CPU seconds that it and its children took.
+
+    After `limit` seconds it is aborted: Python then writes what each of its threads does, and its exit code is ABORTED.
+    """
     start = time.monotonic()
     process = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    _, status, usage = os.wait4(process.pid, 0)
+    alarm = Timer(limit, os.kill, (process.pid, signal.SIGABRT))
+    alarm.start()
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    finally:
+        alarm.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, time.monotonic() - start, usage.ru_utime + usage.ru_stime
 
@@ -190,8 +204,9 @@ def tests(part: Part, long: bool) -> Check:
             words += ["-p", "no:cacheprovider", *profile, *part.paths]
             if part.form == COMPILED:
                 words += ["-o", "pythonpath=."]
-            code, seconds, cpu_seconds = run(words, output, environment)
-            return Outcome(title(part), code == 0, seconds, cpu_seconds, counts(report), slowest_tests(report))
+            code, seconds, cpu_seconds = run(words, output, environment, LIMIT_LONG if long else LIMIT)
+            note = "aborted, for it did not end" if code == ABORTED else counts(report)
+            return Outcome(title(part), code == 0, seconds, cpu_seconds, note, slowest_tests(report))
 
     return check
 

@@ -48,6 +48,16 @@ def test_no_part_is_empty(check: ModuleType) -> None:
     assert all(part.paths for form in ("compiled", "interpreted") for part in check.all_parts(form))
 
 
+def test_check_that_does_not_end_is_aborted_and_says_what_it_does(check: ModuleType, tmp_path: Path) -> None:
+    program = "import faulthandler, threading\nfaulthandler.enable()\n"
+    program += "def waits_for_ever(): threading.Event().wait()\nwaits_for_ever()"
+    output = tmp_path / "output"
+    with output.open("w") as file:
+        code, _, _ = check.run([sys.executable, "-c", program], file, limit=1.0)
+    assert code == check.ABORTED
+    assert "waits_for_ever" in output.read_text()
+
+
 def test_summary_names_the_slowest_tests_of_all_parts(
     check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
