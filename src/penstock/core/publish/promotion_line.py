@@ -77,7 +77,7 @@ class PromotionLine(Chore):
             journal = self._broker.journal
             if journal is not None and not self._entering:
                 journal.step()
-            self.work(UNLIMITED, self._broker.now)
+            self.work(UNLIMITED // COPIES_A_UNIT, self._broker.now)
 
     def _begin(self, promotion: Promotion, now: float) -> bool:
         """Begin with the first one. Returns False if it is not entering: not yet, or it is over or refused."""
