@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from typing_extensions import override
-
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.journal.series import Series
+from penstock.protocols.common.callbacks import DurableCallback
 from tests.support.restored_broker import journaled
 
 
-class Listening(DurabilityListener):
-    """Somebody who waits for the disk."""
-
-    @override
-    def on_durable(self, group: JournalGroup) -> None:
-        pass
+def listening() -> DurabilityListener:
+    """Return somebody who waits for the disk."""
+    return DurableCallback(lambda: None)
 
 
 def make_journal() -> Journal:
@@ -53,7 +49,7 @@ def test_groups_of_a_series_are_written_in_one_transaction_however_large_and_ear
     assert not journal.has_urgent()
     assert written(journal) == []
     third = int(journal.open.number)
-    journal.open.listeners.append(Listening())
+    journal.open.listeners.append(listening())
     journal.series.end(journal.open)
     assert journal.has_urgent()
     assert written(journal) == [first, second, third]
@@ -63,7 +59,7 @@ def test_new_series_begins_in_a_group_that_the_last_one_has_left() -> None:
     journal = make_journal()
     assert journal.series.begin(journal.open)
     first = close(journal)
-    journal.open.listeners.append(Listening())
+    journal.open.listeners.append(listening())
     journal.series.end(journal.open)
     last = int(journal.open.number)
     assert not journal.series.begin(journal.open)
