@@ -40,6 +40,8 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "handshakes-max": (1, 1_000_000),
     "handshakes-address-max": (1, 1_000_000),
     "login-threads": (0, 64),
+    "login-rate-max": (0, 1_000_000),
+    "login-rate-address-max": (0, 1_000_000),
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
     "arguments-octets-max": (256, 2**20),
@@ -87,6 +89,8 @@ AT_START: Final = (
     "connections_address_max",
     "handshakes_max",
     "handshakes_address_max",
+    "login_rate_max",
+    "login_rate_address_max",
     "login_threads",
     "flow_log",
     "flow_log_files",
@@ -183,6 +187,10 @@ class Settings:
     """Connections that are not logged in, of one address (an IPv6 network of 64 bits), and of this machine; a quarter
     of the open files at most.
     """
+    login_rate_max: int = 0
+    """Logins a second of all other machines, and as many of this one; further ones are refused. 0 is no limit."""
+    login_rate_address_max: int = 0
+    """Logins a second of one address (an IPv6 network of 64 bits) other than this machine; 0 is no limit."""
     login_threads: int = 0
     """Threads that verify passwords; 0 is one for two cores, 4 at most. Each takes 16 MiB while it verifies one."""
     flow_log: str | None = None

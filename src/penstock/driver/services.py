@@ -20,6 +20,7 @@ from penstock.protocols.common.authentication import Authenticator, InlineAuthen
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
+from penstock.protocols.common.login_rate import LoginRate
 from penstock.protocols.common.open_connections import OpenConnections
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
@@ -40,6 +41,7 @@ class DriverServices(Services):
         self.tokens: TokenPolicy | None = None
         """Tokens that are accepted as passwords; None: none is."""
         self.backoff = Backoff(driver.broker.access)
+        self.login_rate = LoginRate(driver.connection_limits)
         self.version = version
         self.audit = driver.audit
         self.logins = PendingLogins(self)

@@ -333,6 +333,8 @@ class Broker:
         policy.connections_address_max = settings.connections_address_max
         policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
+        policy.login_rate_max = settings.login_rate_max
+        policy.login_rate_address_max = settings.login_rate_address_max
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.transaction_timeout_s = settings.transaction_timeout_s

@@ -183,6 +183,7 @@ class Rfc7677(Services):
         self.broker = services.broker
         self.backoff = Backoff(table_of({"user": "x"}))
         self.connection_limits = services.connection_limits
+        self.login_rate = services.login_rate
 
     def may_be_anonymous(self, loopback: bool) -> bool:
         return False

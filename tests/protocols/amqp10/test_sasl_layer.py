@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from scramp import ScramClient
 
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
@@ -18,8 +19,8 @@ from tests.support.driven_connection import make_driver
 class Login:
     """A client that logs in, frame by frame."""
 
-    def __init__(self, address: str = "127.0.0.1", subject: str = "") -> None:
-        self.driver = make_driver()
+    def __init__(self, address: str = "127.0.0.1", subject: str = "", limits: ConnectionLimits | None = None) -> None:
+        self.driver = make_driver(limits)
         peer = Peer(f"{address}:1", address.startswith("127."))
         peer.tls_subject = subject
         self.connection = self.driver.connect(peer)
@@ -139,3 +140,14 @@ def test_login_and_open_may_come_in_one_piece() -> None:
     opening = frame(0, encode_composite(composite(spec.OPEN, container_id="test")))
     connection.receive(login() + AMQP_HEADER + opening)
     assert connection.state is ConnectionState.RUNNING
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "ANONYMOUS"])
+def test_login_beyond_the_limit_of_a_second_is_a_temporary_failure(mechanism: str) -> None:
+    limits = ConnectionLimits()
+    limits.login_rate_max = 1
+    client = Login(limits=limits)
+    client.driver.services.login_rate.refusal(client.connection.peer.network, client.driver.broker.now)
+    outcome = client.init(mechanism, plain_response("guest", "guest"))
+    assert (outcome.code, outcome.number("code")) == (spec.SASL_OUTCOME, 4)
+    assert not client.is_logged_in()

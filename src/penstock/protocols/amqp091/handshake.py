@@ -11,7 +11,7 @@ from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.amqp091.client_profiles import profile_of
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import conclude_login, count_login, log_in
+from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in
 from penstock.protocols.common.mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, offered_mechanisms
 from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
@@ -91,6 +91,7 @@ def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
         raise CommandInvalid(f"unknown authentication mechanism {shown}; offered are {', '.join(offered)}")
     connection = engine.connection
     connection.peer.mechanism = mechanism
+    check_login_rate(connection)
     if mechanism == EXTERNAL or mechanism == ANONYMOUS:
         _log_in_without_password(engine, connection.peer.tls_subject if mechanism == EXTERNAL else GUEST)
         return

@@ -94,6 +94,8 @@ class SaslExchange:
         """The chosen one; empty until one of the offered was chosen."""
         self.user: str = ""
         """User that the client claims to be; logged in if the outcome has no refusal."""
+        self.is_temporary: bool = False
+        """True if the login was refused whatever its credentials, and may succeed later."""
         self.state = SaslState.INIT
         self._scram: Any = None
         """Server of scramp, once SCRAM has begun."""
@@ -108,6 +110,10 @@ class SaslExchange:
                 f"unknown authentication mechanism {shown_mechanism(mechanism)}; offered are {offered}"
             )
         self.mechanism = mechanism
+        refusal = self._services.login_rate.refusal(self._peer.network, self._services.broker.now)
+        if refusal:
+            self.is_temporary = True
+            return self._refused(refusal)
         if initial_response is None and mechanism in (PLAIN, SCRAM):
             return self._challenge(b"")
         return self._evaluate(initial_response or b"")

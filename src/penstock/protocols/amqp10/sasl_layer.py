@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OK: Final = 0
 AUTH: Final = 1
+SYS_TEMP: Final = 4
 """SASL outcome codes (section 5.3.3.6)."""
 USER_LETTERS: Final = 255
 
@@ -80,7 +81,7 @@ class SaslLayer:
             self._send(composite(SASL_OUTCOME, code=OK, additional_data=self._additional_data or None))
             self._engine.sasl = None
         else:
-            self._send(composite(SASL_OUTCOME, code=AUTH))
+            self._send(composite(SASL_OUTCOME, code=SYS_TEMP if self._exchange.is_temporary else AUTH))
             self._engine.connection.end()
 
     def _send(self, performative: Composite) -> None:

@@ -60,6 +60,9 @@ class ConnectionLimits:
         """Most sockets that are not logged in, without those of this machine: 10 MiB in the worst case."""
         self.handshakes_address_max: int = 500
         """The same per address, and for this machine. Enough for workers that all start at once."""
+        self.login_rate_max: int = 0
+        self.login_rate_address_max: int = 0
+        """Most logins a second, of all other machines (and of this one), and of one network; 0 is no limit."""
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
 

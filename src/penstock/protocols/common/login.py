@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from penstock.access.connection_access import ConnectionAccess
 from penstock.access.rules import UserRules
+from penstock.errors import NotAllowed
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.authentication import Verification
@@ -167,6 +168,15 @@ def log_in(connection: Connection, user: str, password: str) -> None:
     """
     check = connection.services.password_check(user, password, connection.peer.loopback)
     connection.login.start(connection, check)
+
+
+def check_login_rate(connection: Connection) -> None:
+    """Count a login that begins. Raises NotAllowed (530) beyond a limit of logins a second."""
+    services = connection.services
+    refusal = services.login_rate.refusal(connection.peer.network, connection.broker.now)
+    if refusal:
+        services.audit.login(actor_of(connection), connection.peer.mechanism, refusal)
+        raise NotAllowed(f"login refused: {refusal}")
 
 
 def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> None:

@@ -18,6 +18,7 @@ from penstock.protocols.common.authentication import Authenticator
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login_backoff import Backoff
+from penstock.protocols.common.login_rate import LoginRate
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -69,6 +70,8 @@ class Services:
     """Runner of slow checks."""
     backoff: Backoff
     """Back-off of answers to wrong passwords."""
+    login_rate: LoginRate
+    """Limits of logins a second."""
     open_connections: OpenConnections
     logins: PendingLogins
     """Connections that are not logged in."""

@@ -48,6 +48,16 @@ async def login(http_request: Request, driver: BrokerDriver) -> Identity:
     return identity
 
 
+def _check_rate(http_request: Request, driver: BrokerDriver, kind: str, user: str, address: str) -> None:
+    """Count a login that begins. Raises HttpError (429) beyond a limit of logins a second."""
+    refusal = driver.services.login_rate.refusal(address, driver.broker.now)
+    if refusal:
+        driver.audit.login(http_actor(http_request, user), kind, refusal, summed=True)
+        host = http_request.client.host if http_request.client is not None else "unknown"
+        driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
+        raise HttpError(429, "too_many_requests", f"login refused: {refusal}", {"Retry-After": "1"})
+
+
 class _Waiter(LoginListener):
     """Receiver of the outcome of a login, for a coroutine."""
 
@@ -68,6 +78,8 @@ async def _identity(
     address = network_of(host, local)
     services = driver.services
     check = services.password_check(user, password, local)
+    if check.is_slow():  # A password that is known is not looked up again: it is no login.
+        _check_rate(http_request, driver, kind, check.user, address)
     waiter = _Waiter(asyncio.get_running_loop().create_future())
     attempt = LoginAttempt(services, check, address, waiter)
     attempt.start()
