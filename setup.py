@@ -2,7 +2,7 @@
 
 The same sources run both ways. ``PENSTOCK_PURE=1`` asks for the interpreted form; without a working C compiler the
 installation succeeds and is interpreted too. It is all or nothing: a half-compiled broker would import modules of
-two builds.
+two builds. ``PENSTOCK_RELEASE=1`` is for wheels: a compiler that fails is an error, and symbols are stripped.
 """
 
 import os
@@ -44,6 +44,10 @@ BUNDLE = """\
 #endif
 """
 """How each begins. Nobody outside may call what follows: calls that could be redirected are slower, and not inlined."""
+RELEASE = os.environ.get("PENSTOCK_RELEASE") == "1"
+"""Whether this build is for a wheel that goes to other machines."""
+STRIP = {"linux": ["-Wl,--strip-all"], "darwin": ["-Wl,-x"]}
+"""What the linker is told to leave symbols out, by platform; debugging information is never made."""
 
 
 def pure_modules() -> list[str]:
@@ -91,6 +95,8 @@ def extensions() -> list[Extension]:
     )
     for extension in found:
         extension.extra_compile_args = [*extension.extra_compile_args, *NO_WARNINGS]  # They share one list.
+        if RELEASE:
+            extension.extra_link_args = [*extension.extra_link_args, *STRIP.get(sys.platform, [])]
     library = found[0]
     library.depends += library.sources
     library.sources = bundles(library.sources)
@@ -105,6 +111,8 @@ class CompileOrDoWithout(build_ext):
         try:
             super().run()
         except (BaseError, CCompilerError, ExecError, PlatformError, OSError) as error:
+            if RELEASE:
+                raise
             print(error, file=sys.stderr)
             for output in self.get_outputs():
                 Path(output).unlink(missing_ok=True)

@@ -9,10 +9,11 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 
 # The build tools come first: some packages in the second lock are source packages, and are built with these.
 "${compile[@]}" --group build --output-file requirements/build.lock
-"${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo --group docs \
+"${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo \
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
+"${compile[@]}" --group dist --constraint requirements/build.lock --output-file requirements/dist.lock
 for client in azure uamqp; do
     "${compile[@]}" --group "$client" --output-file "requirements/$client.lock"
 done
-echo "Wrote build.lock, development.lock, proton.lock, azure.lock and uamqp.lock in requirements."
+echo "Wrote build.lock, development.lock, proton.lock, dist.lock, azure.lock and uamqp.lock in requirements."

@@ -24,7 +24,7 @@ __all__ = ["Broker", "__version__", "compiled"]
 
 __version__ = VERSION
 
-_PURE_PACKAGES = ("content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
+_PURE_PACKAGES = ("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
 
 
 @cache

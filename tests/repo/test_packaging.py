@@ -32,8 +32,13 @@ def test_pure_module_runs_in_the_form_that_is_reported(name: str) -> None:
 
 
 def test_version_is_the_same_in_the_package_and_in_its_metadata() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == penstock.__version__ == importlib.metadata.version("penstock")
+    assert penstock.__version__ == importlib.metadata.version("penstock")
+
+
+def test_version_has_one_place() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["project"]["dynamic"] == ["version"]
+    assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "penstock.version.VERSION"}
 
 
 @pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.lock")), ids=lambda path: path.name)
