@@ -149,6 +149,8 @@ def measure(form: str, seconds: float, rounds: int) -> None:
             trips.start()
             cold = [f"cold{number}" for number in range(COLD)]
             report(node.title, [run(port, trips, seconds, cold) for _ in range(rounds)])
+            trips.ends.set()
+            trips.join()
         finally:
             processes.stop(process)
 
