@@ -8,62 +8,27 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import penstock
+from penstock.cli.style import Colour, styled
+from penstock.cli.target import URL, check_used, parameters_of, target_options
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.control import ControlClient
-    from penstock.client.parameters import Parameters
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
+__all__ = ["JSON", "URL", "main"]  # URL is defined in target.py.
+
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
-TLS_META = "penstock.tls"
-"""Key of the files for TLS in the context of a command."""
-
-
-def _keep_file(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        context.meta.setdefault(TLS_META, {})[parameter.name] = value
-
-
-_OF_BROKER = (
-    click.option(
-        "--url",
-        default=DEFAULT_URL,
-        envvar="PENSTOCK_URL",
-        show_default=True,
-        show_envvar=True,
-        help="Connect to this broker; amqps:// is by TLS.",
-    ),
-    *(
-        click.option(option, metavar="FILE", expose_value=False, callback=_keep_file, help=text)
-        for option, text in (
-            ("--cacert", "With amqps://, trust the authorities in this file instead of the system's."),
-            ("--client-cert", "Show this certificate to the broker."),
-            ("--client-key", "File of its key; default: that of the certificate."),
-        )
-    ),
-)
-
-
-def URL(command: Decorated) -> Decorated:
-    """Add the options of a command that connects to a broker."""
-    for option in reversed(_OF_BROKER):
-        command = option(command)
-    return command
-
-
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
@@ -96,8 +61,47 @@ ELSEWHERE = {
 """Commands of other packages, with the modules that have them under the same name; they are loaded on first use."""
 
 
-class Commands(click.Group):
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Run a broker": ("serve", "config", "backup", "check", "repair", "tls"),
+    "See what happens": ("status", "top", "watch", "why", "list", "report"),
+    "Messages": ("publish", "consume", "get", "purge"),
+    "Queues, exchanges and bindings": ("declare", "bind", "unbind", "delete", "definitions", "cursor"),
+    "Flow control and settings": ("block", "unblock", "set", "unset", "settings", "show", "policies", "connection"),
+    "Users": ("users", "permissions", "limits"),
+    "Logs and plans": ("analyze", "log", "plan", "replay"),
+    "Command line": ("completion", "man"),
+}
+"""Sections of the help, with their commands in order; others are in a section at the end."""
+OTHERS = "Others"
+SHORT_HELP = 200
+"""Most letters of a command's first sentence in a list of commands."""
+
+
+class CommandGroup(click.Group):
+    """Group of commands; the options that name a broker may be given to it as well."""
+
+    shows_target = False
+    """True if its help has those options: otherwise only the help of its commands has them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += target_options(hidden=not self.shows_target)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of a line, and check that it uses the options before it."""
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None and not ctx.resilient_parsing:
+            check_used(ctx, str(found[0]), found[1])
+        return found
+
+
+class Commands(CommandGroup):
     """Main group; a failed write to standard output ends any command with one sentence."""
+
+    group_class = CommandGroup
+    shows_target = True
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -110,8 +114,25 @@ class Commands(click.Group):
             return found
         return super().get_command(ctx, cmd_name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their sections."""
+        names = self.list_commands(ctx)
+        placed = {name for section in SECTIONS.values() for name in section}
+        sections = {**SECTIONS, OTHERS: tuple(name for name in names if name not in placed)}
+        width = max(len(name) for name in names)
+        for section, its in sections.items():
+            rows = [
+                (name.ljust(width), command.get_short_help_str(SHORT_HELP))
+                for name in its
+                if name in names and (command := self.get_command(ctx, name)) is not None and not command.hidden
+            ]
+            if rows:
+                with formatter.section(section):
+                    formatter.write_dl(rows)
+
     def main(self, *args: Any, **options: Any) -> Any:
         """See `click.Group.main`, which writes help as well."""
+        options.setdefault("prog_name", "penstock")  # Also for `python -m penstock`.
         with report_errors():
             try:
                 return super().main(*args, **options)
@@ -127,7 +148,7 @@ def main() -> None:
     """Run and operate Penstock, a message broker that cannot be overrun.
 
     Start a broker with `penstock serve`, connect any AMQP client, and see which gates block publishers with
-    `penstock why QUEUE`.
+    `penstock why QUEUE`. Options that name a broker (--url, --profile and those of TLS) may be anywhere on the line.
 
     Exit codes: 0 success; 1 refused, with one sentence on standard error; 2 invalid command line; 130 interrupted.
     """
@@ -145,12 +166,18 @@ def say_json(value: object, indent: int | None = None) -> None:
         click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
 
 
-def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print columns, as wide as their widest cell."""
-    lines = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
-    for line in lines:
-        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], colours: Mapping[str, Colour] | None = None) -> None:
+    """Print columns, as wide as their widest cell; on a terminal in colours, by column."""
+    lines = [tuple(printable(cell) for cell in row) for row in rows]
+    widths = [max(len(line[column]) for line in (heads, *lines)) for column in range(len(heads))]
+    with writing():
+        for number, line in enumerate((heads, *lines)):
+            parts = []
+            for head, text, width in zip(heads, line, widths, strict=True):
+                colour = "heading" if number == 0 else colours[head](text) if colours and head in colours else None
+                padding = " " * (width - len(text))
+                parts.append(styled(text, colour) + padding)
+            click.echo("  ".join(parts).rstrip())
 
 
 def cell(value: object) -> str:
@@ -161,6 +188,8 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
     return " ".join(f"{name}={item}" for name, item in value.items()) if isinstance(value, dict) else str(value)
 
 
@@ -214,32 +243,9 @@ def control_session(url: str) -> Iterator[ControlClient]:
 def connected(url: str) -> Iterator[Connection]:
     """Connect to a broker."""
     from penstock.client.connection import Connection
-    from penstock.client.parameters import Parameters
 
-    with report_errors():
-        try:
-            where = Parameters.from_url(url)
-        except ValueError as error:
-            raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
-        where = _with_files(where)
-        with Connection(where) as connection:
-            yield connection
-
-
-def _with_files(where: Parameters) -> Parameters:
-    """Return the parameters with the files for TLS that the command was given. Raises ConfigError."""
-    from penstock.client.parameters import tls_context
-
-    context = click.get_current_context(silent=True)
-    files: dict[str, str] = {} if context is None else context.meta.get(TLS_META, {})
-    if not files:
-        return where
-    if where.tls is None:
-        raise ConfigError(f"--{next(iter(files)).replace('_', '-')} needs an --url that begins with amqps://")
-    try:
-        return where._replace(tls=tls_context(files.get("cacert"), files.get("client_cert"), files.get("client_key")))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    with report_errors(), Connection(parameters_of(url)) as connection:
+        yield connection
 
 
 @contextlib.contextmanager
@@ -248,5 +254,5 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except PenstockError as error:
-        say(f"penstock: {error}", err=True)
+        click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(str(error))}", err=True)
         sys.exit(1)

@@ -17,8 +17,8 @@ from penstock.cli.common import (
     report_errors,
     say,
     say_json,
-    table,
 )
+from penstock.cli.lists import LIST, Columns, Shown, print_list
 
 CONNECTIONS_LISTED = 100
 """Most connections that `penstock status` lists; the others are counted."""
@@ -219,38 +219,40 @@ def _print_settings(answer: dict[str, Any], as_json: bool) -> None:
 
 
 @main.command()
-@JSON
+@LIST
 @URL
-def settings(as_json: bool, url: str) -> None:
-    """List all settings by pattern, from commands and from the settings file."""
+def settings(shown: Shown, url: str) -> None:
+    """List all settings by pattern, from commands and from the settings file.
+
+    For example: penstock settings --filter scope=queue
+    """
     with control_session(url) as control:
         found = control.settings()
-    if as_json:
-        say_json(found)
-        return
     rows = [
-        (each["scope"], each["pattern"], f"{name}={value}", by)
+        {"scope": each["scope"], "pattern": each["pattern"], "setting": f"{name}={value}", "by": by}
         for each in found
         for by in ("command", "file")
         for name, value in each[by].items()
     ]
-    table(("scope", "pattern", "setting", "by"), rows)
+    with report_errors():
+        print_list(found if shown.as_json else rows, Columns(("scope", "pattern", "setting", "by")), shown, whole="")
 
 
 @main.command()
 @click.argument("scope", type=ALL_SCOPES)
 @click.argument("name", default="")
-@JSON
+@LIST
 @URL
-def show(scope: str, name: str, as_json: bool, url: str) -> None:
+def show(scope: str, name: str, shown: Shown, url: str) -> None:
     """Show the effective settings of a queue or another object, each with its source. The broker has no NAME.
 
     For example: penstock show queue orders, or penstock show broker
     """
     with control_session(url) as control:
         found = control.show(scope, name)
-    if as_json:
-        say_json(found)
-        return
-    rows = [(each["setting"], "none" if each["value"] is None else str(each["value"]), each["from"]) for each in found]
-    table(("setting", "value", "from"), rows)
+    with report_errors():
+        print_list(found, Columns(("setting", "value", "from"), texts={"value": _setting}), shown, whole="")
+
+
+def _setting(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from penstock.cli.common import JSON, URL, cell, control_session, main, pairs, report_errors, say, say_json, table
+from penstock.cli.common import JSON, URL, control_session, main, pairs, report_errors, say, say_json
+from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
 from penstock.errors import ConfigError
 
 APPLY_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
@@ -85,9 +86,9 @@ def clear(name: str, operator: bool, as_json: bool, url: str) -> None:
 @policies.command("list")
 @click.option("--everywhere", is_flag=True, help="List all virtual hosts, not only the one in --url.")
 @OPERATOR
-@click.option("--json", "as_json", is_flag=True, help="Print all fields, one JSON object per line.")
+@LIST
 @URL
-def list_(everywhere: bool, operator: bool, as_json: bool, url: str) -> None:
+def list_(everywhere: bool, operator: bool, shown: Shown, url: str) -> None:
     """List the policies; keys in the last column are kept, and have no effect here.
 
     For example: penstock policies list
@@ -96,13 +97,10 @@ def list_(everywhere: bool, operator: bool, as_json: bool, url: str) -> None:
 
     with control_session(url) as control:
         found = list_policies(control, operator, everywhere)
-    if as_json:
-        for each in found:
-            say_json(each)
-        return
-    columns = ("vhost", "name", "pattern", "apply-to", "priority", "definition")
-    rows = [(*(cell(each[column]) for column in columns), ", ".join(each["without_effect"]) or "-") for each in found]
-    table((*columns, "without effect"), rows)
+    computed: dict[str, Value] = {"without effect": lambda item: ", ".join(item["without_effect"]) or None}
+    columns = ("vhost", "name", "pattern", "apply-to", "priority", "definition", "without effect")
+    with report_errors():
+        print_list(found, Columns(columns, computed), shown)
 
 
 def _definition(words: tuple[str, ...]) -> dict[str, object]:

@@ -13,7 +13,6 @@ import click
 from penstock.cli.common import (
     JSON,
     URL,
-    cell,
     connected,
     control_session,
     counted,
@@ -25,10 +24,10 @@ from penstock.cli.common import (
     report_errors,
     say,
     say_json,
-    table,
     writing,
 )
 from penstock.cli.cursors import asked_last, cursor, lag_of, positions_of, reader_of, seconds
+from penstock.cli.lists import LIST, Columns, Shown, print_list
 from penstock.errors import ConfigError
 from penstock.setting_names.escapes import printable_json
 
@@ -348,33 +347,44 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "cursors": ("name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"),
     "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
 }
-OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
-    ("queues", "bytes"): lambda item: item["penstock"]["depth"]["bytes"],
-    ("queues", "capacity"): lambda item: limits(item["penstock"]["capacity"]),
-    ("queues", "fill"): lambda item: percent(item["penstock"]["fill_percent"]),
-    ("queues", "gate"): lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
-    ("queues", "blocked"): lambda item: item["penstock"]["gate"]["blocked"],
-    ("connections", "client"): lambda item: item["client_properties"].get("product"),
-    ("exchanges", "policy"): lambda item: item.get("policy"),
-    ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
-    ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
-    ("channels", "credit"): lambda item: _credit(item["penstock"].get("links", [])),
-    ("consumers", "credit"): lambda item: item["penstock"]["link_credit"],
-    ("consumers", "consumer_tag"): lambda item: (
-        item["consumer_tag"] + (" (browses)" if item["penstock"]["browses"] else "")
-    ),
-    ("consumers", "window"): lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
-    ("cursors", "queues"): positions_of,
-    ("cursors", "lag"): lambda item: lag_of(item)["messages"],
-    ("cursors", "bytes"): lambda item: lag_of(item)["bytes"],
-    ("cursors", "oldest"): lambda item: seconds(lag_of(item)["oldest_s"]),
-    ("cursors", "reader"): reader_of,
-    ("cursors", "asked last"): asked_last,
-    ("consumers", "queue"): lambda item: item["queue"]["name"],
-    ("consumers", "channel"): lambda item: item["channel_details"]["name"],
-    ("consumers", "waits for"): lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
+OWN: dict[str, dict[str, Callable[[dict[str, Any]], object]]] = {
+    "queues": {
+        "bytes": lambda item: item["penstock"]["depth"]["bytes"],
+        "capacity": lambda item: item["penstock"]["capacity"],
+        "fill": lambda item: item["penstock"]["fill_percent"],
+        "gate": lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
+        "blocked": lambda item: item["penstock"]["gate"]["blocked"],
+    },
+    "exchanges": {"policy": lambda item: item.get("policy")},
+    "connections": {"client": lambda item: item["client_properties"].get("product")},
+    "channels": {
+        "held": lambda item: item["penstock"]["held"]["messages"],
+        "withheld": lambda item: item["penstock"]["withheld"],
+        "credit": lambda item: _credit(item["penstock"].get("links", [])),
+    },
+    "consumers": {
+        "queue": lambda item: item["queue"]["name"],
+        "consumer_tag": lambda item: item["consumer_tag"] + (" (browses)" if item["penstock"]["browses"] else ""),
+        "channel": lambda item: item["channel_details"]["name"],
+        "credit": lambda item: item["penstock"]["link_credit"],
+        "window": lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
+        "waits for": lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
+    },
+    "cursors": {
+        "queues": positions_of,
+        "lag": lambda item: lag_of(item)["messages"],
+        "bytes": lambda item: lag_of(item)["bytes"],
+        "oldest": lambda item: lag_of(item)["oldest_s"],
+        "reader": reader_of,
+        "asked last": asked_last,
+    },
 }
 """Columns that are computed from other fields."""
+TEXTS: dict[str, dict[str, Callable[[Any], str]]] = {
+    "queues": {"capacity": limits, "fill": percent},
+    "cursors": {"oldest": seconds},
+}
+"""Texts of values that are not shown as they are."""
 
 
 def _credit(links: list[dict[str, Any]]) -> int | None:
@@ -390,25 +400,21 @@ BY_NAME = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 @main.command("list")
 @click.argument("kind", type=click.Choice(list(COLUMNS)))
 @click.option("--everywhere", is_flag=True, help="List all virtual hosts, not only the one in --url.")
-@click.option("--json", "as_json", is_flag=True, help="Print all fields, one JSON object per line.")
+@LIST
 @URL
-def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
+def list_(kind: str, everywhere: bool, shown: Shown, url: str) -> None:
     """List the queues, exchanges, bindings, connections, channels, consumers, cursors or virtual hosts.
 
-    For example: penstock list queues
+    The fields of --json are those of the HTTP API (docs/http.md). For example: penstock list queues --filter
+    gate=closed --sort -messages --limit 20
     """
     with control_session(url) as control:
         found = list(control.listed(kind, everywhere))
-        if kind in BY_NAME:
-            found.sort(key=lambda item: str(item["queue"]["name"] if kind == "consumers" else item["name"]))
-        if as_json:
-            for item in found:  # The fields are those of the HTTP API (docs/http.md).
-                say_json(item)
-            return
-        columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]
-        rows = [tuple(cell(OWN.get((kind, name), lambda row, name=name: row[name])(item)) for name in columns)
-                for item in found]  # fmt: skip
-        table(columns, rows)
+    if kind in BY_NAME:
+        found.sort(key=lambda item: str(item["queue"]["name"] if kind == "consumers" else item["name"]))
+    columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]
+    with report_errors():
+        print_list(found, Columns(columns, OWN.get(kind, {}), TEXTS.get(kind, {})), shown)
 
 
 @main.group()

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json, table
+from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json
+from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
 from penstock.errors import ConfigError, PenstockError
 
 PAGE: Final = 1000
@@ -147,26 +148,24 @@ def delete_user(name: str, as_json: bool, url: str) -> None:
 
 
 @users.command("list")
-@JSON
+@LIST
 @URL
-def list_users(as_json: bool, url: str) -> None:
-    """List users, without their passwords."""
+def list_users(shown: Shown, url: str) -> None:
+    """List users, without their passwords.
+
+    For example: penstock users list --filter tags~administrator
+    """
     with report_errors():
-        found = list(_users(url, None))
-        if as_json:
-            say_json({"users": found})
-            return
-        rows = [
-            (
-                each["name"],
-                ", ".join(each["tags"]) or "-",
-                {"file": "settings file", "default": "default"}.get(each["source"], "store"),
-                "everything" if each["everywhere"] else ", ".join(it["vhost"] for it in each["permissions"]) or "-",
-                _limits_text(each["limits"]),
-            )
-            for each in found
-        ]
-        table(("user", "tags", "from", "virtual hosts", "limits"), rows)
+        computed: dict[str, Value] = {
+            "user": lambda item: item["name"],
+            "from": lambda item: {"file": "settings file", "default": "default"}.get(item["source"], "store"),
+            "virtual hosts": lambda item: (
+                "everything" if item["everywhere"] else ", ".join(it["vhost"] for it in item["permissions"]) or None
+            ),
+        }
+        texts = {"limits": _limits_text, "tags": lambda tags: ", ".join(tags) or "-"}
+        columns = Columns(("user", "tags", "from", "virtual hosts", "limits"), computed, texts)
+        print_list(_users(url, None), columns, shown, whole="users")
 
 
 @main.group()
@@ -221,10 +220,13 @@ def clear_permission(user: str, vhost: str, topic: str | None, as_json: bool, ur
 
 @permissions.command("list")
 @click.option("--user", help="Only those of this user.")
-@JSON
+@LIST
 @URL
-def list_permissions(user: str | None, as_json: bool, url: str) -> None:
-    """List permissions and topic permissions."""
+def list_permissions(user: str | None, shown: Shown, url: str) -> None:
+    """List permissions and topic permissions.
+
+    For example: penstock permissions list --user anna
+    """
     with report_errors():
         rows: list[tuple[str, ...]] = []
         for each in _users(url, user):
@@ -236,10 +238,8 @@ def list_permissions(user: str | None, as_json: bool, url: str) -> None:
             for it in each["topic_permissions"]:
                 rows.append((name, it["vhost"], it["exchange"] or "amq.default", "", it["write"], it["read"]))
         names = ("user", "vhost", "topic exchange", "configure", "write", "read")
-        if as_json:
-            say_json({"permissions": [dict(zip(names, row, strict=True)) for row in rows]})
-        else:
-            table(names, rows)
+        items = [dict(zip(names, row, strict=True)) for row in rows]
+        print_list(items, Columns(names), shown, whole="permissions")
 
 
 @main.group()
@@ -275,18 +275,24 @@ def clear_limits(scope: str, name: str, names: tuple[str, ...], as_json: bool, u
 
 
 @limits.command("list")
-@JSON
+@LIST
 @URL
-def list_limits(as_json: bool, url: str) -> None:
-    """List all limits of users and virtual hosts."""
+def list_limits(shown: Shown, url: str) -> None:
+    """List all limits of users and virtual hosts.
+
+    For example: penstock limits list
+    """
     with report_errors():
         answer = _request(url, "limit.list", {})
-        if as_json:
+        if shown.as_json:
             say_json(answer)
             return
-        rows = [("user", name, _limits_text(each)) for name, each in answer["users"].items()]
-        rows += [("vhost", name, _limits_text(each)) for name, each in answer["vhosts"].items()]
-        table(("scope", "name", "limits"), rows)
+        rows = [
+            {"scope": scope, "name": name, "limits": each}
+            for scope in ("user", "vhost")
+            for name, each in answer[scope + "s"].items()
+        ]
+        print_list(rows, Columns(("scope", "name", "limits"), texts={"limits": _limits_text}), shown)
 
 
 def _set_limits(scope: str, name: str, given: dict[str, int], as_json: bool, url: str) -> None:

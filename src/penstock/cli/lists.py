@@ -1,0 +1,226 @@
+"""Lists for people and programs: columns, order, filters and number of rows, for all commands that print a list."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+
+from penstock.cli import style
+from penstock.cli.common import cell, say, say_json, table
+from penstock.errors import ConfigError
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Item = dict[str, Any]
+Value = Callable[[Item], object]
+FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
+SUGGESTED: Final = 5
+"""Most near names in an error about a column."""
+OPTIONAL: Final = ("message_stats", "policy", "operator_policy", "owner_pid_details", "backing_queue_status")
+"""Fields that the broker leaves out where there is nothing to tell."""
+
+
+class Condition(NamedTuple):
+    """Condition of --filter on a column."""
+
+    column: str
+    operator: str
+    value: str
+
+
+class Shown(NamedTuple):
+    """Options of a list."""
+
+    columns: tuple[str, ...]
+    sort: tuple[str, ...]
+    filters: tuple[Condition, ...]
+    limit: int | None
+    as_json: bool
+
+
+class Columns(NamedTuple):
+    """Columns of a kind of list: those that are shown, functions of computed ones, and texts of values."""
+
+    default: tuple[str, ...]
+    computed: Mapping[str, Value] = {}
+    texts: Mapping[str, Callable[[Any], str]] = {}
+
+
+_OPTIONS: Final = (
+    click.option("--columns", metavar="A,B", help="Show these columns; a field of --json is one too: penstock.tail."),
+    click.option("--sort", metavar="A,-B", help="Sort by these columns, descending with a minus: --sort -messages."),
+    click.option(
+        "--filter",
+        "filters",
+        metavar="TEST",
+        multiple=True,
+        help="Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
+    ),
+    click.option("--limit", metavar="N", type=click.IntRange(0), help="Show at most N rows."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
+)
+
+
+def LIST(command: Decorated) -> Decorated:
+    """Add the options of a list to a command, which takes them as `shown`."""
+
+    @functools.wraps(command)
+    def bundled(*args: Any, **given: Any) -> Any:
+        names = ("columns", "sort", "filters", "limit", "as_json")
+        columns, sort, filters, limit, as_json = (given.pop(name) for name in names)
+        shown = Shown(_words(columns), _words(sort), tuple(map(_condition, filters)), limit, as_json)
+        return command(*args, shown=shown, **given)
+
+    found: Any = bundled
+    for option in reversed(_OPTIONS):
+        found = option(found)
+    return found  # type: ignore[no-any-return]
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _condition(text: str) -> Condition:
+    """Return the condition that a text says. Raises UsageError."""
+    match = FILTER.fullmatch(text)
+    if match is None:
+        raise click.UsageError(f"--filter '{text}' is no test: write COLUMN=VALUE, COLUMN>NUMBER or COLUMN~EXPRESSION")
+    column, operator, value = match[1].strip(), match[2], match[3].strip()
+    if operator in ("~", "!~"):
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise click.UsageError(f"--filter '{text}': the expression is invalid: {error}") from None
+    if operator[0] in "<>":
+        try:
+            _number(value)
+        except ValueError:
+            raise click.UsageError(f"--filter '{text}': '{value}' is no number") from None
+    return Condition(column, operator, value)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").replace("_", "").removesuffix("%"))
+
+
+def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str | None = None) -> None:
+    """Print a list with its options. Raises ConfigError for a column that there is not.
+
+    JSON is one object per line; with `whole` it is one list, in an object under that name unless it is empty.
+    """
+    rows = list(items)
+    _check_columns(rows, columns, shown)
+    for condition in shown.filters:
+        rows = [item for item in rows if _holds(condition, item, columns)]
+    for name in reversed(shown.sort):
+        _sort(rows, columns, name.removeprefix("-"), name.startswith("-"))
+    total = len(rows)
+    rows = rows[: shown.limit]
+    if shown.as_json:
+        objects = [{name: value_of(item, name, columns) for name in shown.columns} or item for item in rows]
+        if whole is not None:
+            say_json({whole: objects} if whole else objects)
+            return
+        for each in objects:
+            say_json(each)
+        return
+    heads = shown.columns or columns.default
+    table(heads, [tuple(text_of(item, name, columns) for name in heads) for item in rows], style.COLUMNS)
+    if total > len(rows):
+        say(f"{len(rows):,} of {total:,} are shown", err=True)
+
+
+def value_of(item: Item, column: str, columns: Columns) -> object:
+    """Return the value of a column, computed or a field of the item by its path; None if the item has none."""
+    computed = columns.computed.get(column)
+    if computed is not None:
+        return computed(item)
+    if column in item:
+        return item[column]
+    found: object = item
+    for part in column.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def text_of(item: Item, column: str, columns: Columns) -> str:
+    """Return the text of a column."""
+    value = value_of(item, column, columns)
+    text = columns.texts.get(column)
+    return cell(value) if text is None else text(value)
+
+
+def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
+    """Check that the columns named in options exist, as far as the rows tell. Raises ConfigError."""
+    named = {*shown.columns, *(name.removeprefix("-") for name in shown.sort), *(each.column for each in shown.filters)}
+    known = {*columns.default, *columns.computed}
+    for name in sorted(named - known):
+        if not rows or any(_has(item, name) for item in rows) or name.split(".")[0] in OPTIONAL:
+            continue
+        names = sorted({*known, *rows[0], *(f"penstock.{each}" for each in _own_fields(rows[0]))})
+        near = difflib.get_close_matches(name, names, SUGGESTED)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"
+        raise ConfigError(f"no column '{name}'; {hint}")
+
+
+def _own_fields(item: Item) -> Sequence[str]:
+    own = item.get("penstock")
+    return list(own) if isinstance(own, dict) else []
+
+
+def _has(item: Item, column: str) -> bool:
+    found: object = item
+    if column in item:
+        return True
+    for part in column.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return False
+        found = found[part]
+    return True
+
+
+def _holds(condition: Condition, item: Item, columns: Columns) -> bool:
+    """Tell whether an item meets a condition; numbers are compared as numbers, all else by its text."""
+    value = value_of(item, condition.column, columns)
+    operator, wanted = condition.operator, condition.value
+    if operator in ("~", "!~"):
+        return (re.search(wanted, _plain(value)) is not None) == (operator == "~")
+    if operator in ("=", "!="):
+        return (_equals(value, wanted) or wanted == text_of(item, condition.column, columns)) == (operator == "=")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    bound = _number(wanted)
+    return {">": value > bound, "<": value < bound, ">=": value >= bound, "<=": value <= bound}[operator]
+
+
+def _equals(value: object, wanted: str) -> bool:
+    if isinstance(value, bool):
+        return wanted in (("true", "yes") if value else ("false", "no"))
+    if isinstance(value, int | float):
+        try:
+            return value == _number(wanted)
+        except ValueError:
+            return False
+    return _plain(value) == wanted
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else cell(value)
+
+
+def _sort(rows: list[Item], columns: Columns, name: str, descending: bool) -> None:
+    """Sort rows by a column, stable; rows without a value are last either way."""
+    values = [(value_of(item, name, columns), item) for item in rows]
+    known = [(value, item) for value, item in values if value is not None]
+    if all(isinstance(value, int | float) for value, _ in known):
+        known.sort(key=lambda each: each[0], reverse=descending)  # type: ignore[arg-type, return-value]
+    else:
+        known.sort(key=lambda each: _plain(each[0]), reverse=descending)
+    rows[:] = [item for _, item in known] + [item for value, item in values if value is None]

@@ -1,0 +1,116 @@
+"""Columns, order, filters and number of rows of lists."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import pytest
+
+from penstock.cli.lists import Columns, Condition, Shown, print_list, value_of
+from penstock.cli.lists import _condition as condition
+from penstock.errors import ConfigError
+from tests.support.brokers import BrokerProcess, some_name
+from tests.support.commands import run
+
+ITEMS: list[dict[str, Any]] = [
+    {"name": "b", "messages": 10, "gate": {"open": True}, "durable": True},
+    {"name": "a", "messages": 9, "gate": {"open": False}, "durable": False},
+    {"name": "c", "messages": None, "gate": {"open": True}, "durable": True, "message_stats": {"publish": 1}},
+]
+COLUMNS = Columns(("name", "messages"), {"state": lambda item: "open" if item["gate"]["open"] else "closed"})
+
+
+def shown(columns: str = "", sort: str = "", filters: tuple[str, ...] = (), limit: int | None = None) -> Shown:
+    return Shown(
+        tuple(columns.split(",")) if columns else (),
+        tuple(sort.split(",")) if sort else (),
+        tuple(map(condition, filters)),
+        limit,
+        True,
+    )
+
+
+def names(capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
+    print_list(ITEMS, COLUMNS, shown(**options))
+    return [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("messages>9", "b"),
+        ("messages>=9", "ba"),
+        ("messages<10", "a"),
+        ("messages=9", "a"),
+        ("messages!=9", "bc"),
+        ("state=closed", "a"),
+        ("gate.open=no", "a"),
+        ("durable=true", "bc"),
+        ("name~^[ab]$", "ba"),
+        ("name!~a", "bc"),
+        ("message_stats.publish=1", "c"),
+        ("messages=-", "c"),
+    ],
+)
+def test_filter_keeps_rows_that_meet_it(capsys: pytest.CaptureFixture[str], text: str, found: str) -> None:
+    assert names(capsys, filters=(text,)) == list(found)
+
+
+def test_filters_count_together_and_rows_are_sorted_before_they_are_limited(capsys: pytest.CaptureFixture[str]) -> None:
+    assert names(capsys, filters=("durable=true", "messages>1")) == ["b"]
+    assert names(capsys, sort="messages") == ["a", "b", "c"]
+    assert names(capsys, sort="-messages") == ["b", "a", "c"], "a row without a value is last either way"
+    assert names(capsys, sort="durable,-name", limit=2) == ["a", "c"]
+    assert names(capsys, limit=0) == []
+
+
+def test_columns_are_fields_by_path_and_computed_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    print_list(ITEMS[:1], COLUMNS, shown(columns="state,gate.open,message_stats.ack"))
+    assert json.loads(capsys.readouterr().out) == {"state": "open", "gate.open": True, "message_stats.ack": None}
+    assert value_of({"a.b": 1, "a": {"b": 2}}, "a.b", COLUMNS) == 1, "a field with a dot in its name comes first"
+
+
+def test_column_that_there_is_not_is_told_with_those_near(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ({"columns": "massages"}, {"sort": "-massages"}, {"filters": ("massages>1",)}):
+        with pytest.raises(ConfigError, match="no column 'massages'; did you mean messages"):
+            print_list(ITEMS, COLUMNS, shown(**options))  # type: ignore[arg-type]
+    print_list([], COLUMNS, shown(columns="massages"))
+    assert capsys.readouterr().out == "", "of an empty list nobody knows the fields"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("messages", "is no test"),
+        ("=1", "is no test"),
+        ("name~(", "expression is invalid"),
+        ("messages>x", "no number"),
+    ],
+)
+def test_filter_that_is_none_is_an_invalid_command_line(text: str, says: str) -> None:
+    with pytest.raises(click.UsageError, match=says):
+        condition(text)
+    assert condition("rate >= 1_000") == Condition("rate", ">=", "1_000")
+
+
+def test_list_of_a_broker_has_these_options(broker: BrokerProcess) -> None:
+    prefix = some_name("listed")
+    for number in range(3):
+        run(broker, "declare", "queue", f"{prefix}.{number}", "capacity-messages=10")
+    run(broker, "publish", f"{prefix}.1", "x", "y")
+    mine = ("--filter", f"name~^{prefix}")
+    said = run(broker, "list", "queues", *mine, "--sort", "-fill,name", "--columns", "name,fill,penstock.tail")
+    rows = [line.split() for line in said.splitlines()]
+    assert rows == [
+        ["name", "fill", "penstock.tail"],
+        [f"{prefix}.1", "20", "%", "2"],
+        [f"{prefix}.0", "0", "%", "0"],
+        [f"{prefix}.2", "0", "%", "0"],
+    ]
+    only = run(broker, "list", "queues", *mine, "--sort", "-messages", "--limit", "1", "--json", "--columns", "name")
+    assert json.loads(only) == {"name": f"{prefix}.1"}
+    assert "did you mean name" in run(broker, "list", "queues", "--columns", "nam", code=1)
+    assert run(broker, "users", "list", "--columns", "user", "--limit", "1").splitlines() == ["user", "guest"]
+    assert "hold-deadline" in run(broker, "show", "queue", f"{prefix}.1", "--filter", "setting~deadline")
