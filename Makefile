@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-flow bench-spark crash victim quota paging large guard dist lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-flow bench-spark crash victim quota paging large guard dist docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -27,6 +27,12 @@ t: setup  ## The tests that ARGS names, interpreted from the sources: make t ARG
 test-clients: setup  ## Other people's suites and applications, on Penstock and on RabbitMQ where it is installed
 	@scripts/suites.sh || true
 	@PENSTOCK_FETCH=1 $(RUN) -m tests.support.client_report; found=$$?; $(RUN) -m compat && exit $$found
+
+docs: setup  ## The documentation as a site in build/site: links, anchors and completeness are checked, nothing is fetched
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict && echo "Open build/site/index.html; the search needs 'make docs-serve'."
+
+docs-serve: setup  ## The same at http://127.0.0.1:8000, built again at each change
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve
 
 lint: setup  ## Only lint, types and import contracts
 	@$(RUN) scripts/check.py --lint

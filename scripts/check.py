@@ -44,10 +44,10 @@ GROUPS = (
     ("core", ("tests/core/**/test_*.py",)),
     ("protocols", ("tests/protocols/**/test_*.py", "tests/management/**/test_*.py", "tests/driver/**/test_*.py")),
     ("persistence", ("tests/persistence/**/test_*.py",)),
-    ("repository", ("tests/repo/**/test_*.py", "tests/spark/**/test_*.py")),
+    ("repository", ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py")),
 )
 """What is one part, the longest first; what is not named here is one more part, before them."""
-NOTHING_COMPILED = ("tests/repo", "tests/spark", "tests/store")
+NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = (
     "tests/server",

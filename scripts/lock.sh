@@ -9,7 +9,7 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 
 # The build tools come first: some packages in the second lock are source packages, and are built with these.
 "${compile[@]}" --group build --output-file requirements/build.lock
-"${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo \
+"${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo --group docs \
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
 "${compile[@]}" --group dist --constraint requirements/build.lock --output-file requirements/dist.lock

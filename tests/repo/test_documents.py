@@ -188,3 +188,11 @@ def test_glossary_has_every_banned_word() -> None:
     part = (ROOT / "docs" / "glossary.md").read_text().partition("## Banned words")[2].partition("Reviews also")[0]
     words = {word for row in re.findall(r"^\| (.+?) \|", part, re.MULTILINE) for word in row.split(", ")}
     assert words - {"word"} == BANNED_WORDS | BANNED_NAMES
+
+
+def test_navigation_of_the_site_has_every_page_once() -> None:
+    listed = re.findall(r"^ +- (?:[^#\n]+: )?(\S+\.md)\b", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    decisions = {name for name in pages if re.match(r"decisions/\d", name)}
+    of_the_root = {"contributing.md", "changelog.md"}
+    assert sorted(pages - decisions | of_the_root) == sorted(listed), "add it to `nav` in mkdocs.yml"

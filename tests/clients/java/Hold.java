@@ -70,6 +70,15 @@ public class Hold {
         tell("done", true);
     }
 
+    /** Whatever the broker has said about the channel has been heard when it answers this. */
+    private static void awaitRefusal(Channel channel, String queue) {
+        try {
+            channel.queueDeclarePassive(queue);
+        } catch (AlreadyClosedException | IOException closed) {
+            return; // The listener tells why.
+        }
+    }
+
     public static void main(String[] words) throws Exception {
         ConnectionFactory factory = new ConnectionFactory();
         tell("version", factory.getClientProperties().get("version").toString());
@@ -93,6 +102,7 @@ public class Hold {
         publishing.setDaemon(true);
         publishing.start();
         while (System.in.read() >= 0) continue;
+        awaitRefusal(channel, words[1]);
         connection.close();
     }
 }

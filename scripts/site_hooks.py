@@ -1,0 +1,60 @@
+"""Hooks of MkDocs: what the pages of docs/ need to be a site as well as pages in a repository.
+
+A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
+repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
+in mkdocs.yml.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Documents of the root, and the pages that they become."""
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+TABLE_BELOW_COMMENT = re.compile(r"^(<!--.*-->)\n(?=\|)", re.MULTILINE)
+FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of all decisions into the section of this name; it is the last one."""
+    assert config.nav is not None
+    pages = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    config.nav[-1] = {"Decisions": [f"decisions/{name}" for name in ("README.md", *pages)]}
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the documents of the root to the pages."""
+    for name, page in DOCUMENTS.items():
+        files.append(File.generated(config, page, content=(ROOT / name).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Return a page whose links lead to pages of the site."""
+    source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
+    place = source or posixpath.join("docs", page.file.src_uri)
+    parts = FENCE.split(TABLE_BELOW_COMMENT.sub(r"\1\n\n", markdown))
+    parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _in_site(found: re.Match[str], place: str, page: str) -> str:
+    """Return a link of a document at `place` in the repository as a link of its page in the site, or its text."""
+    text, link = found.groups()
+    path, mark, fragment = link.partition("#")
+    if not path or re.match(r"[a-z]+:", link):
+        return found[0]
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(place), path))
+    in_site = DOCUMENTS.get(target, target.removeprefix("docs/") if target.startswith("docs/") else "")
+    if not in_site:
+        return text
+    return f"[{text}]({posixpath.relpath(in_site, posixpath.dirname(page) or '.')}{mark}{fragment})"

@@ -1,0 +1,78 @@
+"""The documentation as a site: built strictly, with links that lead somewhere, and nothing fetched from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACE = re.compile(r'\b(?:href|src)="([^"]*)"')
+FETCHED = re.compile(r'<(?:script|img|iframe|link|source)\b[^>]*\b(?:href|src)="((?:https?:)?//[^"]*)"')
+ID = re.compile(r'\bid="?([^"\s>]+)')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site as `make docs` does, where a warning is an error; its folder."""
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, str]:
+    """The pages of the site by their paths."""
+    return {path: path.read_text() for path in sorted(site.rglob("*.html"))}
+
+
+def is_dead(target: Path, fragment: str, ids: dict[Path, set[str]]) -> bool:
+    if not target.exists():
+        return True
+    return bool(fragment) and not fragment.startswith("__") and fragment not in ids.get(target, set())
+
+
+def dead(pages: dict[Path, str]) -> Iterator[tuple[str, str]]:
+    """Yield the pages and those of their links that lead to no file, or to no place in it."""
+    ids = {path: {unescape(found) for found in ID.findall(text)} for path, text in pages.items()}
+    for page, text in pages.items():
+        for link in sorted({unescape(found) for found in PLACE.findall(text)}):
+            path, _, fragment = unquote(link).partition("#")
+            if not re.match(r"[a-z]+:", link) and page.name != "404.html":
+                target = (page.parent / path).resolve() if path and path != "." else page
+                if is_dead(target / "index.html" if target.is_dir() else target, fragment, ids):
+                    yield page.name, link
+
+
+def test_site_has_a_page_for_every_document(site: Path) -> None:
+    documents = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
+    made = {path.relative_to(site) for path in site.rglob("*.html")}
+    expected = {path.with_suffix(".html") for path in documents if path.name != "README.md"}
+    assert expected - made == set()
+    assert {Path("contributing.html"), Path("changelog.html"), Path("decisions/index.html")} <= made
+
+
+def test_no_link_of_the_site_is_dead(pages: dict[Path, str]) -> None:
+    assert len(pages) > 100
+    assert list(dead(pages)) == []
+
+
+def test_site_fetches_nothing_from_elsewhere(site: Path, pages: dict[Path, str]) -> None:
+    assert {found for text in pages.values() for found in FETCHED.findall(text)} == set()
+    styles = "".join(path.read_text() for path in site.rglob("*.css"))
+    assert re.findall(r"url\(\"?(?:https?:)?//[^)]*|@import[^;]*", styles) == []
+
+
+def test_table_below_a_comment_is_a_table(pages: dict[Path, str]) -> None:
+    (amqp10,) = [text for path, text in pages.items() if path.name == "amqp10.html"]
+    assert "| from AMQP 1.0 |" not in amqp10
