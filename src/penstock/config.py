@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.access.user import User
+from penstock.back_end_settings import BackEndSettings, read_back_end
 from penstock.core.gates.metadata_memory import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
 from penstock.core.queue.queue_settings import (
     DEFAULT_CAPACITY_BYTES,
@@ -135,6 +136,8 @@ class Settings:
     """Users of the settings file; None: it names none."""
     tokens: TokenSettings | None = None
     """Tokens of OAuth 2 that are accepted as passwords; None: none is."""
+    back_end: BackEndSettings | None = None
+    """HTTP back end that is asked for users; None: there is none."""
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     """Default capacity of a queue: bytes of charges."""
     stop_percent: float = DEFAULT_STOP_PERCENT
@@ -229,16 +232,20 @@ def load(path: Path) -> Settings:
     tls = parsed.pop("tls", None)
     given = parsed.pop("broker", {})
     oauth = parsed.pop("oauth", None)
-    for name, table in (("broker", given), ("users", users), ("oauth", oauth)):
+    auth_http = parsed.pop("auth-http", None)
+    for name, table in (("broker", given), ("users", users), ("oauth", oauth), ("auth-http", auth_http)):
         if table is not None and not isinstance(table, dict):
             raise source.error((name,), f"[{name}] must be a table, not {_kind(table)}")
     named = None if users is None else read_users(users, path.parent, source.error_of_user)
     tokens = None if oauth is None else read_tokens(oauth, path.parent, source.error_of_oauth)
+    back_end = None if auth_http is None else read_back_end(auth_http, path.parent, source.error_of_back_end)
     at_start, tunable = _parted(source, given)
     by_pattern = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
         if scope not in SCOPES:
-            raise source.error((scope,), f"unknown table [{scope}]; known are [users], [oauth], [tls], {TABLES}")
+            raise source.error(
+                (scope,), f"unknown table [{scope}]; known are [users], [oauth], [auth-http], [tls], {TABLES}"
+            )
         if not isinstance(patterns, dict):
             raise source.error((scope,), f"[{scope}] must be a table of patterns, not {patterns!r}")
         for pattern, table in patterns.items():
@@ -246,7 +253,15 @@ def load(path: Path) -> Settings:
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
             by_pattern.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
     certificates = None if tls is None else read_tls(tls, path.parent, source.error)
-    settings = Settings(users=named, tokens=tokens, tls=certificates, file=path, patterns=by_pattern, at_start=at_start)
+    settings = Settings(
+        users=named,
+        tokens=tokens,
+        back_end=back_end,
+        tls=certificates,
+        file=path,
+        patterns=by_pattern,
+        at_start=at_start,
+    )
     return replace(settings, **at_start)
 
 
@@ -274,6 +289,9 @@ class _Source:
 
     def error_of_user(self, name: str, text: str) -> ConfigError:
         return self.error(("users", name), text)
+
+    def error_of_back_end(self, key: str, text: str) -> ConfigError:
+        return self.error(("auth-http", key), text)
 
     def error_of_oauth(self, key: str, text: str) -> ConfigError:
         return self.error(("oauth", key), text)

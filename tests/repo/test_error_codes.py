@@ -24,6 +24,8 @@ LOCAL = {
     "StartError",
     "SaslError",
     "TokenError",
+    "BackEndError",
+    "_Denied",
     "ClientError",
     "OutputError",
     "NoJavaError",

@@ -13,6 +13,7 @@ from penstock.access.scram import ScramKeys
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
+from penstock.management.back_end_check import ServedUsers
 from penstock.management.password_check import Passwords, access_refusal
 from penstock.management.scram_keys import ScramKeyCache
 from penstock.management.token_check import TokenCheck, TokenPolicy, looks_like_token
@@ -40,6 +41,8 @@ class DriverServices(Services):
         self.authenticator: Authenticator = InlineAuthenticator()
         self.tokens: TokenPolicy | None = None
         """Tokens that are accepted as passwords; None: none is."""
+        self.served: ServedUsers | None = None
+        """Users of an HTTP back end; None without one."""
         self.backoff = Backoff(driver.broker.access)
         self.login_rate = LoginRate(driver.connection_limits)
         self.version = version
@@ -57,6 +60,8 @@ class DriverServices(Services):
     def password_check(self, user: str, password: str, loopback: bool) -> CredentialCheck:
         if self.tokens is not None and looks_like_token(password):
             return TokenCheck(self.broker, self.tokens, password)
+        if self.served is not None and self.served.knows(user):
+            return self.served.check(user, password)
         return self._passwords.check(user, password, loopback)
 
     @override

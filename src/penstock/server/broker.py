@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
+from penstock.back_end_settings import BackEndSettings
 from penstock.config import NO_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.queue.queue_settings import Defaults
@@ -28,13 +29,16 @@ from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps
 from penstock.management.access_admin import replace_file_users
+from penstock.management.back_end_check import ServedUsers
 from penstock.management.flow_log_records import Recorder
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
+from penstock.protocols.common.login_backoff import SHARES
 from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
+from penstock.server.http_back_end import HttpBackEnd
 from penstock.server.listener import Listener
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.record_log import RecordLog
@@ -104,6 +108,7 @@ class Broker:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
         """True if the settings file must be read once more."""
+        self._back_end: HttpBackEnd | None = None
         self._login_threads: LoginPools | None = None
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
@@ -147,7 +152,9 @@ class Broker:
                 await take_hold(self._store, self._standby)
                 self._store_writer = StoreWriter(self._store, self.driver.broker)
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer, self._audit_log)
-            self._login_threads = LoginPools(self._event_loop, self.settings.login_threads or default_threads())
+            threads = self.settings.login_threads or default_threads()
+            back_end = self.settings.back_end
+            self._login_threads = LoginPools(self._event_loop, threads, 1 if back_end is None else back_end.threads)
             self.driver.services.authenticator = self._login_threads
             if self._store_writer is not None:
                 await self._store_writer.recover(self._event_loop)
@@ -164,7 +171,8 @@ class Broker:
         """Log that nobody can log in at an address for other machines, if there is no user but guest."""
         addresses = self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
         distant = [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
-        if distant and self.settings.tokens is None and self.driver.broker.access.names() == [GUEST]:
+        served = self.settings.tokens is not None or self.settings.back_end is not None
+        if distant and not served and self.driver.broker.access.names() == [GUEST]:
             log.warning(
                 "listening on %s, but the only user is guest, who can log in from this machine only; "
                 "add one for others: penstock users add NAME",
@@ -206,6 +214,8 @@ class Broker:
             self._certificates.stop()
         if self._login_threads is not None:
             self._login_threads.stop()
+        if self._back_end is not None:
+            self._back_end.close()
         if event_loop is not None:
             event_loop.stop()
         if self._flow_log is not None:
@@ -348,8 +358,18 @@ class Broker:
             _need_jwt()
         if "SCRAM-SHA-256" in settings.sasl_mechanisms:
             importlib.import_module("scramp")  # It loads slowly, and would stop the event loop at the first login.
+        if settings.back_end is not None:
+            self._serve_users(driver, settings.back_end)
         driver.name = f"penstock@{socket.gethostname()}"
         return driver
+
+    def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
+        """Have an HTTP back end asked for users that the broker does not know."""
+        self._back_end = HttpBackEnd(settings)
+        secret = secrets.token_bytes(32)
+        served = ServedUsers(driver.broker, self._back_end, secret, settings.permission, settings.cache_s)
+        driver.services.served = served
+        driver.services.backoff.shares = SHARES
 
     async def _listen_everywhere(self, loop: asyncio.AbstractEventLoop, event_loop: EventLoop) -> None:
         """Open all ports. Raises StartError and ConfigError."""

@@ -40,24 +40,31 @@ def default_threads() -> int:
 
 
 class LoginPools(Authenticator):
-    """Threads of one broker: those for passwords, and others for what may wait for another server."""
+    """Threads of one broker: those for passwords, for tokens, and for questions to an HTTP back end."""
 
-    def __init__(self, event_loop: EventLoop, threads: int) -> None:
+    def __init__(self, event_loop: EventLoop, threads: int, back_end_threads: int = 1) -> None:
         self.passwords = LoginThreads(event_loop, threads)
         self.remote = LoginThreads(event_loop, REMOTE_THREADS)
+        self.back_end = LoginThreads(event_loop, back_end_threads)
 
     @override
     def start(self, verification: Verification) -> None:
-        (self.remote if verification.remote else self.passwords).start(verification)
+        self._pool(verification).start(verification)
 
     @override
     def cancel(self, verification: Verification) -> None:
-        (self.remote if verification.remote else self.passwords).cancel(verification)
+        self._pool(verification).cancel(verification)
+
+    def _pool(self, verification: Verification) -> LoginThreads:
+        if verification.back_end:
+            return self.back_end
+        return self.remote if verification.remote else self.passwords
 
     def stop(self) -> None:
         """End all threads."""
         self.passwords.stop()
         self.remote.stop()
+        self.back_end.stop()
 
 
 class LoginThreads(Authenticator):

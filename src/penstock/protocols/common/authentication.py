@@ -22,6 +22,8 @@ class Verification:
         """User of the credentials, all unknown ones as one: users of a network take turns."""
         self.remote: bool = False
         """True if `run` may wait for another server, so that it must not keep the threads of passwords."""
+        self.back_end: bool = False
+        """True if it waits for an HTTP back end, so that it must not keep those of tokens either."""
         self.number: int = 0
         """Number in the line of those that wait."""
         self.cancelled: bool = False

@@ -53,6 +53,7 @@ class LoginAttempt(Verification):
         self._services = services
         self._check = check
         self.remote = check.remote
+        self.back_end = check.back_end
         self.subject = services.backoff.known_name(check.user)
         self._listener: LoginListener | None = listener
         """Receiver of the outcome; None once it is told or dropped, so that no reference leads in a circle."""
@@ -130,6 +131,7 @@ class ConnectionLogin:
     def start(self, connection: Connection, check: CredentialCheck) -> None:
         """Begin an attempt; the outcome may be known at once."""
         connection.move(ConnectionState.VERIFYING)
+        check.address = connection.peer.address.rpartition(":")[0]
         connection.busy += 1
         self.attempt = LoginAttempt(connection.services, check, connection.peer.network, AttemptListener(connection))
         self.attempt.start()

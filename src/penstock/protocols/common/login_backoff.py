@@ -18,6 +18,7 @@ These must not be locked out:
 
 from __future__ import annotations
 
+import zlib
 from typing import Final
 
 from penstock.access.access_table import AccessTable
@@ -32,6 +33,8 @@ DELAY_S: Final = 8.0
 """Longest delay, in seconds: below the handshake time-out."""
 LOCAL_DELAY_S: Final = 2.0
 """Longest delay on this machine."""
+SHARES: Final = 1_024
+"""Shares of unknown names where a back end knows some: who guesses at one hinders only those that share with it."""
 FORGET_S: Final = 60.0
 """Seconds without a failure after which earlier ones are forgotten."""
 WAITING_MOST: Final = 16
@@ -70,6 +73,8 @@ class Backoff:
 
     def __init__(self, table: AccessTable) -> None:
         self._table = table
+        self.shares: int = 1
+        """Shares of the names that the table does not know; one, unless a back end knows some of them."""
         self._addresses: dict[str, _Failures] = {}
         """By address, the latest failure last."""
         self._users: dict[str, _Failures] = {}
@@ -141,8 +146,12 @@ class Backoff:
         return self._waits_all >= WAITING_ALL
 
     def known_name(self, user: str) -> str:
-        """Return the name that a user counts by: its own, or that of all unknown ones."""
-        return user if self._table.find(user) is not None else "(unknown)"
+        """Return the name that a user counts by: its own, or that of all unknown ones, or of a share of them."""
+        if self._table.find(user) is not None:
+            return user
+        if self.shares == 1:
+            return "(unknown)"
+        return f"(unknown {zlib.crc32(user.encode(errors='surrogatepass')) % self.shares})"
 
     def _waits(self, user: str, address: str) -> int:
         return self._waiting.get((user, address), 0)

@@ -35,6 +35,10 @@ class CredentialCheck:
     """User that the client claims to be; known after `verify` if its credentials say it."""
     remote: bool = False
     """True if `verify` may wait for another server."""
+    back_end: bool = False
+    """True if it is a server that everything is asked of (`[auth-http]`)."""
+    address: str = ""
+    """Address of the client without its port."""
 
     def is_slow(self) -> bool:
         """Tell whether `verify` is needed, and takes longer than a turn may."""

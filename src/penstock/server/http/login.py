@@ -78,6 +78,7 @@ async def _identity(
     address = network_of(host, local)
     services = driver.services
     check = services.password_check(user, password, local)
+    check.address = host
     if check.is_slow():  # A password that is known is not looked up again: it is no login.
         _check_rate(http_request, driver, kind, check.user, address)
     waiter = _Waiter(asyncio.get_running_loop().create_future())
