@@ -10,6 +10,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from tests.support.source_trees import nodes_of
+
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 ACCEPTED = {
@@ -41,7 +43,7 @@ def imports() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, path in sources.items():
         targets: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path.read_text()):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"

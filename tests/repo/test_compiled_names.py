@@ -6,6 +6,8 @@ import ast
 import builtins
 from pathlib import Path
 
+from tests.support.source_trees import nodes_of
+
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "penstock"
 NOT_COMPILED = {"cli", "client", "server"}
 """Packages that are always interpreted."""
@@ -14,7 +16,7 @@ NOT_COMPILED = {"cli", "client", "server"}
 def bound_twice(source: str) -> list[str]:
     """Return the names that `except` clauses of one function bind to different types, with their lines."""
     found = []
-    for function in ast.walk(ast.parse(source)):
+    for function in nodes_of(source):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             types: dict[str, str] = {}
             for each in ast.walk(function):

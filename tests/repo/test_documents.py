@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.repo.test_glossary import BANNED_NAMES, BANNED_WORDS
+from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -110,7 +111,7 @@ def test_list_of_decisions_has_every_decision_by_its_title() -> None:
 def methods() -> Iterator[str]:
     """Yield every method and function of the package as `Class.method` and `module.function`."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 yield from (f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
             elif isinstance(node, ast.FunctionDef):

@@ -1,7 +1,10 @@
 """A gate's owner answers for its gate: nobody asks of which class it is, but in the folder of that class."""
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
+
+from tests.support.source_trees import nodes_of
 
 SOURCES = Path("src/penstock")
 OWNERS = {
@@ -19,11 +22,11 @@ OWNERS = {
 }
 
 
-def asked_classes(tree: ast.Module) -> list[tuple[int, str, str]]:
+def asked_classes(nodes: Iterable[ast.AST]) -> list[tuple[int, str, str]]:
     """Return each `isinstance` with its line, its first argument and one class of its second."""
     return [
         (call.lineno, ast.unparse(call.args[0]), name.id)
-        for call in ast.walk(tree)
+        for call in nodes
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "isinstance"
         for name in ast.walk(call.args[1])
         if isinstance(name, ast.Name)
@@ -34,7 +37,7 @@ def test_no_module_asks_for_the_class_of_a_gates_owner_outside_the_folder_of_tha
     found = [
         f"{path}:{line} asks whether {what} is a {kind}"
         for path in sorted(SOURCES.rglob("*.py"))
-        for line, what, kind in asked_classes(ast.parse(path.read_text()))
+        for line, what, kind in asked_classes(nodes_of(path.read_text()))
         if kind in OWNERS and "owner" in what and not path.is_relative_to(SOURCES / OWNERS[kind])
     ]
     assert found == []
@@ -44,7 +47,7 @@ def test_every_owner_of_a_gate_is_known_to_this_check() -> None:
     bases = {
         node.name: {ast.unparse(base) for base in node.bases}
         for path in SOURCES.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path.read_text())
         if isinstance(node, ast.ClassDef)
     }
     owners = {"GateOwner"}

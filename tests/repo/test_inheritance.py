@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.support.source_trees import nodes_of
+
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 INTERFACES = {
@@ -38,7 +40,7 @@ def bases_of_classes() -> dict[str, list[str]]:
     """Return the bases of each class by its name, without those of other libraries."""
     found: dict[str, list[str]] = {}
     for path in SOURCES.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path.read_text()):
             if isinstance(node, ast.ClassDef):
                 found[node.name] = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
     return found

@@ -24,11 +24,9 @@ def pure_modules() -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("name", pure_modules())
-def test_pure_module_runs_in_the_form_that_is_reported(name: str) -> None:
-    path = importlib.import_module(name).__file__
-    assert path is not None
-    assert path.endswith(tuple(EXTENSION_SUFFIXES)) is penstock.compiled()
+def test_pure_modules_run_in_the_form_that_is_reported() -> None:
+    paths = [importlib.import_module(name).__file__ or "" for name in pure_modules()]
+    assert [path for path in paths if path.endswith(tuple(EXTENSION_SUFFIXES)) is not penstock.compiled()] == []
 
 
 def test_version_is_the_same_in_the_package_and_in_its_metadata() -> None:
