@@ -207,8 +207,13 @@ def main() -> int:
     """Build what this platform can; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pure", action="store_true", help="without the compiled wheel, which takes minutes")
+    parser.add_argument("--check", metavar="WHEEL", nargs="+", type=Path, help="build nothing, look at these wheels")
     arguments = parser.parse_args()
     try:
+        if arguments.check:
+            for wheel in arguments.check:
+                say(check_wheel(wheel))
+            return 0
         made = build_all(arguments.pure)
     except DistError as error:
         say(str(error))

@@ -12,8 +12,10 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 "${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo --group docs \
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
+"${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop \
+    --constraint requirements/development.lock --output-file requirements/runtime.lock
 "${compile[@]}" --group dist --constraint requirements/build.lock --output-file requirements/dist.lock
 for client in azure uamqp; do
     "${compile[@]}" --group "$client" --output-file "requirements/$client.lock"
 done
-echo "Wrote build.lock, development.lock, proton.lock, dist.lock, azure.lock and uamqp.lock in requirements."
+echo "Wrote build.lock, development.lock, proton.lock, runtime.lock, dist.lock, azure.lock and uamqp.lock in requirements."
