@@ -281,6 +281,7 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/health/checks/node-is-quorum-critical": {"GET": _MANAGED},
     "/health/checks/node-is-mirror-sync-critical": {"GET": _MANAGED},
     "/penstock/why": {"GET": _MANAGED},
+    "/penstock/events": {"GET": _MONITORED},
     "/penstock/cursors": {"GET": _MANAGED},
     "/penstock/cursors/{vhost}": {"GET": _ENTERED},
     "/penstock/cursors/{vhost}/{name}": {"GET": _own(*_READ_QUEUE), "DELETE": _own(*_READ_QUEUE)},

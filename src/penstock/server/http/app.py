@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -26,11 +26,9 @@ from penstock.server.http import (
     vhosts,
 )
 from penstock.server.http.authorization import refusal_of
+from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login
 from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, not_found
-
-if TYPE_CHECKING:
-    from penstock.server.event_loop import EventLoop
 
 Handler = Callable[[ApiRequest], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
@@ -177,6 +175,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/health/checks/node-is-quorum-critical": {"GET": node.alone},
     "/health/checks/node-is-mirror-sync-critical": {"GET": node.alone},
     "/penstock/why": {"GET": clients.why},
+    "/penstock/events": {"GET": stream.events},
     "/penstock/cursors": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}/{name}": {"GET": cursors.cursor, "DELETE": cursors.delete_cursor},
@@ -189,15 +188,14 @@ UNAUDITED: Final = frozenset(("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/
 """Paths whose requests are about messages, and change nothing that an operator set up."""
 
 
-def make_app(event_loop: EventLoop) -> ASGIApp:
-    """Return the application: the routes, behind a login."""
-    service = Service(event_loop)
+def make_app(service: Service) -> ASGIApp:
+    """Return the application: the routes of the API, behind a login, and the pages of the console."""
     routes = [
         Route(f"/api{path}", _endpoint(service, path, handlers), methods=[*handlers])
         for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
     ]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
-    app = Starlette(routes=routes, exception_handlers=none)
+    app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
     app.router.redirect_slashes = False
     return _Undecoded(app)
 
@@ -234,7 +232,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             finally:
                 request.end()
             if promises.durable_declarations != declared:
-                await _on_disk(event_loop, declared)
+                await _on_disk(service, declared)
             if not room:
                 answer.headers["Connection"] = "close"
             return answer
@@ -265,15 +263,15 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
     return refuse
 
 
-async def _on_disk(event_loop: EventLoop, before: int) -> None:
+async def _on_disk(service: Service, before: int) -> None:
     """Wait until the changes after the first `before` ones are durable.
 
     Raises HttpError (503) after the broker's hold deadline.
     """
     try:
-        await event_loop.on_disk(before)
+        await service.event_loop.on_disk(before)
     except TimeoutError:
-        broker = event_loop.driver.broker
+        broker = service.driver.broker
         fault = broker.gates.disk.fault
         why = "the disk has not answered" if fault.gate.open else fault.reason
         patience = f"{broker.defaults.hold_deadline_s:g} s"

@@ -19,6 +19,7 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.http.guard import BrowserGuard
+from penstock.server.http.request import Service
 from penstock.server.listener import Listener
 from penstock.server.tls.tls_server import TlsServer
 
@@ -114,8 +115,9 @@ class HttpListener:
     def __init__(self, event_loop: EventLoop, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
         """`hosts` and `origins` are those of `BrowserGuard`."""
         self.event_loop = event_loop
+        self._service = Service(event_loop)
         self._config = uvicorn.Config(
-            BrowserGuard(make_app(event_loop), hosts, origins),
+            BrowserGuard(make_app(self._service), hosts, origins),
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
@@ -142,6 +144,7 @@ class HttpListener:
         """Accept no more requests, wait for those in progress up to `LEAVE_S`, and abort the rest."""
         for listener in self._listeners:
             listener.close()
+        self._service.hub.close()
         for connection in list(self._state.connections):
             connection.shutdown()
         await self._wait_for_answers()

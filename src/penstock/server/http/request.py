@@ -23,6 +23,7 @@ from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.audit_trail import Actor
+from penstock.server.http.console.hub import Hub
 from penstock.server.http.slices import Slices
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Service:
         self.event_loop = event_loop
         self.driver: BrokerDriver = event_loop.driver
         self.slices = Slices(event_loop.loop)
+        self.hub = Hub(event_loop)
         self.bodies_taken = 0
         """Octets of all request bodies in memory."""
 

@@ -1,0 +1,279 @@
+"""The flow map: producers, gates, queues and readers with what moves between them now, for the console.
+
+Theory of operation. A map is collected in steps while somebody watches, and all watch the same one. It counts all
+queues and producers, and shows the `QUEUES_SHOWN` queues that matter most: those that block producers, then the
+busiest, then the deepest. Rates are differences to the map before. The part of a producer in the arrivals of a queue is
+estimated from samples (core/queue/samples.py). Those of the flow log are used; without a flow log the map has its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.access.rules import Rules
+from penstock.access.tags import ADMINISTRATOR
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.samples import LastLook
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps
+from penstock.management.flow_map_shapes import Shapes
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+QUEUES_SHOWN: Final = 24
+"""Most queues of a map; the others are counted."""
+BLOCKED_SHOWN: Final = 24
+"""Most blocked producers of a map besides those of its queues: the longest blocked."""
+QUEUES_A_STEP: Final = 250
+"""Queues, and producers, examined between two looks at the share of the turn."""
+EXAMINED_A_UNIT: Final = 4
+SHAPE_WORK: Final = 100
+"""Queues examined per unit of work, and units for one queue of the map with its producers and readers."""
+
+
+class Seen:
+    """Counts of one queue at the last map."""
+
+    __slots__ = ("tail", "left", "in_rate", "out_rate")
+
+    def __init__(self, tail: i64, left: i64) -> None:
+        self.tail: i64 = tail
+        self.left: i64 = left
+        self.in_rate: float = 0.0
+        """Messages per second that came in, and that left."""
+        self.out_rate: float = 0.0
+
+
+class Totals:
+    """Sums of one map over all that its user may see."""
+
+    def __init__(self) -> None:
+        self.queues: i64 = 0
+        self.messages: i64 = 0
+        self.unacknowledged: i64 = 0
+        self.closed: i64 = 0
+        """Queues with a closed gate."""
+        self.connections: i64 = 0
+        self.channels: i64 = 0
+        self.consumers: i64 = 0
+        self.producers: i64 = 0
+        self.blocked: i64 = 0
+        """Blocked producers."""
+        self.in_rate: float = 0.0
+        self.out_rate: float = 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the sums as plain data."""
+        return {
+            "queues": int(self.queues),
+            "messages": int(self.messages),
+            "messages_ready": int(self.messages - self.unacknowledged),
+            "messages_unacknowledged": int(self.unacknowledged),
+            "closed_queues": int(self.closed),
+            "connections": int(self.connections),
+            "channels": int(self.channels),
+            "consumers": int(self.consumers),
+            "producers": int(self.producers),
+            "blocked_producers": int(self.blocked),
+            "in_rate": round(self.in_rate, 1),
+            "out_rate": round(self.out_rate, 1),
+        }
+
+
+class FlowMap:
+    """The maps of what one set of users may see, one after the other."""
+
+    def __init__(self, node: Node, rules: Rules | None, samples: bool) -> None:
+        """`rules` None shows everything. `samples`: sample arrivals, as no flow log does."""
+        self.node = node
+        self.rules = rules
+        self._samples = samples
+        self._stopped: bool = False
+        self._sampled: dict[Queue, None] = {}
+        self._seen: dict[Queue, Seen] = {}
+        self._readers: dict[str, int] = {}
+        """Messages that the readers shown last had so far."""
+        self._senders: dict[Queue, dict[str, int]] = {}
+        """Sampled publishers of the queues shown last, with the number of their messages."""
+        self._at: float = 0.0
+        """Time of the last map (monotonic seconds); 0 before the first."""
+
+    def sees(self, vhost: str) -> bool:
+        """Tell whether the queues of a virtual host are shown, as lists show them."""
+        return self.rules is None or self.rules.enters(vhost) or self.rules.has_tag(ADMINISTRATOR)
+
+    def steps(self) -> Steps[dict[str, object]]:
+        """Return the next map."""
+        broker = self.node.broker
+        began = broker.now
+        seconds = began - self._at if self._at else 0.0
+        totals = Totals()
+        queues = yield from self._queue_steps(totals, seconds)
+        senders = self._senders_of(queues)
+        blocked = yield from self._producer_steps(totals, senders)
+        self._senders = senders
+        self._at = began
+        self._sample(queues)
+        shapes = Shapes(self.node, self._readers, seconds)
+        for queue in queues:
+            if not queue.deleted:
+                seen = self._seen[queue]
+                shapes.add_queue(queue, seen.in_rate, seen.out_rate, senders[queue])
+                self._renew_samples(queue, seen.in_rate)
+            broker.work.done += SHAPE_WORK
+            if broker.work.used_up():
+                yield
+        for producer in blocked:
+            shapes.add_blocked(producer)
+        self._readers = shapes.readers_seen
+        return {"totals": totals.as_dict(), "more_queues": int(totals.queues) - len(queues), **shapes.as_dict()}
+
+    def stop(self) -> None:
+        """Stop the samples: nobody watches any more."""
+        self._stopped = True
+        for queue in self._sampled:
+            queue.counters.next_sample = UNLIMITED
+            queue.counters.last_look = None
+        self._sampled.clear()
+
+    def _queue_steps(self, totals: Totals, seconds: float) -> Steps[list[Queue]]:
+        """Count all queues, and return those that matter most."""
+        work = self.node.broker.work
+        seen: dict[Queue, Seen] = {}
+        best: list[tuple[float, int, Queue]] = []
+        number = 0
+        for vhost in list(self.node.broker.vhosts.values()):
+            queues = list(vhost.queues.values()) if self.sees(vhost.name) else []
+            for start in range(0, len(queues), QUEUES_A_STEP):
+                for queue in queues[start : start + QUEUES_A_STEP]:
+                    if queue.deleted:
+                        continue
+                    number -= 1  # Of equals, the oldest are kept.
+                    score = self._count(queue, seen, totals, seconds)
+                    if len(best) < QUEUES_SHOWN:
+                        heapq.heappush(best, (score, number, queue))
+                    elif score > best[0][0]:
+                        heapq.heapreplace(best, (score, number, queue))
+                work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
+                if work.used_up():
+                    yield
+        self._seen = seen
+        best.sort(key=_order)
+        return [queue for _, _, queue in best]
+
+    def _count(self, queue: Queue, seen: dict[Queue, Seen], totals: Totals, seconds: float) -> float:
+        """Count one queue; return how much it matters."""
+        depth = queue.depth_messages()
+        tail = queue.tail
+        now = Seen(tail, tail - depth)
+        seen[queue] = now
+        before = self._seen.get(queue)
+        if before is not None and seconds > 0:
+            now.in_rate = max(float(tail - before.tail) / seconds, 0.0)
+            now.out_rate = max(float(now.left - before.left) / seconds, 0.0)
+        totals.queues += 1
+        totals.messages += depth
+        totals.unacknowledged += queue.unacked_messages
+        totals.consumers += len(queue.consumers)
+        totals.in_rate += now.in_rate
+        totals.out_rate += now.out_rate
+        gate = queue.gate
+        if not gate.open:
+            totals.closed += 1
+        if gate.blocked:
+            return 4e9
+        if not gate.open:
+            return 3e9
+        rate = now.in_rate + now.out_rate
+        if rate > 0:
+            return 2e9 + min(rate, 9e8)
+        return min(float(depth), 9e8)
+
+    def _senders_of(self, queues: list[Queue]) -> dict[Queue, dict[str, int]]:
+        """Return the publishers that were sampled last, queue by queue."""
+        found: dict[Queue, dict[str, int]] = {}
+        for queue in queues:
+            look = queue.counters.last_look
+            fresh: dict[str, int] = {} if look is None or look.arrivals is None else look.arrivals.senders
+            found[queue] = dict(fresh) if fresh else self._senders.get(queue, {})
+        return found
+
+    def _producer_steps(self, totals: Totals, senders: dict[Queue, dict[str, int]]) -> Steps[list[WaitingPublisher]]:
+        """Count connections and producers, and return the producers that are blocked longest.
+
+        Publishers that have gone are removed from the samples.
+        """
+        work = self.node.broker.work
+        sampled = {name for each in senders.values() for name in each}
+        live: set[str] = set()
+        for connection in list(self.node.connections.values()):
+            if connection.vhost is not None and self.sees(connection.vhost.name):
+                totals.connections += 1
+                totals.channels += len(connection.engine.sessions())
+            work.done += 1
+            if work.used_up():
+                yield
+        longest: list[tuple[float, int, WaitingPublisher]] = []
+        for origin in list(self.node.broker.gates.connections):
+            for producer in origin.producers:
+                totals.producers += 1
+                if producer.name in sampled:
+                    live.add(producer.name)
+                if producer.gates:
+                    totals.blocked += 1
+                    since = blocked_since(producer)
+                    if len(longest) < BLOCKED_SHOWN:
+                        heapq.heappush(longest, (-since, id(producer), producer))
+                    elif -since > longest[0][0]:
+                        heapq.heapreplace(longest, (-since, id(producer), producer))
+            work.done += 1 + len(origin.producers) // EXAMINED_A_UNIT
+            if work.used_up():
+                yield
+        for queue, each in senders.items():
+            senders[queue] = {name: weight for name, weight in each.items() if name in live}
+        return [producer for _, _, producer in sorted(longest, key=_longest, reverse=True)]
+
+    def _sample(self, queues: list[Queue]) -> None:
+        """Sample the arrivals of these queues, and of no others."""
+        if not self._samples or self._stopped:
+            return
+        shown = dict.fromkeys(queues)
+        for queue in list(self._sampled):
+            if queue not in shown:
+                queue.counters.next_sample = UNLIMITED
+                queue.counters.last_look = None
+                del self._sampled[queue]
+        for queue in shown:
+            if queue not in self._sampled and queue.counters.last_look is None:
+                queue.counters.begin_sampling(LastLook(self._at))
+                self._sampled[queue] = None
+
+    def _renew_samples(self, queue: Queue, in_rate: float) -> None:
+        """Begin the samples of the next map."""
+        look = queue.counters.last_look
+        if queue in self._sampled and look is not None and look.arrivals is not None:
+            look.arrivals.take_senders()
+            queue.counters.next_sample = queue.tail + look.arrivals.fit(i64(in_rate))
+
+
+def blocked_since(producer: WaitingPublisher) -> float:
+    """Return the time since which a producer is blocked (monotonic seconds)."""
+    found = producer.broker.now
+    for gate in producer.gates.values():
+        since = producer.entry(gate).since
+        if since is not None and since < found:
+            found = since
+    return found
+
+
+def _order(entry: tuple[float, int, Queue]) -> tuple[float, int]:
+    return -entry[0], -entry[1]
+
+
+def _longest(entry: tuple[float, int, WaitingPublisher]) -> tuple[float, int]:
+    return entry[0], entry[1]

@@ -1,0 +1,1 @@
+"""The web console: its pages, and the events that keep them current."""

@@ -1,0 +1,139 @@
+"""Hub of the console's events: one flow map every `INTERVAL_S`, computed once for all who may see the same.
+
+A map is computed while somebody watches, in steps beside the broker's other work. Watchers take the newest one when
+they are ready for it, so a slow one misses some and delays nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.rules import Rules
+from penstock.flow.work import Steps
+from penstock.management.flow_map import FlowMap
+
+if TYPE_CHECKING:
+    from penstock.server.event_loop import EventLoop
+
+log = logging.getLogger("penstock")
+
+INTERVAL_S: Final = 2.0
+"""Seconds from the end of one map to the beginning of the next."""
+WATCHERS_MOST: Final = 32
+"""Most streams of events of one broker."""
+
+
+class Channel:
+    """Maps of what one set of users may see, with its watchers."""
+
+    def __init__(self, hub: Hub, key: str, rules: Rules | None) -> None:
+        self.hub = hub
+        self.key = key
+        self.number = 0
+        """Number of the newest map; 0 before the first."""
+        self.newest = b""
+        """That map as an event."""
+        self.watchers = 0
+        self._map = FlowMap(hub.event_loop.driver, rules, hub.event_loop.driver.recorder is None)
+        self._come = asyncio.Event()
+        """Set, and replaced, when a map has come."""
+        self._task = hub.event_loop.loop.create_task(self._run())
+
+    async def next(self, after: int) -> tuple[int, bytes]:
+        """Return the number and the event of a map newer than `after`; of the newest one at the end."""
+        while self.number <= after and not self.hub.closed:
+            await self._come.wait()
+        return self.number, self.newest
+
+    def leave(self) -> None:
+        """Remove a watcher; after the last one nothing is computed."""
+        self.watchers -= 1
+        if self.watchers == 0:
+            self._task.cancel()
+            self._map.stop()
+            del self.hub.channels[self.key]
+
+    def wake(self) -> None:
+        """Let all watchers look."""
+        self._come.set()
+        self._come = asyncio.Event()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                found = await self._collected()
+            except Exception:
+                log.exception("the flow map of the console cannot be collected")
+            else:
+                self.number += 1
+                text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+                self.newest = f"id: {self.number}\nevent: flow\ndata: {text}\n\n".encode()
+                self.wake()
+            await asyncio.sleep(INTERVAL_S)
+
+    async def _collected(self) -> dict[str, object]:
+        event_loop = self.hub.event_loop
+        driver = event_loop.driver
+        known: asyncio.Future[dict[str, object]] = event_loop.loop.create_future()
+        driver.begin(event_loop.loop.time())
+        driver.scheduler.start_asking(_known_by(self._map.steps(), known))
+        event_loop.schedule()
+        found = await known
+        now = driver.broker.now
+        return {"at": round((now + driver.broker.wall_offset) * 1000), "node": self.hub.node(), **found}
+
+
+class Hub:
+    """Channels of one broker."""
+
+    def __init__(self, event_loop: EventLoop) -> None:
+        self.event_loop = event_loop
+        self.channels: dict[str, Channel] = {}
+        self.closed = False
+
+    def watchers(self) -> int:
+        """Return the number of all watchers."""
+        return sum(channel.watchers for channel in self.channels.values())
+
+    def join(self, key: str, rules: Rules | None) -> Channel:
+        """Return the channel of a key with one watcher more; `rules` None shows everything."""
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = self.channels[key] = Channel(self, key, rules)
+        channel.watchers += 1
+        return channel
+
+    def close(self) -> None:
+        """End all streams: the broker stops."""
+        self.closed = True
+        for channel in list(self.channels.values()):
+            channel.wake()
+
+    def node(self) -> dict[str, object]:
+        """Return the node: its name, version and alarms."""
+        driver = self.event_loop.driver
+        gates = driver.broker.gates
+        memory, disk = gates.memory, gates.disk
+        closed = [each for each in (disk.quota, disk.room) if each is not None and not each.gate.open]
+        return {
+            "name": driver.name,
+            "version": driver.control.version,
+            "uptime_s": round(self.event_loop.loop.time() - self.event_loop.started),
+            "memory_alarm": memory is not None and not memory.gate.open,
+            "disk_alarm": disk.is_failing() or bool(closed),
+        }
+
+
+def _known_by(steps: Steps[dict[str, object]], known: asyncio.Future[dict[str, object]]) -> Steps[None]:
+    """Run steps, and set their result or error on a future, whose waiter may be gone by then."""
+    try:
+        found = yield from steps
+    except Exception as error:
+        if not known.done():
+            known.set_exception(error)
+    else:
+        if not known.done():
+            known.set_result(found)

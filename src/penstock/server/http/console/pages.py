@@ -1,0 +1,67 @@
+"""Pages of the console: its files, read once, and served as they are to anybody who reaches the listener.
+
+They hold no data. All that they show comes from the API, with the user's login.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+FILES: Final = Path(__file__).parent / "static"
+START: Final = "index.html"
+"""File that is served at /."""
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+"""Media types by suffix; files with others are not served."""
+CONTENT_SECURITY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy of the pages: nothing but files of this broker, and no inline scripts or styles."""
+
+
+class Page:
+    """File of the console in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.body = path.read_bytes()
+        self.headers = {
+            "content-type": TYPES[path.suffix],
+            "content-security-policy": CONTENT_SECURITY,
+            "etag": f'"{hashlib.sha256(self.body).hexdigest()[:16]}"',
+        }
+
+    def answer(self, request: Request) -> Response:
+        """Return the file, or 304 for a browser that has it already."""
+        if request.headers.get("if-none-match") == self.headers["etag"]:
+            return Response(status_code=304, headers=self.headers)
+        return Response(self.body, headers=self.headers)
+
+
+def routes() -> list[Route]:
+    """Return a route for each file, and / for the first page. Nothing else is ever read from the disk."""
+    found = []
+    for path in sorted(FILES.rglob("*")):
+        if path.suffix in TYPES:
+            name = path.relative_to(FILES).as_posix()
+            found.append(Route("/" if name == START else f"/static/{name}", _endpoint(Page(path)), methods=["GET"]))
+    return found
+
+
+def _endpoint(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return page.answer(request)
+
+    return endpoint

@@ -1,0 +1,101 @@
+// The API of the broker, with the login of this tab. It is kept in sessionStorage, and ends with the tab.
+
+const KEY = "penstock.login";
+
+let login = sessionStorage.getItem(KEY);
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export function isLoggedIn() {
+  return login !== null;
+}
+
+export function logIn(user, password) {
+  const octets = new TextEncoder().encode(`${user}:${password}`);
+  login = btoa(Array.from(octets, (octet) => String.fromCharCode(octet)).join(""));
+}
+
+export function keepLogin() {
+  sessionStorage.setItem(KEY, login);
+}
+
+export function logOut() {
+  login = null;
+  sessionStorage.removeItem(KEY);
+}
+
+// Names in a path: a slash is %2F.
+export function path(strings, ...names) {
+  return strings.reduce((made, text, index) => made + encodeURIComponent(names[index - 1]) + text);
+}
+
+function asked(method, where, body, more) {
+  const headers = { authorization: `Basic ${login}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  return fetch(`/api${where}`, {
+    method, headers, credentials: "omit", cache: "no-store",
+    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...more,
+  });
+}
+
+export async function call(method, where, body) {
+  let answer;
+  try {
+    answer = await asked(method, where, body);
+  } catch {
+    throw new ApiError(0, "the broker does not answer");
+  }
+  const text = await answer.text();
+  let content = null;
+  try {
+    content = text ? JSON.parse(text) : null;
+  } catch { /* An answer that is no JSON has no reason. */ }
+  if (!answer.ok) throw new ApiError(answer.status, content?.reason ?? `the broker answers ${answer.status}`);
+  return content;
+}
+
+export const get = (where) => call("GET", where);
+
+// Read server-sent events until `signal`, and connect again after every end. EventSource cannot send a login.
+export async function follow(onEvent, onState, signal) {
+  let wait = 500;
+  while (!signal.aborted) {
+    try {
+      const answer = await asked("GET", "/penstock/events", undefined, { signal });
+      if (!answer.ok) {
+        const reason = (await answer.json().catch(() => null))?.reason ?? "";
+        if (answer.status === 401) { onState("refused", reason); return; }
+        onState("lost", reason);
+      } else {
+        onState("live", "");
+        wait = 500;
+        await read(answer.body, onEvent);
+      }
+    } catch {
+      if (signal.aborted) return;
+      onState("lost", "");
+    }
+    await new Promise((done) => setTimeout(done, wait));
+    wait = Math.min(wait * 1.5, 5000);
+  }
+}
+
+async function read(body, onEvent) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+      const data = rest.slice(0, end).split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
+      rest = rest.slice(end + 2);
+      if (data.length) onEvent(JSON.parse(data.join("\n")));
+    }
+  }
+}

@@ -1,0 +1,156 @@
+// The application: login, navigation and theme, and one page at a time.
+
+import { ApiError, follow, get, isLoggedIn, keepLogin, logIn, logOut } from "./api.js";
+import { button, field, h, input, replace } from "./dom.js";
+import { live, take } from "./live.js";
+import * as flow from "./pages/flow.js";
+import * as overview from "./pages/overview.js";
+import * as queues from "./pages/queues.js";
+import * as queue from "./pages/queue.js";
+
+const PAGES = [
+  ["flow", "Flow map", flow],
+  ["overview", "Overview", overview],
+  ["queues", "Queues", queues],
+];
+const DETAILS = { queues: queue };
+const THEME = "penstock.theme";
+
+const main = document.getElementById("main");
+let page = null;
+let following = null;
+export let user = null;
+
+function applyTheme() {
+  const wanted = localStorage.getItem(THEME);
+  const dark = wanted ? wanted === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.classList.toggle("dark", dark);
+  return dark;
+}
+
+function switchTheme() {
+  localStorage.setItem(THEME, applyTheme() ? "light" : "dark");
+  applyTheme();
+  showHead();
+  show();
+}
+
+function route() {
+  const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
+    try { return decodeURIComponent(part); } catch { return part; }
+  });
+  return parts[0] ? parts : ["flow"];
+}
+
+function showHead() {
+  const [at] = route();
+  const links = PAGES.map(([key, title]) =>
+    h("li", {}, h("a", { href: `#/${key}`, "aria-current": key === at ? "page" : null }, title)));
+  const dark = document.documentElement.classList.contains("dark");
+  replace(document.getElementById("head"),
+    h("span", { class: "brand" }, "Penstock"),
+    user ? h("nav", { "aria-label": "Pages" }, h("ul", {}, links)) : null,
+    h("div", { class: "right" },
+      user ? h("span", { id: "live", class: "quiet" }, liveText()) : null,
+      button(dark ? "Light" : "Dark", switchTheme, { "aria-label": dark ? "Use light colours" : "Use dark colours" }),
+      user ? button(`Log out ${user.name}`, leave) : null));
+}
+
+function liveText() {
+  return { live: "live", lost: "not connected", refused: "without events", new: "connecting" }[live.state];
+}
+
+function showState() {
+  const place = document.getElementById("live");
+  if (place) place.textContent = liveText();
+  const trouble = document.getElementById("trouble");
+  const text = live.state === "lost"
+    ? `The broker does not answer${live.reason ? `: ${live.reason}` : ""}. What you see is old. The console connects again by itself.`
+    : "";
+  if (trouble.textContent !== text) trouble.textContent = text;
+}
+
+function show() {
+  page?.leave?.();
+  page = null;
+  if (!user) { showLogin(); return; }
+  const [key, ...names] = route();
+  const found = PAGES.find(([each]) => each === key);
+  const module = names.length && DETAILS[key] ? DETAILS[key] : found?.[2];
+  showHead();
+  if (!module) {
+    replace(main, h("h1", { tabindex: "-1" }, "There is no such page"));
+    return;
+  }
+  document.title = `${names[1] ?? found[1]} – Penstock`;
+  replace(main);
+  page = module.open(main, names, user);
+  if (live.map) page.update?.(live.map);
+}
+
+function showLogin(text) {
+  showHead();
+  document.title = "Log in – Penstock";
+  const name = input({ name: "user", autocomplete: "username", required: true });
+  const password = input({ name: "password", type: "password", autocomplete: "current-password" });
+  const said = h("p", { class: "bad-text", role: "alert" }, text ?? "");
+  replace(main, h("form", { class: "card login", onsubmit: (event) => { event.preventDefault(); enter(name.value, password.value, said); } },
+    h("h1", {}, "Log in"), field("User", name), field("Password", password), said,
+    h("button", { type: "submit", class: "main" }, "Log in"),
+    h("p", { class: "quiet" }, "The login stays in this tab, and ends with it.")));
+  name.focus();
+}
+
+async function enter(name, password, said) {
+  logIn(name, password);
+  try {
+    await begin();
+    keepLogin();
+  } catch (error) {
+    logOut();
+    said.textContent = error.status === 401 ? "The broker refuses this login." : error.message;
+  }
+}
+
+async function begin() {
+  user = await get("/whoami");
+  following?.abort();
+  following = new AbortController();
+  follow(onMap, onState, following.signal);
+  show();
+  main.querySelector("h1")?.focus();
+}
+
+function onMap(map) {
+  take(map);
+  page?.update?.(map);
+}
+
+function onState(state, reason) {
+  const back = live.state === "lost" && state === "live";
+  Object.assign(live, { state, reason });
+  showState();
+  if (back) page?.reload?.();
+  if (state === "refused") get("/whoami").catch((error) => { if (error.status === 401) leave(); });
+}
+
+function leave() {
+  following?.abort();
+  logOut();
+  user = null;
+  live.map = null;
+  show();
+}
+
+addEventListener("hashchange", () => {
+  if (location.hash === "#main") return;
+  show();
+  main.querySelector("h1")?.focus();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { applyTheme(); show(); });
+applyTheme();
+if (isLoggedIn()) {
+  begin().catch((error) => {
+    if (error instanceof ApiError && error.status === 401) { logOut(); showLogin(); } else setTimeout(() => location.reload(), 3000);
+  });
+} else showLogin();

@@ -1,0 +1,85 @@
+// Elements from names, attributes and children. Every text becomes a text node: no markup is ever parsed.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else if (name === "checked") element.checked = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function h(name, attributes, ...children) {
+  return fill(document.createElement(name), attributes, children.map(asNode));
+}
+
+export function s(name, attributes, ...children) {
+  return fill(document.createElementNS(SVG, name), attributes, children.map(asNode));
+}
+
+function asNode(child) {
+  if (Array.isArray(child)) return child.map(asNode);
+  return typeof child === "number" ? String(child) : child;
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+}
+
+let fields = 0;
+
+// A control with its label.
+export function field(label, control, hint) {
+  control.id ||= `field-${(fields += 1)}`;
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control, hint ? h("small", {}, hint) : null);
+}
+
+export function input(attributes) {
+  return h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...attributes });
+}
+
+export function select(options, value) {
+  const found = h("select", {}, options.map(([key, text]) => h("option", { value: key }, text)));
+  if (value !== undefined) found.value = value;
+  return found;
+}
+
+export function button(text, act, attributes) {
+  return h("button", { type: "button", onclick: act, ...attributes }, text);
+}
+
+export function notice(text, kind = "good") {
+  const line = h("p", { class: `notice ${kind}` }, text);
+  document.getElementById("notices").append(line);
+  setTimeout(() => line.remove(), kind === "bad" ? 12000 : 5000);
+}
+
+// Carry out what a person asked for, and say what came of it.
+export async function attempt(action, done) {
+  try {
+    const result = await action();
+    if (done) notice(typeof done === "function" ? done(result) : done);
+    return result;
+  } catch (error) {
+    notice(error.message, "bad");
+    return undefined;
+  }
+}
+
+// Ask before something that cannot be undone; the answer is true or false.
+export function confirm(question, word) {
+  return new Promise((answer) => {
+    const finish = (value) => () => dialog.close(value);
+    const dialog = h("dialog", { "aria-label": question },
+      h("p", {}, question),
+      h("div", { class: "row" }, button("Cancel", finish("no"), { autofocus: true }), button(word, finish("yes"), { class: "danger" })));
+    dialog.addEventListener("close", () => { dialog.remove(); answer(dialog.returnValue === "yes"); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

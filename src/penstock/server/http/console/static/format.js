@@ -1,0 +1,56 @@
+// Numbers, amounts and times for people.
+
+const WHOLE = new Intl.NumberFormat("en");
+
+export function count(value) {
+  return value === null || value === undefined ? "" : WHOLE.format(value);
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return "";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+  return `${unit && value < 100 ? value.toFixed(1) : WHOLE.format(Math.round(value))} ${units[unit]}`;
+}
+
+export function rate(value) {
+  if (value === null || value === undefined) return "";
+  if (value === 0) return "0/s";
+  return `${value < 10 ? value.toFixed(1) : WHOLE.format(Math.round(value))}/s`;
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined) return "";
+  if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
+  if (value < 3600) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`;
+  if (value < 86400) return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
+  return `${Math.floor(value / 86400)} d ${Math.floor((value % 86400) / 3600)} h`;
+}
+
+export function percent(value) {
+  return value === null || value === undefined ? "" : `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
+}
+
+// A pair of messages and bytes, where null is no limit.
+export function level(pair) {
+  if (!pair) return "none";
+  const parts = [];
+  if (pair.messages !== null && pair.messages !== undefined) parts.push(`${count(pair.messages)} messages`);
+  if (pair.bytes !== null && pair.bytes !== undefined) parts.push(bytes(pair.bytes));
+  return parts.join(", ") || "no limit";
+}
+
+export function short(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}
+
+export function plural(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+// The rate of a counter in `message_stats`, undefined where nobody counts it.
+export function rateOf(object, name) {
+  return object.message_stats?.[`${name}_details`]?.rate;
+}

@@ -1,0 +1,176 @@
+// One queue: its band over time, its gate, why nothing moves, and what can be done with it.
+
+import { call, get, path } from "../api.js";
+import { amount, Chart, nearer } from "../band.js";
+import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
+import { count, level, percent, plural, rate, rateOf, seconds } from "../format.js";
+import { duty, live } from "../live.js";
+import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
+import { flat, gateText } from "./queues.js";
+
+const EVERY_MS = 2000;
+const KEPT = 1800;
+
+export function open(main, [vhost, name]) {
+  return new QueuePage(main, vhost, name);
+}
+
+class QueuePage {
+  constructor(main, vhost, name) {
+    Object.assign(this, { vhost, name, points: [], unit: null, left: false });
+    this.facts = h("div", { class: "card" }, h("p", { class: "quiet" }, "Loading."));
+    this.chartPlace = h("div", { class: "chart" });
+    this.spans = h("div", { class: "row" });
+    this.why = h("div", { class: "card", "aria-live": "polite" });
+    this.more = h("div", {});
+    replace(main, h("h1", { tabindex: "-1" }, name), vhost === "/" ? null : h("p", { class: "quiet" }, `in virtual host ${vhost}`), this.facts,
+      h("section", { class: "card", "aria-label": "Band" }, h("h2", {}, "Depth against resume, stop and capacity"), this.spans, this.chartPlace),
+      this.why, h("h2", {}, "Messages"), this.messages(), h("h2", {}, "Change"), this.changes(), this.more);
+    this.load();
+    this.details();
+  }
+
+  get at() {
+    return path`/queues/${this.vhost}/${this.name}`;
+  }
+
+  reload() {
+    this.load();
+    this.details();
+  }
+
+  leave() {
+    this.left = true;
+    clearTimeout(this.timer);
+    this.chart?.leave();
+  }
+
+  async load() {
+    clearTimeout(this.timer);
+    try {
+      const [queue, why] = await Promise.all([get(this.at), whyQueue(this.vhost, this.name)]);
+      if (this.left) return;
+      this.queue = queue;
+      this.showFacts(queue);
+      this.showBand(queue);
+      await this.showWhy(queue, why);
+    } catch (error) {
+      if (this.left) return;
+      replace(this.facts, h("p", { class: "bad-text" }, error.status === 404 ? "There is no such queue any more." : error.message));
+      if (error.status === 404) return;
+    }
+    if (!this.left) this.timer = setTimeout(() => this.load(), EVERY_MS);
+  }
+
+  showFacts(queue) {
+    const own = queue.penstock;
+    const gate = live.map?.gates.find((each) => each.kind === "queue" && each.name === this.name && each.vhost === this.vhost);
+    const cycle = gate ? duty(gate) : null;
+    const [incoming, outgoing] = [rateOf(queue, "publish"), rateOf(queue, "deliver_get")];
+    replace(this.facts, h("dl", { class: "facts" },
+      fact("Gate", gateText(own.gate)),
+      fact("Crossings", `${plural(own.gate.crossings, "time")}, closed ${seconds(own.gate.closed_s)} in all${cycle ? `; ${percent(cycle.percent)} of the last ${seconds(cycle.over)}` : ""}`),
+      fact("Depth", `${level(own.depth)}; highest ${level(own.highest)}`),
+      fact("Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`),
+      fact("Ready, unacknowledged", `${count(queue.messages_ready)}, ${count(queue.messages_unacknowledged)}`),
+      incoming === undefined ? null : fact("Rates", `${rate(incoming)} in, ${rate(outgoing ?? 0)} out`),
+      own.paged ? fact("On the disk", level(own.paged)) : null,
+      fact("Came in all", plural(own.tail, "message")),
+      fact("Overflow", own.overflow),
+      own.refused || own.dropped || own.expired || own.dead_lettered ? fact("Losses", `${count(own.refused)} refused, ${count(own.dropped)} dropped, ${count(own.expired)} expired, ${count(own.dead_lettered)} dead-lettered`) : null,
+      fact("Kind", [queue.type, queue.durable ? "durable" : "transient", queue.auto_delete ? "auto-delete" : null, queue.exclusive ? "exclusive" : null].filter(Boolean).join(", ")),
+      queue.policy ? fact("Policy", queue.policy) : null,
+      Object.keys(queue.arguments).length ? fact("Arguments", JSON.stringify(queue.arguments)) : null));
+  }
+
+  showBand(queue) {
+    const near = nearer(flat(queue));
+    if (near.unit !== this.unit) {
+      this.unit = near.unit;
+      this.points = [];
+      this.chart?.leave();
+      replace(this.chartPlace);
+      this.chart = new Chart(this.chartPlace, near.unit);
+    }
+    this.points.push({ at: Date.now() / 1000, ...near });
+    if (this.points.length > KEPT) this.points.shift();
+    this.chart.set(this.points);
+    this.chartPlace.setAttribute("aria-label", `depth ${amount(near.unit, near.depth)} ${near.unit}`);
+    this.chartPlace.setAttribute("role", "img");
+  }
+
+  async showWhy(queue, why) {
+    const told = queue.penstock.gate.open ? null : await whyGate({ kind: "queue", name: this.name, vhost: this.vhost, title: `queue ${this.name}` }).catch(() => null);
+    const opening = relief(told ?? { open: why.gate.open, depth: why.depth, resume: why.resume });
+    const gate = live.map?.gates.find((each) => each.kind === "queue" && each.name === this.name && each.vhost === this.vhost);
+    if (this.left) return;
+    const text = JSON.stringify([why.sentences, opening, gate?.line]);
+    if (text === this.said) return;
+    this.said = text;
+    replace(this.why, h("h2", {}, "Why"), sentences(why.sentences), opening.length ? [h("h3", {}, "What would open it"), sentences(opening)] : null, gate ? line(gate) : null);
+  }
+
+  async details() {
+    const [queue, bindings] = await Promise.all([get(this.at).catch(() => null), get(`${this.at}/bindings`).catch(() => [])]);
+    if (this.left || !queue) return;
+    replace(this.more, h("h2", {}, "Consumers"),
+      queue.consumer_details.length ? grid(["Tag", "Channel", "Prefetch", "Unacked", "Delivered", "Why it gets nothing"], queue.consumer_details.map((each) => [
+        each.consumer_tag, each.channel_details.name, each.prefetch_count || "none", count(each.penstock.unacknowledged), count(each.penstock.delivered), each.penstock.obstacles.join("; ")])) : h("p", { class: "quiet" }, "None."),
+      h("h2", {}, "Bindings"), grid(["From exchange", "Routing key", "Arguments"], bindings.map((each) => [each.source || "(default)", each.routing_key, Object.keys(each.arguments).length ? JSON.stringify(each.arguments) : ""])));
+  }
+
+  messages() {
+    const payload = h("textarea", { rows: 3, "aria-label": "Body of the message" });
+    const key = input({ value: this.name, readonly: true });
+    const durable = h("input", { type: "checkbox" });
+    const publish = (event) => {
+      event.preventDefault();
+      attempt(() => call("POST", path`/exchanges/${this.vhost}/amq.default/publish`, {
+        routing_key: this.name, payload: payload.value, payload_encoding: "string", properties: durable.checked ? { delivery_mode: 2 } : {} }), "Published.").then(() => this.load());
+    };
+    const many = input({ value: "1", inputmode: "numeric", pattern: "[0-9]+" });
+    const mode = select([["ack_requeue_true", "Put them back"], ["ack_requeue_false", "Take them out"]]);
+    const got = h("div", { "aria-live": "polite" });
+    const take = (event) => {
+      event.preventDefault();
+      attempt(async () => {
+        const found = await call("POST", `${this.at}/get`, { count: Number(many.value), ackmode: mode.value, encoding: "auto", truncate: 50000 });
+        replace(got, found.length ? found.map(shown) : h("p", {}, "The queue has no message that is ready."));
+        this.load();
+      });
+    };
+    return h("div", {},
+      h("form", { onsubmit: publish }, h("fieldset", {}, h("legend", {}, "Publish by hand"),
+        field("Routing key", key), field("Body", payload), field("Persistent", durable), h("button", { type: "submit", class: "main" }, "Publish"))),
+      h("form", { onsubmit: take }, h("fieldset", {}, h("legend", {}, "Get by hand"),
+        h("div", { class: "row" }, field("How many", many), field("Then", mode), h("button", { type: "submit", class: "main" }, "Get")), got)));
+  }
+
+  changes() {
+    const purge = async () => {
+      if (await confirm(`Remove all ready messages of queue ${this.name}?`, "Purge")) await attempt(() => call("DELETE", `${this.at}/contents`), "Purged.").then(() => this.load());
+    };
+    const remove = async () => {
+      if (!await confirm(`Delete queue ${this.name} with its ${plural(this.queue?.messages ?? 0, "message")}?`, "Delete")) return;
+      const gone = await attempt(async () => { await call("DELETE", this.at); return true; }, "Deleted.");
+      if (gone) location.hash = "#/queues";
+    };
+    return h("div", { class: "row card" }, button("Purge", purge, { class: "danger" }), button("Delete", remove, { class: "danger" }));
+  }
+}
+
+function fact(name, value) {
+  return [h("dt", {}, name), h("dd", {}, value)];
+}
+
+export function grid(titles, rows) {
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, row.map((cell) => h("td", { class: "name" }, cell)))) : h("tr", {}, h("td", { colspan: titles.length }, "None.")))));
+}
+
+function shown(message) {
+  return h("article", { class: "card" },
+    h("p", { class: "quiet" }, `exchange ${message.exchange || "(default)"}, routing key ${message.routing_key}, ${message.payload_bytes} bytes${message.redelivered ? ", redelivered" : ""}; ${count(message.message_count)} more in the queue`),
+    Object.keys(message.properties ?? {}).length ? h("p", { class: "quiet" }, JSON.stringify(message.properties)) : null,
+    h("pre", {}, message.payload_encoding === "base64" ? `(base64) ${message.payload}` : message.payload));
+}

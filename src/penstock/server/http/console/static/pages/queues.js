@@ -1,0 +1,64 @@
+// The list of queues, and the declaration of one.
+
+import { call, get, path } from "../api.js";
+import { meter } from "../band.js";
+import { attempt, field, h, input, replace, select } from "../dom.js";
+import { count, rate, rateOf, seconds } from "../format.js";
+import { PagedTable } from "../table.js";
+
+export function flat(queue) {
+  return { messages: queue.penstock.depth.messages, bytes: queue.penstock.depth.bytes, capacity: queue.penstock.capacity, stop: queue.penstock.stop, resume: queue.penstock.resume };
+}
+
+export function gateText(gate) {
+  const blocked = gate.blocked ? `, ${count(gate.blocked)} blocked` : "";
+  return gate.open
+    ? h("span", { class: `state ${blocked ? "bad" : "good"}` }, `open${blocked}`)
+    : h("span", { class: "state bad" }, `closed ${seconds(gate.closed_for_s)}${blocked}`);
+}
+
+export function link(vhost, name) {
+  return h("a", { href: `#/queues/${encodeURIComponent(vhost)}/${encodeURIComponent(name)}` }, name);
+}
+
+export function open(main) {
+  const table = new PagedTable({
+    title: "Queues", path: "/queues", sort: "",
+    columns: [
+      { title: "Name", key: "name", wide: true, show: (queue) => link(queue.vhost, queue.name) },
+      { title: "Virtual host", key: "vhost", show: (queue) => queue.vhost },
+      { title: "Gate", key: "penstock.gate.blocked", show: (queue) => gateText(queue.penstock.gate) },
+      { title: "Fill", key: "penstock.fill_percent", show: (queue) => meter(flat(queue)) },
+      { title: "Messages", key: "messages", number: true, show: (queue) => count(queue.messages) },
+      { title: "Ready", key: "messages_ready", number: true, show: (queue) => count(queue.messages_ready) },
+      { title: "Unacked", key: "messages_unacknowledged", number: true, show: (queue) => count(queue.messages_unacknowledged) },
+      { title: "In", key: "message_stats.publish_details.rate", number: true, show: (queue) => rate(rateOf(queue, "publish")) },
+      { title: "Out", key: "message_stats.deliver_get_details.rate", number: true, show: (queue) => rate(rateOf(queue, "deliver_get")) },
+      { title: "Consumers", key: "consumers", number: true, show: (queue) => count(queue.consumers) },
+    ],
+  });
+  replace(main, h("h1", { tabindex: "-1" }, "Queues"), table.element, declaration(table));
+  return { reload: () => table.load(), leave: () => table.leave() };
+}
+
+function declaration(table) {
+  const name = input({ required: true });
+  const vhost = select([["/", "/"]]);
+  get("/vhosts").then((found) => replace(vhost, found.map((each) => h("option", { value: each.name }, each.name)))).catch(() => {});
+  const messages = input({ inputmode: "numeric", pattern: "[0-9]*" });
+  const bytes = input({ inputmode: "numeric", pattern: "[0-9]*" });
+  const durable = h("input", { type: "checkbox", checked: true });
+  const act = (event) => {
+    event.preventDefault();
+    const limits = {};
+    if (messages.value) limits["capacity-messages"] = Number(messages.value);
+    if (bytes.value) limits["capacity-bytes"] = Number(bytes.value);
+    attempt(async () => {
+      await call("PUT", path`/queues/${vhost.value}/${name.value}`, { durable: durable.checked, arguments: limits });
+      table.load();
+    }, `Queue ${name.value} is there.`);
+  };
+  return h("details", { class: "card" }, h("summary", {}, "Declare a queue"), h("form", { onsubmit: act },
+    h("div", { class: "row" }, field("Name", name), field("Virtual host", vhost), field("Capacity in messages", messages, "empty: as the settings say"), field("Capacity in bytes", bytes), field("Durable", durable)),
+    h("button", { type: "submit", class: "main" }, "Declare")));
+}

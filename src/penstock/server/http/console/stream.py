@@ -1,0 +1,92 @@
+"""Stream of the console's events: server-sent events (WHATWG HTML, section 9.2) on an HTTP response."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from penstock.access.rules import UserRules
+from penstock.access.tags import ADMINISTRATOR, MONITORING
+from penstock.server.http.console.hub import WATCHERS_MOST, Channel
+from penstock.server.http.request import ApiRequest, HttpError
+
+SEND_S: Final = 30.0
+"""Seconds until a watcher that reads nothing is hung up on."""
+LIFE_S: Final = 600.0
+"""Seconds until a stream ends and its client logs in again: what the login may do is checked anew."""
+EVERYTHING: Final = ""
+"""Key of the channel of administrators, who see every virtual host."""
+
+
+async def events(request: ApiRequest) -> Response:
+    """Stream the flow map: the newest at once, and each further one. Raises HttpError (503) at `WATCHERS_MOST`."""
+    hub = request.service.hub
+    if hub.watchers() >= WATCHERS_MOST or hub.closed:
+        reason = f"{WATCHERS_MOST} streams of events are open; close a console"
+        raise HttpError(503, "service_unavailable", reason, {"Retry-After": "10"})
+    if request.rules.has_tag(ADMINISTRATOR):
+        channel, tag = hub.join(EVERYTHING, None), ADMINISTRATOR
+    else:
+        named = isinstance(request.rules, UserRules)  # Those of a token may differ from others of its user.
+        key = f"user {request.user}" if named else f"token {id(request.rules)}"
+        channel, tag = hub.join(key, request.rules), MONITORING
+    return EventStream(request, channel, tag)
+
+
+class EventStream(Response):
+    """Response that lasts as long as its client reads, its user may see it, and `LIFE_S`."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, request: ApiRequest, channel: Channel, tag: str) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._rules = request.rules
+        self._channel = channel
+        self._tag = tag
+        self._ends_at = request.event_loop.loop.time() + LIFE_S
+        self._http_request = request.http_request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            async with asyncio.timeout(SEND_S):
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._send_all(send, gone)
+        except TimeoutError:
+            _hang_up(self._http_request)
+            await gone  # The response has no end: nobody may be told that it is whole.
+        finally:
+            gone.cancel()
+            self._channel.leave()
+
+    async def _send_all(self, send: Send, gone: asyncio.Future[None]) -> None:
+        loop = asyncio.get_running_loop()
+        number, body = 0, b"retry: 1000\n\n"
+        while not gone.done():
+            async with asyncio.timeout(SEND_S):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            if loop.time() >= self._ends_at or not self._rules.has_tag(self._tag) or self._channel.hub.closed:
+                break
+            newer = asyncio.ensure_future(self._channel.next(number))
+            await asyncio.wait((newer, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not newer.done():
+                newer.cancel()
+                return
+            number, body = newer.result()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _hang_up(http_request: Request) -> None:
+    http_request.state.socket.hang_up()

@@ -1,0 +1,122 @@
+"""The console in a real browser: what a person sees of a blocked producer, and can do about it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from penstock.client import Connection
+from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.console_browser import chromium, console
+from tests.support.http_client import Web
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+HTML = "<img src=x onerror=alert(1)><b>bold</b>"
+LONG = "ö" * 127 + "x"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shown(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Page]]:
+    """A broker with a console that looks at it."""
+    folder = tmp_path_factory.mktemp("console")
+    with serving(folder, "--http", "127.0.0.1:0") as process, console(browser, process.http) as page:
+        yield process, page
+
+
+def path_of(queue: str) -> str:
+    return f"/queues/%2F/{quote(queue, safe='')}"
+
+
+def fill(process: BrokerProcess, queue: str, count: int) -> Connection:
+    """Publish to a queue until its gate closes; return the connection, whose producer is blocked."""
+    connection = Connection(process.url)
+    channel = connection.channel()
+    channel.queue_declare(queue, arguments={"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1})
+    channel.confirm_select()
+    for _ in range(count):
+        channel.publish(b"order", routing_key=queue)
+    return connection
+
+
+def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    queue = some_name("orders")
+    with fill(process, queue, 4):
+        page.goto(f"{process.http}/#/flow")
+        producer = page.locator("svg .producer.blocked").first
+        producer.wait_for()
+        assert "blocked" in (producer.get_attribute("aria-label") or "")
+        assert page.locator("svg .edge.blocked").count() >= 1
+        producer.focus()
+        page.keyboard.press("Enter")
+        panel = page.get_by_role("complementary")
+        panel.get_by_role("heading", name="What would open it").wait_for()
+        said = panel.inner_text()
+        assert "is blocked" in said
+        assert f"by queue {queue}: 4 messages > stop 3 (opens at 1)" in said
+        assert "It opens when its depth is at most 1 messages; now it is 4 messages" in said
+        assert f"start a consumer of queue {queue}" in said
+        Web(process.http).do("DELETE", f"{path_of(queue)}/contents")
+        page.get_by_text("Nobody is blocked.").wait_for()
+
+
+def test_list_is_filtered_and_names_are_only_text(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    web = Web(process.http)
+    for name in (HTML, LONG, "plain"):
+        web.do("PUT", path_of(name), {}, status=201)
+    page.goto(f"{process.http}/#/queues")
+    table = page.get_by_role("table", name="Queues")
+    table.get_by_role("link", name=HTML, exact=True).wait_for()
+    table.get_by_role("link", name=LONG, exact=True).wait_for()
+    page.get_by_label("Filter by name").fill("<IMG")
+    page.get_by_text(re.compile(r"^1 of \d+; page 1 of 1$")).wait_for()
+    assert table.get_by_role("link").all_inner_texts() == [HTML]
+    table.get_by_role("link", name=HTML).click()
+    page.get_by_role("heading", name=HTML).wait_for()
+    assert page.locator("img, main b").count() == 0
+    page.goto(f"{process.http}/#/queues/%2F/{quote(LONG)}")
+    page.get_by_role("heading", name=LONG).wait_for()
+
+
+def test_message_is_published_and_taken_by_hand(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    queue = some_name("by hand")
+    web = Web(process.http)
+    web.do("PUT", path_of(queue), {}, status=201)
+    page.goto(f"{process.http}/#/queues/%2F/{quote(queue)}")
+    page.get_by_label("Body of the message").fill("<script>hello</script>")
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_text("Published.").wait_for()
+    page.get_by_label("Then").select_option("ack_requeue_false")
+    page.get_by_role("button", name="Get", exact=True).click()
+    page.get_by_text("<script>hello</script>", exact=True).wait_for()
+    assert web.get(path_of(queue))["messages"] == 0
+
+
+def test_console_says_that_the_broker_is_away_and_comes_back_by_itself(browser: Browser, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with serving(tmp_path, "--http", address) as first, console(browser, first.http) as page:
+        page.get_by_text("There are no queues yet.").wait_for()
+        first.stop()
+        page.get_by_text("The broker does not answer.").wait_for()
+        with serving(tmp_path, "--http", address) as second:
+            Web(second.http).do("PUT", "/queues/%2F/later", {}, status=201)
+            page.get_by_role("button", name="Queue later: ").wait_for()
+            assert page.get_by_role("alert").inner_text() == ""

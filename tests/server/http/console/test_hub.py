@@ -1,0 +1,43 @@
+"""The hub of the console's events: one map for all who may see the same, and none while nobody watches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import penstock
+from penstock.config import NO_LOG, Settings
+from penstock.server.http.console.hub import Hub
+
+
+async def test_watchers_share_a_map_and_nothing_is_computed_without_them() -> None:
+    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
+        event_loop = broker._event_loop
+        assert event_loop is not None
+        hub = Hub(event_loop)
+        queue = broker.driver.broker.vhosts["/"].declare_queue("orders", {}, False, False, None, None)
+        first, second = hub.join("", None), hub.join("", None)
+        assert first is second
+        number, event = await asyncio.wait_for(first.next(0), 60)
+        assert await second.next(0) == (number, event)
+        assert hub.watchers() == 2
+        shown = json.loads(event.partition(b"data: ")[2])
+        assert [each["name"] for each in shown["queues"]] == ["orders"]
+        assert shown["node"]["name"] == broker.driver.name
+        assert queue.counters.last_look is not None, "its arrivals are sampled"
+        first.leave()
+        second.leave()
+        assert hub.channels == {}
+        assert queue.counters.last_look is None, "no longer"
+
+
+async def test_end_of_the_hub_ends_the_wait_for_a_map() -> None:
+    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
+        assert broker._event_loop is not None
+        hub = Hub(broker._event_loop)
+        channel = hub.join("", None)
+        waiting = asyncio.ensure_future(channel.next(1_000_000))
+        await channel.next(0)
+        hub.close()
+        assert (await asyncio.wait_for(waiting, 60))[0] < 1_000_000
+        channel.leave()

@@ -1,0 +1,94 @@
+"""The stream of events: who may have it, its form, and its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.server.http.console.hub import WATCHERS_MOST
+from tests.support.brokers import eventually, serving, some_name
+from tests.support.http_client import Web
+
+
+@contextmanager
+def stream(web: Web) -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(web.address, timeout=60)
+    try:
+        connection.request("GET", "/api/penstock/events", headers={"Authorization": web.login})
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def next_map(answer: http.client.HTTPResponse) -> dict:
+    while True:
+        line = answer.readline()
+        assert line, "the stream has ended"
+        if line.startswith(b"data: "):
+            return json.loads(line[6:])
+
+
+def test_maps_come_one_after_the_other(web: Web) -> None:
+    queue = some_name("watched")
+    web.do("PUT", f"/queues/%2F/{queue}", {"arguments": {"capacity-messages": 7}}, status=201)
+    for _ in range(3):
+        web.publish(queue)
+    with stream(web) as answer:
+        assert answer.status == 200
+        assert answer.getheader("content-type") == "text/event-stream; charset=utf-8"
+        found = next_map(answer)
+        (shown,) = [each for each in found["queues"] if each["name"] == queue]
+        assert (shown["messages"], shown["capacity"]) == (3, {"messages": 7, "bytes": None})
+        assert next_map(answer)["at"] > found["at"]
+
+
+def test_user_without_the_tag_monitoring_gets_none(web: Web) -> None:
+    web.do("PUT", "/users/manager", {"password": "a long password", "tags": "management"}, status=201)
+    with stream(Web(f"http://{web.address}", "manager", "a long password")) as answer:
+        assert answer.status == 401
+    web.do("DELETE", "/users/manager")
+
+
+def test_monitoring_user_sees_the_virtual_hosts_that_it_may_enter(web: Web) -> None:
+    web.do("PUT", "/vhosts/secret", {}, status=201)
+    web.do("PUT", "/queues/secret/hidden", {}, status=201)
+    web.do("PUT", "/users/watcher", {"password": "a long password", "tags": "monitoring"}, status=201)
+    web.do("PUT", "/permissions/%2F/watcher", {"configure": "", "write": "", "read": ""}, status=201)
+    with stream(Web(f"http://{web.address}", "watcher", "a long password")) as answer, stream(web) as all_of_it:
+        assert "hidden" in [queue["name"] for queue in next_map(all_of_it)["queues"]]
+        assert "hidden" not in [queue["name"] for queue in next_map(answer)["queues"]]
+        web.do("DELETE", "/users/watcher")
+        while answer.readline():
+            pass  # It ends as soon as the user may see nothing any more.
+    web.do("DELETE", "/vhosts/secret")
+
+
+def test_streams_are_bounded_and_a_closed_one_makes_room(web: Web) -> None:
+    with stream(web) as first:
+        assert first.status == 200
+        others = [stream(web) for _ in range(WATCHERS_MOST - 1)]
+        for each in others:
+            assert each.__enter__().status == 200
+        with stream(web) as refused:
+            assert refused.status == 503
+        for each in others:
+            each.__exit__(None, None, None)
+
+        def has_room() -> bool:
+            with stream(web) as another:
+                return another.status == 200
+
+        eventually(has_room, "a place after the others have gone")
+
+
+def test_broker_stops_though_a_console_watches(tmp_path: Path) -> None:
+    with serving(tmp_path, "--http", "127.0.0.1:0") as process, stream(Web(process.http)) as answer:
+        next_map(answer)
+        process.process.terminate()
+        while answer.readline():
+            pass  # The stream has an end, as it should.
+        assert process.process.wait(60) == 0
+        assert "Traceback" not in process.log()

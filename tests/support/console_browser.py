@@ -1,0 +1,62 @@
+"""A browser for tests of the console: Debian's Chromium, without a download, and all that it complains about."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run the system's Chromium with an empty profile; skip the test where there is none."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=path, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def console(browser: Browser, url: str, width: int = 1280, height: int = 860, scheme: str = "light") -> Iterator[Page]:
+    """Open the console as guest in a new window. At the end nothing may have been complained about.
+
+    Failed loads are no complaint: a broker that goes away fails them.
+    """
+    window = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = window.new_page()
+    page.set_default_timeout(60_000)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
+    page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.goto(url)
+    page.get_by_label("User").fill("guest")
+    page.get_by_label("Password").fill("guest")
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("navigation", name="Pages").wait_for()
+    yield page
+    window.close()
+    assert complaints == []
+
+
+def _is_complaint(kind: str, text: str) -> bool:
+    return kind in ("error", "warning") and not text.startswith("Failed to load resource")
