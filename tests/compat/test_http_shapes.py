@@ -28,7 +28,7 @@ OTHER_TYPES = {
     "mem_limit": "ours is null where the memory is not bounded",
     "auth_mechanisms": "each has its own",
     "arguments": "theirs are whatever was declared",
-    "sample_retention_policies": "there are no samples here",
+    "sample_retention_policies": "ours are kept for other times",
     "timeout": "what was agreed",
     "cluster_state": "its key is the node's name",
 }

@@ -141,7 +141,8 @@ def _queue(each: dict[str, Any]) -> str:
         f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes "
         f"of {limits(each['capacity'])}{fill}, "
         f"gate {'open' if gate['open'] else 'closed'}, {counted(gate['blocked'], 'producer')} blocked, "
-        f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}"
+        f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}, "
+        f"in {each['rates']['publish']:,.1f}/s, out {each['rates']['deliver_get']:,.1f}/s"
     )
 
 

@@ -325,7 +325,7 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": (
         *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
-        *("policy", "durable", "arguments"),
+        *("in/s", "out/s", "policy", "durable", "arguments"),
     ),
     "exchanges": ("name", "type", "durable", "auto_delete", "internal", "policy", "arguments"),
     "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
@@ -354,6 +354,8 @@ OWN: dict[str, dict[str, Callable[[dict[str, Any]], object]]] = {
         "fill": lambda item: item["penstock"]["fill_percent"],
         "gate": lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
         "blocked": lambda item: item["penstock"]["gate"]["blocked"],
+        "in/s": lambda item: item["penstock"]["rates"]["publish"],
+        "out/s": lambda item: item["penstock"]["rates"]["deliver_get"],
     },
     "exchanges": {"policy": lambda item: item.get("policy")},
     "connections": {"client": lambda item: item["client_properties"].get("product")},

@@ -54,6 +54,7 @@ from penstock.core.publish.closed_sessions import Lingering
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.publisher_counts import count_unroutable
 from penstock.core.publish.waiting_publisher import WaitingPublisher, recheck_roads
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
@@ -417,6 +418,7 @@ class Broker(Dispatcher):
         if route.control:
             return
         self.unroutable += 1
+        count_unroutable(producer, route)
         if route.mandatory:
             self._effects.append(Returned(producer, route, content))
 

@@ -29,6 +29,7 @@ from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
+from penstock.flow.tally import Tally
 from penstock.flow.work import AT_ONCE
 from penstock.setting_names import Features, check_flags, read_arguments, read_features
 
@@ -98,6 +99,8 @@ class VirtualHost(Topology):
         self.bindings = Bindings()
         self.ending: dict[tuple[str, str], BindingsTeardown] = {}
         """Deleted queues and exchanges, by kind and name, that still have bindings."""
+        self.closed_counts = Tally()
+        """Counts of its connections that are closed."""
         for exchange, kind in PREDECLARED:
             self.exchanges[exchange] = make_exchange(kind, name, exchange)
             self.exchanges[exchange].durable = True
@@ -444,7 +447,9 @@ class VirtualHost(Topology):
         name = route.envelope.exchange
         stores = self.broker.journal is not None
         if name == "":
-            route.set_target(RouteTarget(self._named(route)), stores, self.epoch, self.era)
+            named = RouteTarget(self._named(route))
+            named.counters = self.exchanges[name].counters
+            route.set_target(named, stores, self.epoch, self.era)
             return
         exchange = self.exchange(name)
         if exchange.internal and not from_within:

@@ -32,6 +32,7 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
+from penstock.management.stats_sampler import StatsSampler
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
@@ -93,6 +94,7 @@ class BrokerDriver(Node):
         self.log_queue = LogQueue(broker)
         self.refused = RefusedPublishes()
         self.certificates = Certificates()
+        self.stats = StatsSampler(broker)
 
     # Calls of the event loop
 
@@ -111,6 +113,7 @@ class BrokerDriver(Node):
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:
         """Remove a connection whose socket is closed; `cause` is the reported reason of its losses."""
+        self.stats.forget(connection)
         connection.on_disconnect(cause)
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
@@ -235,6 +238,7 @@ class BrokerDriver(Node):
         if self.recorder is not None:
             self.recorder.tick()
         self.audit.tick()
+        self.stats.tick(self.connections)
 
     def _log_slowed(self) -> None:
         """Log connections that became slowed by their own work, or ceased to be."""

@@ -90,6 +90,8 @@ class Confirms:
         self.pending: deque[PendingConfirm] = NO_PENDING
         self.sent_upto: i64 = 0
         """The last number up to which every outcome was taken."""
+        self.uncounted: i64 = 0
+        """Numbers up to `sent_upto` that are no confirms: refusals, answers to commits, and those counted elsewhere."""
         self._refused: list[ConfirmRange] = []
         self._nacked: deque[int] = NO_NUMBERS
 
@@ -179,6 +181,14 @@ class Confirms:
         """Return whether `take` has outcomes to return."""
         return self.sent_upto < self._clear() or bool(self._refused)
 
+    def confirmed(self) -> i64:
+        """Return the number of publishes whose confirm was taken."""
+        return self.sent_upto - self.uncounted
+
+    def forget_confirmed(self) -> None:
+        """Count what was taken until now no more."""
+        self.uncounted = self.sent_upto
+
     def take(self) -> list[ConfirmRange]:
         """Take the outcomes that may be sent now: refusals by number, then confirms as ranges, in order."""
         outcomes = self._refused
@@ -188,6 +198,7 @@ class Confirms:
             until = clear
             if self._nacked and self._nacked[0] <= clear:
                 until = self._nacked.popleft() - 1
+                self.uncounted += 1
                 if until > self.sent_upto:
                     outcomes.append(ConfirmRange(self.sent_upto + 1, until))
                 self.sent_upto = until + 1

@@ -273,17 +273,19 @@ class Sampler:
                     self._sources.append(queue)
 
     def _examine(self, sender: WaitingPublisher) -> None:
-        if sender.unsampled_messages == 0:
+        messages = sender.accepted_messages - sender.sampled_messages
+        if messages == 0:
             return
         query, source = "", None
         if isinstance(sender, Producer):
             query = sender.query
         elif isinstance(sender, DeadLetterPublisher):
             source = sender.queue
-        busy = Busy(sender.name, sender.unsampled_messages, sender.unsampled_bytes, source, query, 0)
+        size = sender.accepted_bytes - sender.sampled_bytes
+        busy = Busy(sender.name, messages, size, source, query, 0)
         self._busy_producers.append(busy)
-        sender.unsampled_messages = 0
-        sender.unsampled_bytes = 0
+        sender.sampled_messages = sender.accepted_messages
+        sender.sampled_bytes = sender.accepted_bytes
 
     def _keep_busiest(self) -> None:
         busiest = self._busy_producers

@@ -25,6 +25,7 @@ from penstock.flow.work import Steps, finish
 from penstock.management import rabbitmq_json
 from penstock.management.control_request import ControlRequest
 from penstock.management.cursor_views import POSITION_WORK, cursor_view
+from penstock.management.message_stats import SampleRanges
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape
 from penstock.protocols.common.connection import Connection
 
@@ -166,27 +167,27 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
     return found + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
-def shape(node: Node, item: Item) -> Shape:
+def shape(node: Node, item: Item, ranges: SampleRanges | None = None) -> Shape:
     """Return one item of a list as plain data. Among bindings a queue stands for its default binding."""
     subject = item.subject
     vhost = item.vhost
     assert vhost is not None
     if isinstance(subject, Queue):
-        return rabbitmq_json.queue_of(subject, node)
+        return rabbitmq_json.queue_of(subject, node, ranges)
     if isinstance(subject, Exchange):
-        return rabbitmq_json.exchange_of(vhost, subject)
+        return rabbitmq_json.exchange_of(vhost, subject, ranges)
     if isinstance(subject, Binding):
         return rabbitmq_json.binding_of(vhost, subject)
     if isinstance(subject, Session):
-        return rabbitmq_json.channel_of(subject, node)
+        return rabbitmq_json.channel_of(subject, node, ranges)
     if isinstance(subject, Consumer):
         return rabbitmq_json.consumer_of(subject, node)
     if isinstance(subject, Cursor):
         return cursor_view(subject, node)
     if isinstance(subject, VirtualHost):
-        return rabbitmq_json.virtual_host(subject, node)
+        return rabbitmq_json.virtual_host(subject, node, ranges)
     assert isinstance(subject, Connection)
-    return rabbitmq_json.connection_of(subject, node)
+    return rabbitmq_json.connection_of(subject, node, ranges)
 
 
 def shape_binding(node: Node, item: Item) -> Shape:

@@ -11,6 +11,7 @@ from penstock.core.queue.cursor import Cursor
 from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
 from penstock.management.refused_publishes import RefusedPublishes
+from penstock.management.stats_sampler import StatsSampler
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.log_line import LogLine
@@ -34,6 +35,7 @@ class Node:
     control: ControlApi
     certificates: Certificates
     """Certificates of the listeners."""
+    stats: StatsSampler
 
     def is_administrator(self, user: str) -> bool:
         """Tell whether a user has the tag administrator."""

@@ -25,6 +25,15 @@ from penstock.core.settings.policy import PolicyPair
 from penstock.core.vhost import VirtualHost
 from penstock.management import views
 from penstock.management.links import links_of
+from penstock.management.message_stats import (
+    SampleRanges,
+    connection_tally,
+    exchange_stats,
+    queue_rates,
+    queue_stats,
+    session_stats,
+    tally_stats,
+)
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.tls_session import rabbitmq_fields
@@ -68,9 +77,11 @@ def plain(value: object) -> object:
     return str(value)  # A timestamp or a decimal.
 
 
-def virtual_host(vhost: VirtualHost, node: Node) -> Shape:
+def virtual_host(vhost: VirtualHost, node: Node, ranges: SampleRanges | None = None) -> Shape:
     """Return a virtual host, with the sums over its queues."""
     ready, unacked, total = depths(vhost.queues.values())
+    counted = node.stats.vhosts.get(vhost.name)
+    stats = None if counted is None else tally_stats(counted.tally, counted.series, ranges)
     return {
         "name": vhost.name,
         "description": "",
@@ -83,6 +94,7 @@ def virtual_host(vhost: VirtualHost, node: Node) -> Shape:
         "messages": total,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
+        **({} if stats is None else {"message_stats": stats}),
     }
 
 
@@ -95,7 +107,7 @@ def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
     return total - unacked, unacked, total
 
 
-def queue_of(queue: Queue, node: Node) -> Shape:
+def queue_of(queue: Queue, node: Node, ranges: SampleRanges | None = None) -> Shape:
     """Return a queue, as in lists."""
     consumers = queue.consumers
     exclusive = consumers_of(queue, 1)[0].tag if has_exclusive(queue) else None
@@ -103,6 +115,7 @@ def queue_of(queue: Queue, node: Node) -> Shape:
     kind = queue.arguments.get("x-queue-type")
     view = views.queue_view(queue, node.broker.now)
     del view["queue"], view["vhost"]
+    view["rates"] = queue_rates(queue)
     found: Shape = {
         "name": queue.name,
         "vhost": queue.vhost,
@@ -124,22 +137,21 @@ def queue_of(queue: Queue, node: Node) -> Shape:
         "single_active_consumer_tag": None if active is None else active.tag,
         "penstock": view,
     }
-    if queue.tail:
-        found["message_stats"] = {"publish": int(queue.tail)}
+    found.update(queue_stats(queue, node.broker.now, ranges))
     if isinstance(queue.owner, Connection):
         found["owner_pid_details"] = _connection_details(queue.owner)
     return found
 
 
-def queue_in_full(queue: Queue, node: Node) -> Shape:
+def queue_in_full(queue: Queue, node: Node, ranges: SampleRanges | None = None) -> Shape:
     """Return a queue with its consumers and browsers, as for a request about this one."""
-    found = queue_of(queue, node)
+    found = queue_of(queue, node, ranges)
     consumers = consumers_of(queue, CONSUMERS_DETAILED) + browsers_of(queue)
     found["consumer_details"] = [consumer_of(consumer, node) for consumer in consumers[:CONSUMERS_DETAILED]]
     return found
 
 
-def exchange_of(vhost: VirtualHost, exchange: Exchange) -> Shape:
+def exchange_of(vhost: VirtualHost, exchange: Exchange, ranges: SampleRanges | None = None) -> Shape:
     """Return an exchange."""
     found: Shape = {
         "name": exchange.name,
@@ -150,6 +162,9 @@ def exchange_of(vhost: VirtualHost, exchange: Exchange) -> Shape:
         "internal": exchange.internal or exchange.name == CONTROL_EXCHANGE,
         "arguments": plain(exchange.arguments),
     }
+    stats = exchange_stats(exchange.counters, ranges)
+    if stats is not None:
+        found["message_stats"] = stats
     return found if exchange.policy is None else {**found, **policies_of(PolicyPair(exchange.policy))}
 
 
@@ -218,11 +233,15 @@ def consumer_of(consumer: Consumer, node: Node) -> Shape:
     }
 
 
-def connection_of(connection: Connection, node: Node) -> Shape:
+def connection_of(connection: Connection, node: Node, ranges: SampleRanges | None = None) -> Shape:
     """Return a connection. Its name is the one in the log and in `penstock why`."""
     host, port = _split(connection.peer.address)
     ours, at = _split(connection.peer.local)
     vhost = connection.vhost
+    stats = None
+    if connection.origin is not None:
+        tally = connection_tally(connection.origin, list(connection.engine.sessions()))
+        stats = tally_stats(tally, connection.origin.series, ranges)
     return {
         "name": connection.name(),
         "user": connection.user,
@@ -250,6 +269,7 @@ def connection_of(connection: Connection, node: Node) -> Shape:
                 "bytes": int(connection.pausing.budget.bytes),
             },
         },
+        **({} if stats is None else {"message_stats": stats}),
     }
 
 
@@ -260,15 +280,12 @@ def _state(connection: Connection) -> str:
     return connection.state.word()
 
 
-def channel_of(session: Session, node: Node) -> Shape:
+def channel_of(session: Session, node: Node, ranges: SampleRanges | None = None) -> Shape:
     """Return a session as a channel, RabbitMQ's word for it."""
     connection = node.connections.get(session.connection_number)
     vhost = None if connection is None else connection.vhost
     producers = producers_of(session)
     confirming = any(producer.confirming for producer in producers)
-    stats: Shape = {"deliver_get": int(session.unsettled.last_number())}
-    if confirming:
-        stats["publish"] = sum(int(producer.confirms.published) for producer in producers)
     found: Shape = {
         "name": session.name,
         "number": int(session.number),
@@ -286,7 +303,8 @@ def channel_of(session: Session, node: Node) -> Shape:
         "state": "running",
         "penstock": _publishing_of(session, producers, node.broker.now),
     }
-    if any(stats.values()):
+    stats = session_stats(session, ranges)
+    if stats is not None:
         found["message_stats"] = stats
     return found
 
@@ -316,9 +334,9 @@ def _publishing(producer: Producer, now: float) -> Shape:
     return {name: view[name] for name in NOTHING_PUBLISHED} | ({"credit": view["credit"]} if "credit" in view else {})
 
 
-def channel_in_full(session: Session, node: Node) -> Shape:
+def channel_in_full(session: Session, node: Node, ranges: SampleRanges | None = None) -> Shape:
     """Return a session with its consumers."""
-    found = channel_of(session, node)
+    found = channel_of(session, node, ranges)
     consumers = islice(session.consumers.values(), CONSUMERS_DETAILED)
     found["consumer_details"] = [consumer_of(consumer, node) for consumer in consumers]
     return found

@@ -9,6 +9,7 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.work import Steps
 from penstock.management import views
 from penstock.management.control_request import ControlRequest
+from penstock.management.message_stats import queue_rates
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -35,7 +36,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[dict[str, object
     queues: list[dict[str, object]] = []
     for queue in shown[:STATUS_MOST]:
         if not queue.deleted:
-            queues.append(views.queue_view(queue, broker.now))
+            queues.append({**views.queue_view(queue, broker.now), "rates": queue_rates(queue)})
         broker.work.done += VIEW_WORK
         if broker.work.used_up():
             yield

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
 from penstock.flow.work import Steps
+from penstock.management.message_stats import SampleRanges, tally_stats
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape, depths
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ CHANNELS_A_UNIT: Final = 5
 """Channels whose consumers are counted per unit of work."""
 
 
-def totals_steps(node: Node, rules: Rules | None = None, user: str = "") -> Steps[Shape]:
+def totals_steps(
+    node: Node, rules: Rules | None = None, user: str = "", ranges: SampleRanges | None = None
+) -> Steps[Shape]:
     """Return the totals in the form of RabbitMQ's overview.
 
     With `rules` they are those of the virtual hosts that a user may enter, and of its own connections.
@@ -44,7 +47,10 @@ def totals_steps(node: Node, rules: Rules | None = None, user: str = "") -> Step
             work.done += 1 + len(connection.engine.sessions()) // CHANNELS_A_UNIT
         if work.used_up():
             yield
+    counted = node.stats.node if rules is None else None
+    stats = None if counted is None else tally_stats(counted.tally, counted.series, ranges)
     return {
+        "message_stats": {} if stats is None else stats,
         "queue_totals": {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked},
         "object_totals": {
             "channels": channels,

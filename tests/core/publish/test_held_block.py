@@ -90,7 +90,7 @@ def test_rows_count_as_arrivals_of_the_producer_by_both_paths() -> None:
     lane = Lane(house)
     lane.publish([("a", 10), ("a", 20), ("a", 30), ("a", 40)])
     house.take("a")
-    assert (int(lane.producer.unsampled_messages), int(lane.producer.unsampled_bytes)) == (4, 100)
+    assert (int(lane.producer.accepted_messages), int(lane.producer.accepted_bytes)) == (4, 100)
     assert house.vhost.queues["a"].counters.next_sample > 1
 
 

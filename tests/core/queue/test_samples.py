@@ -43,8 +43,8 @@ def test_what_came_in_is_what_is_there_and_what_has_left(shape: dict, operations
         house.broker.run(1000)
         assert queue.depth_bytes() + queue.counters.removed_bytes == queue.tail * CHARGE
         assert (queue.counters.delivered, queue.counters.delivered_bytes) == (delivered, delivered * CHARGE)
-    assert producer.unsampled_messages * CHARGE == producer.unsampled_bytes
-    assert producer.unsampled_messages >= queue.tail
+    assert producer.accepted_messages * CHARGE == producer.accepted_bytes
+    assert producer.accepted_messages >= queue.tail
 
 
 def test_samples_stay_few_and_stand_for_all_messages() -> None:

@@ -195,6 +195,9 @@ def settle_batches(
     broker: QueueContext, batches: list[Batch], outcome: Outcome, added: AddedHeaders | None = None
 ) -> None:
     """Settle the deliveries of batches that were detached from their session, in order; many in later turns."""
+    if outcome is Outcome.ACCEPTED:
+        for batch in batches:
+            batch.consumer.session.unsettled.unaccepted -= batch.left
     if outcome is Outcome.RELEASED or outcome is Outcome.FAILED:
         chore: Chore = BulkRequeue(broker, batches, outcome, added)
     else:

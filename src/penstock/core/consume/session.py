@@ -20,6 +20,8 @@ from penstock.core.queue.redelivery_mark import record_delivery
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
 from penstock.flow.gate import Waiter
+from penstock.flow.series import Series
+from penstock.flow.tally import Tally
 
 
 class Outlet(WaitList):
@@ -70,6 +72,12 @@ class Session:
         self.held: i64 = 0
         """Number of its consumers that wait for shared credit, or for the byte window."""
         self.unsettled = UnsettledDeliveries()
+        self.tally = Tally()
+        """Counts off the hot path, and those of its publishers that ended; see core/publish/session_counts.py."""
+        self.counted: Tally | None = None
+        """Those of its counts that its connection, which ends, has taken; None for most."""
+        self.series: Series | None = None
+        """Its samples; None before its first message."""
         self.end_outcome: Outcome = Outcome.FAILED
         """Outcome of the deliveries that its end leaves unsettled: FAILED or RELEASED."""
         self.returning: BulkRequeue | None = None
@@ -157,9 +165,14 @@ class Session:
         count = batch.left
         unsettled.next_number += count
         consumer.delivered += count
-        queue.counters.count_delivered(count, charge)
+        counters = queue.counters
+        counters.count_delivered(count, charge)
+        if counters.returned > 0:
+            self.tally.redeliver += counters.count_redelivered(messages)
         consumer.credit.spend(count, charge)
         if consumer.no_ack:
+            self.tally.deliver_no_ack += count
+            counters.delivered_no_ack += count
             consumer.credit.restore(count, charge)
             if queue.tracks_removals:
                 queue.release(messages, now)
@@ -195,7 +208,19 @@ class Session:
         consumer = Consumer("", self, queue, no_ack, False, 0)
         # A basic.get needs no credit and leaves that of the consumers unchanged (as RabbitMQ).
         consumer.shared = Credit()
-        return self.take_batch(consumer, 1, now)
+        batch = self.take_batch(consumer, 1, now)
+        queue.counters.count_get(no_ack)
+        if no_ack:
+            self.tally.deliver_no_ack -= 1
+            self.tally.get_no_ack += 1
+        else:
+            self.tally.get += 1
+        return batch
+
+    def count_get_empty(self, queue: Queue) -> None:
+        """Count an answer to basic.get without a message."""
+        self.tally.get_empty += 1
+        queue.counters.gets_empty += 1
 
     def grant_credit(self, consumer: Consumer, delivery_count: i64, link_credit: i64) -> None:
         """Grant link credit to a consumer, as its receiver asks; see `LinkCredit.grant`."""

@@ -27,6 +27,10 @@ class UnsettledDeliveries:
     def __init__(self) -> None:
         self.next_number: i64 = 1
         """Number of the next delivery (its tag in AMQP 0-9-1); settled at once or not."""
+        self.added: i64 = 0
+        """Deliveries that were to be settled by their client."""
+        self.unaccepted: i64 = 0
+        """Those of them that were settled otherwise than accepted, or not by their client."""
         self._batches: list[Batch] = []
         self._front: i64 = 0
         """Index of the first batch in use; earlier ones are settled."""
@@ -34,6 +38,7 @@ class UnsettledDeliveries:
     def add(self, batch: Batch) -> None:
         """Add deliveries with the next numbers."""
         self._batches.append(batch)
+        self.added += batch.left
 
     # Questions
 
@@ -47,6 +52,10 @@ class UnsettledDeliveries:
         for batch in self._batches[self._front :]:
             left += batch.left
         return int(left)
+
+    def accepted(self) -> i64:
+        """Return the number of deliveries that were acknowledged (accepted)."""
+        return self.added - self.unaccepted - i64(self.count())
 
     def last_number(self) -> i64:
         """Return the number of the last delivery; 0 before the first one."""
@@ -122,6 +131,8 @@ class UnsettledDeliveries:
         else:
             returns = outcome is Outcome.RELEASED or outcome is Outcome.FAILED
             for batch in self.detach(first, last):
+                if outcome is Outcome.ACCEPTED:
+                    self.unaccepted -= batch.left
                 settle_batch(batch, outcome, now, added)
                 if returns and batch.consumer.queue not in touched:
                     touched.append(batch.consumer.queue)
@@ -130,7 +141,8 @@ class UnsettledDeliveries:
     def detach(self, first: i64, last: i64) -> list[Batch]:
         """Detach the deliveries with the numbers first..last from the session, and return them.
 
-        For the consumers they are settled; the caller settles them in the queues (`settle_batch`).
+        For the consumers they are settled; the caller settles them in the queues (`settle_batch`). Until then they
+        count as not accepted.
         """
         found: list[Batch] = []
         batches = self._batches
@@ -140,6 +152,7 @@ class UnsettledDeliveries:
             if part.left > 0:
                 _count_out(part.consumer, part.left, part.charge)
                 part.consumer.queue.unacked(part.left, part.charge)
+                self.unaccepted += part.left
                 found.append(part)
             at += 1
         self._advance_over_settled()
@@ -156,6 +169,7 @@ class UnsettledDeliveries:
                 batches[at] = Batch(consumer, batch.first, [], 0, batch.at)
                 _count_out(consumer, batch.left, batch.charge)
                 batch.consumer.queue.unacked(batch.left, batch.charge)
+                self.unaccepted += batch.left
                 found.append(batch)
             at += 1
         self._advance_over_settled()
@@ -163,6 +177,7 @@ class UnsettledDeliveries:
 
     def hand_over(self) -> list[Batch]:
         """Close the session: remove and return all unsettled deliveries, oldest first. Its credit is not restored."""
+        self.unaccepted += self.count()
         batches = self._batches
         del batches[: self._front]
         self._batches = []
@@ -268,7 +283,9 @@ class UnsettledDeliveries:
             if queue.tracks_removals:
                 queue.release([message], now)
             queue.settle(1, message.charge, now)
-        elif is_rejection(outcome):
+            return
+        self.unaccepted += 1
+        if is_rejection(outcome):
             queue.dead_letter(message, REJECTED, now, added)
         else:
             if added is not None:

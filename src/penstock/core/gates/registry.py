@@ -31,6 +31,7 @@ from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
+from penstock.flow.tally import Tally
 from penstock.flow.work import Steps
 
 MEMORY_PERCENT: Final = 40
@@ -39,6 +40,8 @@ RESERVE_PERCENT: Final = 10
 """Part of that reserved for queues below their guaranteed share, when others use all the rest."""
 ATTACH_WORK: Final = 5
 """Units of work to assign the gates of an address, or of a producer."""
+USERS_COUNTED: Final = 1_000
+"""Users whose counts are remembered beyond the end of their connections."""
 NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
 
@@ -66,6 +69,8 @@ class Gates(NodeMemory):
         self.user_rates: dict[str, RateGate] = {}
         self.connections: dict[ConnectionGates, None] = {}
         """Open connections, in the order of opening."""
+        self.closed_counts: dict[str, Tally] = {}
+        """Counts of closed connections by user; those of the first user are forgotten at `USERS_COUNTED`."""
         self._of_user: dict[str, int] = {}
         """Number of connections of each user."""
         self._lifted: list[OperatorGate] = []
@@ -338,6 +343,16 @@ class Gates(NodeMemory):
         self.connections[origin] = None
         self._of_user[origin.user] = self._of_user.get(origin.user, 0) + 1
         self.attach_connection(origin)
+
+    def counts_of_user(self, user: str) -> Tally:
+        """Return the counts of a user's closed connections."""
+        found = self.closed_counts.get(user)
+        if found is None:
+            while len(self.closed_counts) >= USERS_COUNTED:
+                del self.closed_counts[next(iter(self.closed_counts))]
+            found = Tally()
+            self.closed_counts[user] = found
+        return found
 
     def remove_connection(self, origin: ConnectionGates) -> None:
         """Remove a closed connection."""

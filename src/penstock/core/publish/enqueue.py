@@ -43,6 +43,7 @@ def enqueue_all(
     now = broker.now
     broker.work.done += QUEUE_WORK * len(queues)
     refused: Queue | None = None
+    taken: i64 = 0
     share = share_of(route.gates, charge)
     if prepaid == NOT_PREPAID:
         for gate in own:
@@ -58,8 +59,12 @@ def enqueue_all(
         if share is not None:
             share.enter(now)
         queue.enqueue(route.envelope, content, charge, now, share)
+        taken += 1
         if route.envelope.ttl_s != NEVER:
             broker.watch_lifetime(queue)
         broker.schedule_delivery(queue)
         admission.record_blocked(closed, route, queue, charge, room)
+    if queues:  # Without any it is counted as unroutable.
+        route.counters.published += 1
+        route.counters.more_routed += taken - 1
     return refused

@@ -194,8 +194,9 @@ class HeldBlock(Held):
                 message = StoredMessage(route.envelope, source.content, charge, sequence, broker.now)
                 route.append(message)
                 storage.add(message)
-            producer.unsampled_messages += 1
-            producer.unsampled_bytes += charge
+            route.counters.published += 1
+            producer.accepted_messages += 1
+            producer.accepted_bytes += charge
             if sequence >= queue.counters.next_sample:
                 queue.counters.sample(producer.name, charge, sequence)
             if not queue.scheduled:

@@ -30,6 +30,7 @@ from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID, Held, HeldPublish, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
+from penstock.core.publish.publisher_counts import count_refused
 from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
 from penstock.core.publish.withheld_run import WithheldRun
 from penstock.core.queue.pinned_room import PinnedRoom
@@ -142,8 +143,9 @@ class Producer(WaitingPublisher, DurabilityListener):
             sequence = queue.take_place(charge)
             if sequence > 0:
                 route.append(Message(route.envelope, content, charge, sequence, broker.now))
-                self.unsampled_messages += 1
-                self.unsampled_bytes += charge
+                route.counters.published += 1
+                self.accepted_messages += 1
+                self.accepted_bytes += charge
                 if sequence >= queue.counters.next_sample:
                     queue.counters.sample(self.name, charge, sequence)
                 if not queue.scheduled:
@@ -167,8 +169,9 @@ class Producer(WaitingPublisher, DurabilityListener):
                     message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
                     route.append(message)
                     storage.add(message)
-                    self.unsampled_messages += 1
-                    self.unsampled_bytes += charge
+                    route.counters.published += 1
+                    self.accepted_messages += 1
+                    self.accepted_bytes += charge
                     if sequence >= queue.counters.next_sample:
                         queue.counters.sample(self.name, charge, sequence)
                     if not queue.scheduled:
@@ -195,8 +198,9 @@ class Producer(WaitingPublisher, DurabilityListener):
             if sequence == 0:
                 return False
             route.append(Message(route.envelope, content, charge, sequence, broker.now))
-            self.unsampled_messages += 1
-            self.unsampled_bytes += charge
+            route.counters.published += 1
+            self.accepted_messages += 1
+            self.accepted_bytes += charge
             if sequence >= queue.counters.next_sample:
                 queue.counters.sample(self.name, charge, sequence)
             if not queue.scheduled:
@@ -217,8 +221,9 @@ class Producer(WaitingPublisher, DurabilityListener):
         message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
         route.append(message)
         storage.add(message)
-        self.unsampled_messages += 1
-        self.unsampled_bytes += charge
+        route.counters.published += 1
+        self.accepted_messages += 1
+        self.accepted_bytes += charge
         if sequence >= queue.counters.next_sample:
             queue.counters.sample(self.name, charge, sequence)
         if not queue.scheduled:
@@ -243,6 +248,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         row = self.withheld_run
         if row is not None and self.confirming and row.takes(route.single_queue_for(), charge, self.broker):
             row.queue.append(route.envelope, content, charge, self.broker.now)
+            route.counters.published += 1
             count_arrival(self, route.queues, charge)
             self.broker.schedule_delivery(row.queue)
             self.confirms.published += 1
@@ -323,6 +329,8 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.broker.count_unroutable(self, route, content)
         elif refused is None:
             count_arrival(self, queues, charge)
+        else:
+            count_refused(self)
         if confirmed:
             self.confirm(pending, closed, refusal, route.queues)
             for gate in closed:

@@ -198,6 +198,9 @@ class Promotion(RoomHolder):
             queue.enqueue(envelope, row.content, charge, now, share)
             if envelope.ttl_s != NEVER:
                 broker.watch_lifetime(queue)
+            row.route.counters.more_routed += 1
+        row.route.counters.published += 1
+        row.route.counters.more_routed -= 1
         count_arrival(producer, row.queues, charge)
 
     def _share_of(self, row: StagedRow, now: float) -> AddressShare | None:

@@ -255,8 +255,9 @@ class UnitCommit(Held):
             queues = [queue for queue in held.queues if not queue.deleted]
             own = held.producer.own
             enqueue_all(broker, own, held.route, queues, held.content, held.charge, ignored, True, held.prepaid)
-            count_arrival(held.producer, queues, held.charge)
-            if not queues:
+            if queues:
+                count_arrival(held.producer, queues, held.charge)
+            else:
                 broker.count_unroutable(held.producer, held.route, held.content)
         self.conclude(at_gates, broker.durable_changes.durable_ops != promises)
 

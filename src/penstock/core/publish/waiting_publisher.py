@@ -19,6 +19,7 @@ from penstock.errors import BrokerError
 from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.gate_stats import BlockStats
+from penstock.flow.tally import Tally
 from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
 
 if TYPE_CHECKING:
@@ -72,9 +73,14 @@ class WaitingPublisher(Waiter):
         """The error that closes its session; None while it is open."""
         self._deadline: _Deadline | None = None
         """Its deadline timer; None before it has held or withheld anything."""
-        self.unsampled_messages: i64 = 0
-        self.unsampled_bytes: i64 = 0
-        """Messages put into queues since the last round of the flow log, and their bytes (charges)."""
+        self.accepted_messages: i64 = 0
+        self.accepted_bytes: i64 = 0
+        """Messages put into queues, and their bytes (charges)."""
+        self.sampled_messages: i64 = 0
+        self.sampled_bytes: i64 = 0
+        """The same at the last round of the flow log."""
+        self.rest: Tally | None = None
+        """Publishes that were taken and are in no queue; None before the first."""
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         """Append an entry to the outbox; `obstacle` is its gate, if no entry is before it."""
@@ -316,8 +322,8 @@ def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
 
 def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) -> None:
     """Count a message that a publisher has put into queues, and sample it there if that is due."""
-    sender.unsampled_messages += 1
-    sender.unsampled_bytes += charge
+    sender.accepted_messages += 1
+    sender.accepted_bytes += charge
     for queue in queues:
         if queue.tail >= queue.counters.next_sample:
             queue.counters.sample(sender.name, charge, queue.tail)

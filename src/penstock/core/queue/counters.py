@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from penstock.core.message import NEVER_DELIVERED
 from penstock.core.queue.samples import ArrivalSamples, LastLook
 from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.core.message import Message, StoredMessage
     from penstock.core.queue.losses import UnreportedLosses
     from penstock.core.queue.queue import Queue
+    from penstock.flow.series import Series
 
 
 class QueueCounters:
@@ -31,6 +36,15 @@ class QueueCounters:
         "removed_bytes",
         "delivered",
         "delivered_bytes",
+        "delivered_no_ack",
+        "gets",
+        "gets_no_ack",
+        "gets_empty",
+        "redelivered",
+        "returned",
+        "withdrawn",
+        "restored",
+        "series",
         "next_sample",
         "last_look",
     )
@@ -54,6 +68,22 @@ class QueueCounters:
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
         """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
+        self.delivered_no_ack: i64 = 0
+        """Those of the deliveries that are not acknowledged; `gets_no_ack` are among them."""
+        self.gets: i64 = 0
+        self.gets_no_ack: i64 = 0
+        self.gets_empty: i64 = 0
+        """Answers to basic.get: with a message to be acknowledged, with one that is not, and without one."""
+        self.redelivered: i64 = 0
+        """Those of the deliveries whose message had been delivered before."""
+        self.returned: i64 = 0
+        """At least the ready messages that had been delivered before; mostly 0, and then no delivery is examined."""
+        self.withdrawn: i64 = 0
+        """Settled messages that no consumer acknowledged: rejected, expired, dead-lettered or purged ones."""
+        self.restored: i64 = 0
+        """Sequences that were given before the last restart."""
+        self.series: Series | None = None
+        """Its samples; None before its first message."""
         self.next_sample: i64 = UNLIMITED
         """Sequence from which the next message is sampled."""
         self.last_look: LastLook | None = None
@@ -74,6 +104,50 @@ class QueueCounters:
         """Count deliveries."""
         self.delivered += messages
         self.delivered_bytes += bytes
+
+    def count_get(self, no_ack: bool) -> None:
+        """Count one of the deliveries as the answer to a basic.get."""
+        if no_ack:
+            self.gets_no_ack += 1
+        else:
+            self.gets += 1
+
+    def count_redelivered(self, messages: Sequence[Message | None]) -> i64:
+        """Count those of a delivery's messages that had been delivered before; returns their number."""
+        found: i64 = 0
+        for message in messages:
+            if message is not None and message.past != NEVER_DELIVERED:
+                found += 1
+        self.redelivered += found
+        self.returned -= found
+        if self.returned < 0 or self.queue.available() == 0:
+            self.returned = 0
+        return found
+
+    def count_restored(self, messages: list[StoredMessage]) -> None:
+        """Count ready messages that came from the store and had been delivered before."""
+        for message in messages:
+            if message.past != NEVER_DELIVERED:
+                self.returned += 1
+
+    def has_counted(self) -> bool:
+        """Return whether anything has happened in the queue since the broker began."""
+        queue = self.queue
+        if queue.tail != self.restored or queue.settled != 0 or self.delivered != 0:
+            return True
+        return self.gets_empty != 0 or self.refused != 0
+
+    def published(self) -> i64:
+        """Return the messages that came into the queue, dead letters included."""
+        return self.queue.tail - self.restored
+
+    def delivered_to_ack(self) -> i64:
+        """Return the deliveries to consumers that acknowledge; what a cursor has settled was one."""
+        return self.delivered - self.delivered_no_ack - self.gets
+
+    def acknowledged(self) -> i64:
+        """Return the deliveries that were acknowledged; messages that all cursors have settled are among them."""
+        return self.queue.settled - self.delivered_no_ack - self.withdrawn
 
     def count_drop(self, bytes: i64) -> None:
         """Count a message that the overflow policy dropped."""

@@ -193,12 +193,14 @@ class Queue(GateOwner):
         self.ready_queue.extend(messages)
         self.messages += len(messages)
         self.bytes += charge
+        self.counters.count_restored(messages)
         if messages:
             self.raise_tail(messages[len(messages) - 1].sequence)
 
     def raise_tail(self, sequence: i64) -> None:
         """Give no sequence up to this one to another message."""
         if sequence > self.tail:
+            self.counters.restored += sequence - self.tail
             self.tail = sequence
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
@@ -380,6 +382,7 @@ class Queue(GateOwner):
         if self.storage is not None and isinstance(message, StoredMessage):
             self.storage.journal.on_requeued(message)
         self.ready_queue.put_back(message)
+        self.counters.returned += 1
         if self.length is not None:
             self.length.on_requeued(message, now)
 
@@ -401,9 +404,7 @@ class Queue(GateOwner):
 
     def release(self, messages: list[Message | None], now: float) -> None:
         """Remove messages from their address's sum and from the store, if `tracks_removals`."""
-        storage = self.storage
-        if storage is None and self.pager is not None:
-            storage = self.pager.storage
+        storage = self.pager.storage if self.storage is None and self.pager is not None else self.storage
         if storage is not None:
             storage.forget(messages, now)
         for message in messages:
@@ -442,6 +443,7 @@ class Queue(GateOwner):
             return
         if self.tracks_removals:
             self.release([message], now)
+        self.counters.withdrawn += 1
         self.settle(1, message.charge, now)
 
     def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
@@ -460,8 +462,7 @@ class Queue(GateOwner):
         arriving = self.reserved.take_arriving()
         for returning in list(self.returning):
             leftovers.batches.extend(returning.take(self))
-        messages = self.messages - self.unacked_messages
-        size = self.bytes - self.unacked_bytes
+        messages, size = self.messages - self.unacked_messages, self.bytes - self.unacked_bytes
         if messages > at_once:
             self.ready_queue.hand_over(leftovers, reroute)
         else:
@@ -472,6 +473,7 @@ class Queue(GateOwner):
             self.length.bodies = 0
         paged: i64 = 0 if self.pager is None else self.pager.clear()
         self.settled += paged
+        self.counters.withdrawn += messages + paged
         self.settle(messages, size, now)
         if self.pager is not None:
             self.update_gate(now)
@@ -481,8 +483,7 @@ class Queue(GateOwner):
         return int(messages + paged + arriving)
 
     def _free(self, leftovers: DeferredFree) -> None:
-        """Free purged messages in later turns. The answer to a purge of a stored queue waits for that; a deletion's
-        does not."""
+        """Free purged messages in later turns. The answer to a purge waits for that, where the queue is stored."""
         if leftovers.has_more():
             if self.storage is not None and not self.deleted:
                 leftovers.journal = self.storage.journal
@@ -501,9 +502,7 @@ class Queue(GateOwner):
 
     def highest(self) -> tuple[int, int]:
         """Return the highest messages and the highest bytes ever (perhaps at different times)."""
-        messages = self.messages if self.messages > self.highest_messages else self.highest_messages
-        size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
-        return int(messages), int(size)
+        return int(max(self.messages, self.highest_messages)), int(max(self.bytes, self.highest_bytes))
 
     def count_refusal(self) -> None:
         """Count a refused message, to be reported."""

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.routing.binding import Binding, BindingKey, binding_key
+from penstock.core.routing.exchange_counters import ExchangeCounters
 from penstock.core.routing.field_values import type_name
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match
 from penstock.core.routing.topic_trie import TopicTrie, split_words
@@ -47,6 +48,7 @@ class Exchange:
         self.bindings: dict[BindingKey, Binding] = {}
         self.version: i64 = 0
         """Counts changes of its bindings and gates: cached routes through it are valid until then."""
+        self.counters = ExchangeCounters()
         self.gates: list[Gate] = []
         """Gates of the address: its depth, its rate, operator gates; see `set_gates`."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.message import Envelope, Message
+from penstock.core.routing.exchange_counters import NO_COUNTERS, ExchangeCounters
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ VARIANTS_MAX: Final = 1024
 class RouteTarget:
     """The outcome of one lookup: where a publish goes, for a route and all its variants. It never changes."""
 
-    __slots__ = ("queues", "exchanges", "gates", "control", "by_headers", "selects", "versions")
+    __slots__ = ("queues", "exchanges", "gates", "counters", "control", "by_headers", "selects", "versions")
 
     def __init__(self, queues: list[Queue]) -> None:
         self.queues = queues
@@ -38,6 +39,8 @@ class RouteTarget:
         """The exchanges that took part in the lookup; none for the default exchange."""
         self.gates: list[Gate] = NO_GATES
         """Gates of the address; empty for most."""
+        self.counters: ExchangeCounters = NO_COUNTERS
+        """Those of the exchange of the address."""
         self.control: bool = False
         """True if it is the broker itself (control operations)."""
         self.by_headers: bool = False
@@ -57,6 +60,7 @@ def through_exchanges(queues: list[Queue], exchanges: list[Exchange], by_headers
     target = RouteTarget(queues)
     target.exchanges = exchanges
     target.versions = _versions(exchanges)
+    target.counters = exchanges[0].counters
     target.by_headers = by_headers
     return target
 
@@ -68,12 +72,13 @@ UNRESOLVED: Final = RouteTarget([])
 class Route:
     """A publish address with the target of its last lookup, and what the fast path of a publish needs of it.
 
-    `set_target` computes four attributes, which stay as they are until the next lookup:
+    `set_target` computes five attributes, which stay as they are until the next lookup:
 
     - `single_queue` and `stored_queue`: the one queue of the fast path. At most one of them is set. The frame reader
       chooses the fast path by them, with one comparison each.
     - `append`: the method of a deque of that queue, which takes its messages. It depends on the priority. To look
       the method up for each message would cost as much as the call.
+    - `counters`: those of its exchange.
     - `checks_delivery_mode`: the frame reader does not know the journal.
     """
 
@@ -85,6 +90,7 @@ class Route:
         "single_queue",
         "stored_queue",
         "append",
+        "counters",
         "checks_delivery_mode",
         "epoch",
         "_era",
@@ -106,6 +112,8 @@ class Route:
         """As `single_queue`, if that queue stores its messages."""
         self.append: Callable[[Message], None] = NOWHERE.append
         """Append a message to the only queue."""
+        self.counters: ExchangeCounters = NO_COUNTERS
+        """Counters of its exchange."""
         self.checks_delivery_mode: bool = False
         """True if a store exists, so that the delivery mode of a message matters."""
         self.epoch: i64 = -1
@@ -147,6 +155,7 @@ class Route:
     def set_target(self, target: RouteTarget, checks_delivery_mode: bool, epoch: i64, era: i64) -> None:
         """Set the outcome of a lookup; `era` counts created and deleted exchanges."""
         self.target = target
+        self.counters = target.counters
         self.checks_delivery_mode = checks_delivery_mode
         self.epoch = epoch
         self._era = era

@@ -56,6 +56,7 @@ def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
     yield from expire_steps(channel.broker, queue)
     if channel.is_open():
         if queue.deleted or _is_left_to_cursors(queue):  # The channel may have closed since the request.
+            channel.count_get_empty(queue)
             channel.send(spec.BASIC_GET_EMPTY, {})
         else:
             _get(channel, queue, no_ack)
@@ -76,6 +77,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     if batch is None:
         if queue.waiting() > queue.ready_queue.held_back():
             return False
+        channel.count_get_empty(queue)
         channel.send(spec.BASIC_GET_EMPTY, {})
         return True
     if not batch.consumer.no_ack:

@@ -20,6 +20,7 @@ from typing_extensions import override
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
+from penstock.core.publish.session_counts import count_ended
 from penstock.core.routing.route import Route
 from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, NotImplementedHere
@@ -268,7 +269,7 @@ class Amqp091Engine(ProtocolEngine):
         assert isinstance(session, Channel)
         if session.state == CHANNEL_OPEN:
             self._part_with(session, ChannelState.ENDED, graceful)
-            del self.channels[int(session.number)]
+            self._remove(session)
         elif session.state != ChannelState.ENDED:
             self.forget_channel(session)
 
@@ -280,6 +281,10 @@ class Amqp091Engine(ProtocolEngine):
     def forget_channel(self, channel: Channel) -> None:
         """Remove a closed channel from those of the connection."""
         channel.move(ChannelState.ENDED)
+        self._remove(channel)
+
+    def _remove(self, channel: Channel) -> None:
+        count_ended(channel, self.connection.origin)
         del self.channels[int(channel.number)]
 
     def _part_with(self, channel: Channel, state: ChannelState, graceful: bool) -> None:

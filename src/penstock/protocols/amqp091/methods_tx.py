@@ -35,6 +35,7 @@ class ChannelTransaction(Transaction):
                 method = self._answers.pop(number)
                 if number < self._refused:
                     channel.send(method, {})
+        self.producer.confirms.forget_confirmed()  # They answered commits.
 
 
 def select(channel: Channel, args: dict[str, object]) -> None:

@@ -223,6 +223,7 @@ class Lane(ProducerListener):
             if transaction is not None:
                 self._link.answer(transaction, outcome.refusal)
                 self._link.give_back(self)
+        self.producer.confirms.forget_confirmed()  # They answered commits.
 
     @override
     def on_closed(self, error: BrokerError) -> None:

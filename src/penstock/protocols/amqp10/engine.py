@@ -20,6 +20,7 @@ from typing_extensions import override
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
 from penstock.core.message_format import MessageFormat
+from penstock.core.publish.session_counts import count_ended
 from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall
 from penstock.protocols.amqp10 import opening
@@ -346,6 +347,7 @@ class Amqp10Engine(ProtocolEngine):
         self._remove(session)
 
     def _remove(self, session: AmqpSession) -> None:
+        count_ended(session, self.connection.origin)
         self.link_count -= len(session.links.by_handle)
         del self.channels[int(session.number)]
         self.reader.forget_session()

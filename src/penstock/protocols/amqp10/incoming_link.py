@@ -13,6 +13,7 @@ from penstock.core.message import OVERHEAD
 from penstock.core.publish.admission import describe_target
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.publish.publisher_counts import take_counts
 from penstock.core.routing.route import Route
 from penstock.errors import (
     BrokerError,
@@ -24,6 +25,7 @@ from penstock.errors import (
     TransferLimitExceeded,
 )
 from penstock.flow.gate import Gate
+from penstock.flow.tally import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.client_profiles import Profile, profile_of_sender
@@ -428,6 +430,7 @@ class IncomingLink(Link):
                 suspended = session.engine.suspended
                 kept = SuspendedSender(suspended, self.key, self.expiry, outcomes)
                 suspended.suspend(kept, session, session.connection_number)
+            self._leave_counts()
             self.producer.abort()  # What is held will be sent again.
 
     def resume(self, attach: Composite) -> dict[str, object]:
@@ -454,10 +457,19 @@ class IncomingLink(Link):
         """End the publishing side: what has not arrived completely is dropped, and all credit given back."""
         self._drop_pieces()
         self.credit.close()
+        self._leave_counts()
         if graceful:
             self.producer.close_gracefully()
         else:
             self.producer.abort(self.session.connection.losses.cause)
+
+    def _leave_counts(self) -> None:
+        """Leave the counts of the link to its session and its connection."""
+        counts = Tally()
+        take_counts(self.producer, counts)
+        self.session.tally.add(counts)
+        if self.producer.origin is not None:
+            self.producer.origin.count(counts)
 
 
 class LinkPublisher(ProducerListener):

@@ -17,6 +17,7 @@ from penstock.core.broker import Broker
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.session_counts import leave_counts
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced, NotAllowed
 from penstock.flow.gate import Gate
@@ -286,6 +287,9 @@ class Connection(Worker):
         self.move(ConnectionState.GONE)
         if self.teardown is TeardownState.NONE:
             self.losses.cause = cause
+        if self.vhost is not None and self.origin is not None:
+            sinks = [self.vhost.closed_counts, self.broker.gates.counts_of_user(self.user)]
+            leave_counts(list(self.engine.sessions()), self.origin, sinks)
         self.login.end(self)
         engine = self.engine
         engine.on_disconnect()

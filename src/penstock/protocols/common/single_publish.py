@@ -17,6 +17,7 @@ from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.publish.publisher_counts import take_counts
 from penstock.core.routing.attributes import route_for
 from penstock.core.routing.copies import BCC, route_with_copies
 from penstock.core.routing.route import Route
@@ -24,6 +25,7 @@ from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
 from penstock.flow.refusal import Refusal
+from penstock.flow.tally import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -92,6 +94,8 @@ class SinglePublish(ProducerListener):
         self.retriable: bool = False
         """True if a retry may succeed: the gate was closed for too long."""
         self.done: bool = False
+        self._sinks = [publishes.broker.gates.counts_of_user(user)]
+        """Tallies of its user and its virtual host."""
         self.patience_s: float = NEVER
         """Seconds that its sender waits for an answer: the hold deadline, and as long again for the disk."""
 
@@ -100,6 +104,7 @@ class SinglePublish(ProducerListener):
 
         Raises NotFound (404), AccessRefused (403), ContentTooLarge (311), PreconditionFailed (406).
         """
+        self._sinks.append(vhost.closed_counts)
         most = self._publishes.limits.message_bytes_max
         if len(body) > most:
             raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the limit of {most} bytes")
@@ -134,7 +139,14 @@ class SinglePublish(ProducerListener):
     def give_up(self) -> None:
         """Discard it: it was answered, or the client is gone."""
         self.done = True
+        self._leave_counts()
         self.producer.abort()
+
+    def _leave_counts(self) -> None:
+        counts = Tally()
+        take_counts(self.producer, counts)
+        for sink in self._sinks:
+            sink.add(counts)
 
     # Outcome
 

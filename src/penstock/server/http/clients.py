@@ -19,7 +19,7 @@ from penstock.management.why import SUBJECTS
 from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.connection import Connection
 from penstock.server.http.authorization import check_closed, check_seen, found_or_hidden
-from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.listing import collected, listed, one, sample_ranges
 from penstock.server.http.request import ApiRequest, json_response, no_content
 
 REASON = "Closed via management plugin"
@@ -35,7 +35,7 @@ async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
     found = _connection(request)
     check_seen(request, found.user)
-    return one(request, rabbitmq_json.connection_of(found, request.driver))
+    return one(request, rabbitmq_json.connection_of(found, request.driver, sample_ranges(request)))
 
 
 async def close_connection(request: ApiRequest) -> Response:
@@ -81,7 +81,7 @@ async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(request, "channels", None):
         if item.name == request.part("name") and isinstance(item.subject, Session):
-            return one(request, rabbitmq_json.channel_in_full(item.subject, request.driver))
+            return one(request, rabbitmq_json.channel_in_full(item.subject, request.driver, sample_ranges(request)))
     raise found_or_hidden(request)
 
 

@@ -18,6 +18,7 @@ from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
+from penstock.core.publish.session_counts import consumed
 from penstock.core.queue.arrival import hides_next
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
@@ -232,3 +233,6 @@ class Taking:
         if not self._session.unsettled.is_empty():
             self.ask.begin()
             self.ask.driver.broker.end_session(self._session)
+        counts = consumed(self._session)
+        self.ask.vhost().closed_counts.add(counts)
+        self.ask.driver.broker.gates.counts_of_user(self.ask.user).add(counts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -17,6 +18,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.management.listing import Item, consumers_steps, is_seen, shape, window
+from penstock.management.message_stats import SampleRange, SampleRanges
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
 
@@ -59,6 +61,9 @@ def _seen(request: ApiRequest, items: list[Item]) -> list[Item]:
 
 async def listed(request: ApiRequest, items: list[Item], making: Making = shape) -> Response:
     """Answer with a list, or with one page of it if the query asks for one."""
+    ranges = sample_ranges(request)
+    if ranges is not None and making is shape:
+        making = partial(shape, ranges=ranges)
     total = len(items)
     page = _number(request, "page", 0)
     if request.query.get("name") and page:
@@ -93,6 +98,20 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
         "total_count": total,
     }
     return json_response(answer)
+
+
+def sample_ranges(request: ApiRequest) -> SampleRanges | None:
+    """Return the samples that the query asks for, by RabbitMQ's parameters; None for none."""
+    rates, lengths = _range(request, "msg_rates"), _range(request, "lengths")
+    if rates is None and lengths is None:
+        return None
+    return SampleRanges(rates, lengths, request.driver.broker.wall_offset)
+
+
+def _range(request: ApiRequest, name: str) -> SampleRange | None:
+    if f"{name}_age" not in request.query or f"{name}_incr" not in request.query:
+        return None
+    return SampleRange(_number(request, f"{name}_age", 1), _number(request, f"{name}_incr", 1))
 
 
 def one(request: ApiRequest, content: Shape) -> Response:

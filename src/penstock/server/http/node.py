@@ -11,11 +11,14 @@ from starlette.responses import Response
 from penstock.access.tags import MONITORING
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
+from penstock.flow.series import SLOT_S, TIERS
 from penstock.management.rabbitmq_json import API_VERSION, Shape, exchange_types
 from penstock.management.totals import totals_steps
-from penstock.server.http.listing import one
+from penstock.server.http.listing import one, sample_ranges
 from penstock.server.http.request import ApiRequest, bad_request, json_response, not_found
 
+RETAINED_S = [round(slots * entries * SLOT_S) for slots, entries in TIERS]
+"""Seconds of each tier of samples."""
 PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 
 
@@ -23,7 +26,8 @@ async def overview(request: ApiRequest) -> Response:
     """Return the overview: version, totals and listeners."""
     driver = request.driver
     monitors = request.rules.has_tag(MONITORING)
-    totals = await request.in_steps(totals_steps(driver, None if monitors else request.rules, request.user))
+    rules = None if monitors else request.rules
+    totals = await request.in_steps(totals_steps(driver, rules, request.user, sample_ranges(request)))
     found: Shape = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
@@ -31,8 +35,8 @@ async def overview(request: ApiRequest) -> Response:
         "product_version": driver.control.version,
         "cluster_name": driver.name,
         "node": driver.name,
-        "rates_mode": "none",
-        "sample_retention_policies": {},
+        "rates_mode": "basic",
+        "sample_retention_policies": {"global": RETAINED_S, "basic": RETAINED_S, "detailed": RETAINED_S[:1]},
         "disable_stats": False,
         "enable_queue_totals": False,
         "exchange_types": exchange_types(),
@@ -87,7 +91,7 @@ def _node(request: ApiRequest) -> Shape:
         "disk_free_alarm": _disk_alarm(driver),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "sockets_used": len(request.event_loop.transports),
-        "rates_mode": "none",
+        "rates_mode": "basic",
         "partitions": [],
         "exchange_types": exchange_types(),
         "auth_mechanisms": [

@@ -16,7 +16,7 @@ from penstock.errors import AccessRefused, ResourceLocked
 from penstock.management import rabbitmq_json
 from penstock.management.listing import Item, bindings_to, shape_binding
 from penstock.protocols.common import authorization
-from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.listing import collected, listed, one, sample_ranges
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
@@ -50,7 +50,7 @@ async def queues(request: ApiRequest) -> Response:
 
 async def queue(request: ApiRequest) -> Response:
     """Show a queue."""
-    return one(request, rabbitmq_json.queue_in_full(request.queue(), request.driver))
+    return one(request, rabbitmq_json.queue_in_full(request.queue(), request.driver, sample_ranges(request)))
 
 
 async def declare_queue(request: ApiRequest) -> Response:
@@ -88,7 +88,7 @@ async def exchanges(request: ApiRequest) -> Response:
 
 async def exchange(request: ApiRequest) -> Response:
     """Show an exchange."""
-    return one(request, rabbitmq_json.exchange_of(request.vhost(), request.exchange()))
+    return one(request, rabbitmq_json.exchange_of(request.vhost(), request.exchange(), sample_ranges(request)))
 
 
 async def declare_exchange(request: ApiRequest) -> Response:

@@ -13,7 +13,7 @@ from penstock.management import access_admin, definitions_export, rabbitmq_json,
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
-from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.listing import collected, listed, one, sample_ranges
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
 
 EXPORTED_AT_ONCE: Final = 100
@@ -29,7 +29,7 @@ async def vhost(request: ApiRequest) -> Response:
     """Show a virtual host."""
     found = request.vhost_or_all()
     assert found is not None
-    return one(request, rabbitmq_json.virtual_host(found, request.driver))
+    return one(request, rabbitmq_json.virtual_host(found, request.driver, sample_ranges(request)))
 
 
 async def declare_vhost(request: ApiRequest) -> Response:

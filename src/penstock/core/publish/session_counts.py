@@ -1,0 +1,70 @@
+"""Counts of a session as a tally, and what remains of them when the session or its connection ends.
+
+Theory of operation. The hot path counts nothing for a session that follows from something else. Deliveries to be
+acknowledged are counted by the batch, as they become unsettled, and acknowledged are those that are neither unsettled
+nor settled otherwise. Confirms are the numbers that were taken.
+
+A connection that ends leaves its counts to its virtual host and its user at once, although its sessions are torn down
+in slices: `counted` says how much of a session is there already. So the sums never fall.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.publish.producer import producers_of
+from penstock.core.publish.publisher_counts import add_counts, take_counts
+from penstock.flow.tally import Tally
+
+if TYPE_CHECKING:
+    from penstock.core.consume.session import Session
+    from penstock.core.publish.connection_gates import ConnectionGates
+
+
+def consumed(session: Session) -> Tally:
+    """Return the counts of the consuming side of a session."""
+    found, own = Tally(), session.tally
+    unsettled = session.unsettled
+    found.deliver = unsettled.added - own.get
+    found.deliver_no_ack = own.deliver_no_ack
+    found.get = own.get
+    found.get_no_ack = own.get_no_ack
+    found.get_empty = own.get_empty
+    found.ack = unsettled.accepted()
+    found.redeliver = own.redeliver
+    return found
+
+
+def tally_of(session: Session) -> Tally:
+    """Return the counts of a session: of its consumers, and of its publishers with those that have ended."""
+    found, own = consumed(session), session.tally
+    found.publish = own.publish
+    found.confirm = own.confirm
+    found.return_unroutable = own.return_unroutable
+    found.drop_unroutable = own.drop_unroutable
+    for producer in producers_of(session):
+        add_counts(producer, found)
+    return found
+
+
+def count_ended(session: Session, origin: ConnectionGates | None) -> None:
+    """Count what the consumers of a session did, because it ends or its connection does."""
+    if origin is None:
+        return
+    found = consumed(session)
+    origin.count(found if session.counted is None else found.less(session.counted))
+    session.counted = found
+
+
+def leave_counts(sessions: list[Session], origin: ConnectionGates, sinks: list[Tally]) -> None:
+    """Leave the counts of a connection that ends to these tallies: of its virtual host and of its user."""
+    taken = Tally()
+    for producer in origin.producers:
+        take_counts(producer, taken)
+    origin.count(taken)
+    for session in sessions:
+        count_ended(session, origin)
+    before = origin.counts
+    origin.counts = Tally()
+    origin.sinks = sinks
+    origin.count(before)
