@@ -39,6 +39,7 @@ def read_only(sentence: str) -> Handler:
     """Return a handler for objects that cannot be changed here (405); it names the place to change them."""
 
     async def refuse(request: ApiRequest) -> Response:
+        """Refuse with 405: this cannot be changed."""
         raise HttpError(405, "method_not_allowed", sentence)
 
     return refuse

@@ -32,6 +32,7 @@ def listing(operator: bool) -> Handler:
     """Return the handler that lists the policies of all virtual hosts or of one."""
 
     async def policies(request: ApiRequest) -> Response:
+        """List policies, all or of a virtual host."""
         only = request.vhost_or_all()
         hosts = _entered(request) if only is None else [only.name]
         table = request.driver.broker.table.policies
@@ -44,6 +45,7 @@ def showing(operator: bool) -> Handler:
     """Return the handler that shows one policy."""
 
     async def policy(request: ApiRequest) -> Response:
+        """Show a policy."""
         found = request.driver.broker.table.policies.get(request.vhost().name, request.part("name"), operator)
         if found is None:
             raise not_found()
@@ -56,6 +58,7 @@ def setting(operator: bool) -> Handler:
     """Return the handler that sets a policy: 201 if it is new, 204 if it is changed."""
 
     async def set_policy(request: ApiRequest) -> Response:
+        """Set a policy: 201 if it is new, 204 if it is changed."""
         fields = await request.fields("pattern", "definition")
         vhost, name = request.vhost().name, request.part("name")
         given = {key: value for key, value in fields.items() if key in policies_api.FIELDS}
@@ -70,6 +73,7 @@ def clearing(operator: bool) -> Handler:
     """Return the handler that removes a policy."""
 
     async def clear_policy(request: ApiRequest) -> Response:
+        """Remove a policy."""
         request.begin()
         vhost, name = request.vhost().name, request.part("name")
         if request.driver.broker.table.policies.get(vhost, name, operator) is None:

@@ -1,0 +1,27 @@
+"""The reference of the HTTP API is whole: every path and method of the application, with its tag and its purpose."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.access.operations import http_need
+from penstock.server.http.app import TABLE
+from tests.support.http_reference import PAGE, sentence, with_table
+
+
+def test_reference_is_made_of_the_table_of_paths() -> None:
+    again = "make it again: PYTHONPATH=src python -m tests.support.http_reference"
+    assert PAGE.read_text() == with_table(PAGE.read_text()), again
+
+
+def test_reference_has_every_method_of_every_path_with_its_tag() -> None:
+    found = re.findall(r"^\| ([A-Z ]+) \| `(/[^`]*)` \| [^|]+ \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    listed = {(path, method): tag for methods, path, tag in found for method in methods.split()}
+    assert listed == {
+        (path, method): http_need(path, method).tag for path, handlers in TABLE.items() for method in handlers
+    }
+
+
+def test_every_handler_says_what_it_does() -> None:
+    silent = [f"{method} {path}" for path, all_ in TABLE.items() for method, each in all_.items() if not sentence(each)]
+    assert silent == []

@@ -1,0 +1,56 @@
+"""The table of docs/reference/http-paths.md, made from the table of paths and the table of operations.
+
+`PYTHONPATH=src python -m tests.support.http_reference` writes it into the page. The words about a path are the first
+sentence of its handler's docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.access.operations import http_need
+from penstock.server.http.app import TABLE
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http-paths.md"
+BEGIN, END = "<!-- table of paths -->", "<!-- end of table -->"
+
+
+def sentence(handler: object) -> str:
+    """Return the first paragraph of a handler's docstring, as one line."""
+    return " ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split())
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Yield the first part of each path and its rows, in the order of the paths."""
+    for path, handlers in sorted(TABLE.items()):
+        by_purpose: dict[tuple[str, ...], list[str]] = {}
+        for method, handler in handlers.items():
+            need = http_need(path, method)
+            needs = "; ".join(filter(None, (need.vhost, ", ".join(need.permissions)))) or "-"
+            by_purpose.setdefault((sentence(handler), need.tag, needs), []).append(method)
+        for (purpose, tag, needs), methods in by_purpose.items():
+            yield path.split("/")[1], f"| {' '.join(methods)} | `{path}` | {purpose} | {tag} | {needs} |"
+
+
+def lines() -> list[str]:
+    """Return the lines of the tables: one for each first part of the paths."""
+    found: list[str] = []
+    heading = ""
+    for part, row in rows():
+        if part != heading:
+            heading = part
+            found += ["", f"## {part}", "", "| method | path | | tag | and |", "| --- | --- | --- | --- | --- |"]
+        found.append(row)
+    return found
+
+
+def with_table(page: str) -> str:
+    """Return the page with its table made anew."""
+    before, _, rest = page.partition(BEGIN)
+    return "\n".join([before + BEGIN, *lines(), "", rest[rest.index(END) :]])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text()))
