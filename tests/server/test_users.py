@@ -28,6 +28,7 @@ OPERATIONS = (
     ("vhost.delete", {"name": "moon"}),
     ("why", {"queue": "orders"}),
     ("status", {}),
+    ("top", {}),
 )
 
 

@@ -83,6 +83,12 @@ class Terminal:
         return self.process.returncode
 
 
+def _take_terminal() -> None:
+    """Make standard input the controlling terminal, so that Ctrl-C reaches the command."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def in_terminal(*words: str, columns: int = 100, lines: int = 30, **environment: str) -> Iterator[Terminal]:
     """Run a `penstock` command in a pseudo-terminal; it is killed at the end of the context."""
@@ -92,8 +98,9 @@ def in_terminal(*words: str, columns: int = 100, lines: int = 30, **environment:
     every = {name: value for name, value in os.environ.items() if name not in left_out}
     every |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", *words], stdin=its, stdout=its, stderr=its, env=every, start_new_session=True
-    )
+        [sys.executable, "-m", "penstock", *words], stdin=its, stdout=its, stderr=its, env=every,
+        start_new_session=True, preexec_fn=_take_terminal,
+    )  # fmt: skip
     os.close(its)
     try:
         yield Terminal(process, ours, columns, lines)

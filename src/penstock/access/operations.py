@@ -129,6 +129,7 @@ CONTROL: Final[dict[str, ControlNeed]] = {
     "why": ControlNeed(MANAGEMENT),
     "settings.list": ControlNeed(MANAGEMENT),
     "status": ControlNeed(MONITORING),
+    "top": ControlNeed(MONITORING),
     "block": ControlNeed(POLICYMAKER),
     "unblock": ControlNeed(POLICYMAKER),
     "settings.set": ControlNeed(POLICYMAKER),

@@ -9,6 +9,7 @@ from penstock.cli import (  # noqa: F401
     serve,
     store_commands,
     tls,
+    top,
     topology,
     users,
 )

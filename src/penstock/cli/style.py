@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,6 +19,7 @@ STYLES: Final[dict[str, dict[str, Any]]] = {
 """Styles by meaning."""
 FULL_PERCENT: Final = 80.0
 """Fill from which a queue is shown as nearly full."""
+PERCENT: Final = re.compile(r"([\d.]+) %$")
 Colour = Callable[[str], str | None]
 """Function from the text of a cell to the name of its style; None for no style."""
 
@@ -42,10 +44,10 @@ def alarm_unless(*good: str) -> Colour:
 
 def of_fill(text: str) -> str | None:
     """Return the style of a fill in percent."""
-    try:
-        percent = float(text.removesuffix(" %"))
-    except ValueError:
+    match = PERCENT.search(text)
+    if match is None:
         return None
+    percent = float(match[1])
     return "alarm" if percent >= 100 else "warning" if percent >= FULL_PERCENT else None
 
 

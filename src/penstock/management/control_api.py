@@ -40,6 +40,7 @@ from penstock.management import (
     parameters_api,
     policies_api,
     query_progress,
+    queue_ranking,
     redaction,
     settings_api,
     vhost_admin,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-READING: Final = ("show", "why", "list", "status", "settings.list", "user.list", "limit.list")
+READING: Final = ("show", "why", "list", "status", "top", "settings.list", "user.list", "limit.list")
 """Operations of administrators that change nothing."""
 UNAUDITED: Final = frozenset({name for name, need in CONTROL.items() if not need.tag} | set(READING)) - {
     "cursor.move",
@@ -122,11 +123,7 @@ class ControlApi:
         self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = {
             "cursor.queues": self.cursors.queues,
             "cursor.find": lambda request: TimeLookup(self, request).steps(),
-            "list": lambda request: listing.answer_steps(node, request),
-            "policy.list": lambda request: policies_api.answer_list(node, request),
-            "parameter.list": lambda request: parameters_api.answer_list(node, request),
-            "settings.list": lambda request: settings_api.list_settings(node, request),
-            "status": lambda request: answer_status(node, request),
+            **_lists(node),
         }
         """Operations that read much, over as many turns as needed, concurrently with changes."""
 
@@ -302,6 +299,18 @@ class ControlApi:
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)
+
+
+def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]]:
+    """Return the operations that list objects."""
+    return {
+        "list": lambda request: listing.answer_steps(node, request),
+        "policy.list": lambda request: policies_api.answer_list(node, request),
+        "parameter.list": lambda request: parameters_api.answer_list(node, request),
+        "settings.list": lambda request: settings_api.list_settings(node, request),
+        "status": lambda request: answer_status(node, request),
+        "top": lambda request: queue_ranking.answer_top(node, request),
+    }
 
 
 def _properties_for(request: ControlRequest, content_type: str) -> Properties:

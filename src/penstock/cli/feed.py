@@ -1,0 +1,59 @@
+"""Feed of a display: a broker that is asked again and again, over a connection that is made anew when it is lost."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.client.control import ControlClient
+    from penstock.client.parameters import Parameters
+
+TIMEOUT_S: Final = 10.0
+"""Seconds that a connection, or an answer, may take."""
+
+
+class Feed:
+    """Control operations on one connection, which begins with the first one; used by one thread."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters: Final = parameters
+        self._connection: Connection | None = None
+        self._control: ControlClient | None = None
+
+    def ask(self, operation: str, fields: dict[str, object]) -> dict[str, Any]:
+        """Return an answer; raises PenstockError with the reason.
+
+        `ControlError` is the broker's refusal, after which the connection stays. After any other error the next call
+        connects again.
+        """
+        from penstock.client.errors import ControlError
+
+        try:
+            found = self._connected().request(operation, fields)
+        except ControlError:
+            raise
+        except (PenstockError, OSError):
+            self.close()
+            raise
+        assert isinstance(found, dict)
+        return found
+
+    def _connected(self) -> ControlClient:
+        from penstock.client.connection import Connection
+        from penstock.client.control import ControlClient
+
+        if self._control is None:
+            self._connection = Connection(self.parameters, connect_timeout=TIMEOUT_S, timeout=TIMEOUT_S)
+            self._control = ControlClient(self._connection, timeout=TIMEOUT_S)
+        return self._control
+
+    def close(self) -> None:
+        """Close the connection; a later question makes another."""
+        connection, self._connection, self._control = self._connection, None, None
+        if connection is not None:
+            with contextlib.suppress(PenstockError, OSError):
+                connection.close()

@@ -1,0 +1,247 @@
+"""`penstock top` and `penstock watch`: queues live in a terminal, or printed once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from penstock.cli import style, top_view
+from penstock.cli.common import URL, counted, limits, main, percent, report_errors, say, say_json, table, writing
+from penstock.cli.target import parameters_of
+from penstock.errors import ConfigError, PenstockError
+from penstock.setting_names.escapes import printable
+
+if TYPE_CHECKING:
+    from penstock.cli.feed import Feed
+
+INTERVAL_S: Final = 1.0
+"""Seconds between two pictures."""
+QUEUES_PRINTED: Final = 20
+"""Queues in one printed picture."""
+LABEL_CELLS: Final = 9
+VALUE_CELLS: Final = 34
+"""Width of what is before and behind a sparkline."""
+SAMPLES_MAX: Final = 1000
+"""Samples that `watch` keeps: more than any terminal is wide."""
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as in shells."""
+
+INTERVAL = click.option(
+    "--interval",
+    metavar="S",
+    type=click.FloatRange(0.1, 3600),
+    default=INTERVAL_S,
+    show_default=True,
+    help="Ask every S seconds.",
+)
+
+
+@main.command()
+@INTERVAL
+@click.option("--order", type=click.Choice(["blocked", "fill", "messages", "bytes"]), default="blocked",
+              show_default=True, help="Show the queues in this order, the highest first.")  # fmt: skip
+@click.option("--everywhere", is_flag=True, help="Show all virtual hosts, not only the one in --url.")
+@click.option("--once", is_flag=True, help="Print one picture and exit, as where the output is no terminal.")
+@click.option("--limit", metavar="N", type=click.IntRange(1, 500), help="Show at most N queues.  [default: 100 or 20]")
+@click.option("--json", "as_json", is_flag=True, help="Print the broker's answers once, for programs.")
+@URL
+def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | None, as_json: bool, url: str) -> None:
+    """Show the queues live, blocked ones first: fill, rates, gates, and who blocks whom with advice.
+
+    Where the output is no terminal: print one picture and exit. The live picture needs `pip install
+    'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
+    """
+    from penstock.cli.feed import Feed
+
+    with report_errors():
+        feed = Feed(parameters_of(url))
+        live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
+        if not live:
+            fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
+            try:
+                _print_once(feed, fields, as_json)
+            finally:
+                feed.close()
+            return
+        try:
+            from penstock.cli.top_screen import TopScreen
+        except ImportError as error:
+            raise ConfigError(
+                f"the live picture needs the package {(error.name or 'textual').partition('.')[0]}: "
+                "pip install 'penstock[terminal]'; `penstock top --once` prints a picture without it"
+            ) from None
+        fields = {"order": order, "everywhere": everywhere} | ({} if limit is None else {"count": limit})
+        code = TopScreen(feed, fields, interval).run()
+    sys.exit(code or 0)
+
+
+def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
+    """Print one picture."""
+    found = feed.ask("top", fields)
+    why = feed.ask("why", {})
+    if as_json:
+        say_json({"top": found, "why": why}, indent=2)
+        return
+    say(top_view.headline(found))
+    for line in top_view.blocked_lines(why) or ["nobody is blocked"]:
+        say(line)
+    everywhere = fields.get("everywhere") is True
+    table(top_view.HEADS, [top_view.cells_of(item, everywhere) for item in found["items"]], style.COLUMNS)
+    more = found["sums"]["queues"] - len(found["items"])
+    if more > 0:
+        say(f"and {counted(more, 'more queue')}; --limit shows more")
+
+
+@main.command()
+@click.argument("queue")
+@INTERVAL
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of samples.")
+@click.option("--json", "as_json", is_flag=True, help="Print each sample as a JSON object.")
+@URL
+def watch(queue: str, interval: float, count: int | None, as_json: bool, url: str) -> None:
+    """Show the depth and the rates of QUEUE as lines that grow, until --count or Ctrl-C.
+
+    Where the output is no terminal, or with --json: a line for each sample, and one sample without --count. For
+    example: penstock watch orders
+    """
+    from penstock.cli.feed import Feed
+
+    with report_errors():
+        feed = Feed(parameters_of(url))
+        live = sys.stdout.isatty() and not as_json and os.environ.get("TERM") != "dumb"
+        if count is None and not sys.stdout.isatty():
+            count = 1
+        try:
+            _watch(feed, queue, interval, count, Lines() if live else None, as_json)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        finally:
+            feed.close()
+
+
+def _watch(feed: Feed, queue: str, interval: float, count: int | None, lines: Lines | None, as_json: bool) -> None:
+    """Show samples; a broker that is lost is told and asked again, except before the first sample."""
+    from penstock.client.errors import ControlError
+
+    seen = 0
+    while True:
+        begun = time.monotonic()
+        try:
+            item = feed.ask("top", {"queue": queue})["items"][0]
+        except PenstockError as error:
+            if seen == 0 or isinstance(error, ControlError):
+                raise
+            if lines is not None:
+                lines.lost(str(error))
+            else:
+                say(f"penstock: {error}; asking again", err=True)
+        else:
+            seen += 1
+            if lines is not None:
+                lines.add(item)
+            elif as_json:
+                say_json(_sample(item))
+            else:
+                say(_line(item))
+            if count is not None and seen >= count:
+                return
+        time.sleep(max(begun + interval - time.monotonic(), 0.0))
+
+
+def _sample(item: dict[str, Any]) -> dict[str, object]:
+    own = item["penstock"]
+    came, went = top_view.rates(item)
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "queue": item["name"],
+        "depth": own["depth"],
+        "unacknowledged": own["unacknowledged"],
+        "fill_percent": own["fill_percent"],
+        "publish_rate": came,
+        "deliver_rate": went,
+        "gate_open": own["gate"]["open"],
+        "blocked": own["gate"]["blocked"],
+        "consumers": item["consumers"],
+    }
+
+
+def _line(item: dict[str, Any]) -> str:
+    own = item["penstock"]
+    came, went = top_view.rates(item)
+    parts = [
+        datetime.now().astimezone().strftime("%H:%M:%S"),
+        counted(own["depth"]["messages"], "message"),
+        top_view.size(own["depth"]["bytes"]),
+        f"{percent(own['fill_percent'])} full",
+        *([] if came is None else [f"in {came:,.1f}/s"]),
+        *([] if went is None else [f"out {went:,.1f}/s"]),
+        f"gate {'open' if own['gate']['open'] else 'closed'}",
+        f"{counted(own['gate']['blocked'], 'producer')} blocked",
+    ]
+    return "  ".join(parts)
+
+
+class Lines:
+    """Lines of `watch` in a terminal: each picture is written over the one before."""
+
+    def __init__(self) -> None:
+        self._items: deque[dict[str, Any] | None] = deque(maxlen=SAMPLES_MAX)
+        self._written = 0
+
+    def add(self, item: dict[str, Any]) -> None:
+        """Add a sample and write the picture."""
+        self._items.append(item)
+        self._write(item, None)
+
+    def lost(self, reason: str) -> None:
+        """Leave a gap, and tell that the broker does not answer."""
+        last = next(item for item in reversed(self._items) if item is not None)
+        self._items.append(None)
+        self._write(last, reason)
+
+    def _write(self, item: dict[str, Any], lost: str | None) -> None:
+        width = shutil.get_terminal_size().columns
+        found = [_cut(line, width) for line in self._picture(item, lost, max(width - LABEL_CELLS - VALUE_CELLS, 10))]
+        found[0] = style.styled(found[0], "heading")
+        if lost is not None:
+            found[-1] = style.styled(found[-1], "alarm")
+        up = f"\x1b[{self._written}A" if self._written else ""
+        with writing():
+            click.echo(up + "\r\x1b[J" + "\n".join(found))
+        self._written = len(found)
+
+    def _picture(self, item: dict[str, Any], lost: str | None, cells: int) -> list[str]:
+        own = item["penstock"]
+        depth, gate, capacity = own["depth"], own["gate"], own["capacity"]
+        items = list(self._items)[-cells:]
+        depths = [None if each is None else float(each["penstock"]["depth"]["messages"]) for each in items]
+        most = capacity["messages"] if own["fill_percent"] is not None else None
+        least = top_view.amounts(depths) or (0.0, 0.0)
+        state = "gate open" if gate["open"] else f"gate closed for {top_view.seconds(gate['closed_for_s'])}"
+        found = [
+            printable(
+                f"{item['name']}: {counted(depth['messages'], 'message')}, {top_view.size(depth['bytes'])} of "
+                f"{limits(capacity)} ({percent(own['fill_percent'])}), {state}, "
+                f"{counted(gate['blocked'], 'producer')} blocked, {counted(item['consumers'], 'consumer')}"
+            ),
+            f"{'depth':<{LABEL_CELLS}}{top_view.spark(depths, most)}  {least[0]:,.0f} to {least[1]:,.0f}",
+        ]
+        for label, place in (("in/s", 0), ("out/s", 1)):
+            values = [None if each is None else top_view.rates(each)[place] for each in items]
+            between = top_view.amounts(values)
+            if between is not None:
+                found.append(f"{label:<{LABEL_CELLS}}{top_view.spark(values)}  {between[0]:,.1f} to {between[1]:,.1f}")
+        if lost is not None:
+            found.append(printable(f"no answer: {lost}; asking again"))
+        return found
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

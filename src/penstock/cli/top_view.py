@@ -1,0 +1,131 @@
+"""Texts of `penstock top` and `penstock watch` from the broker's answers, for a screen or for one print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from penstock.cli.common import counted
+from penstock.setting_names.escapes import printable
+
+Item = dict[str, Any]
+
+HEADS: Final = (
+    *("queue", "fill", "messages", "unacked", "bytes", "in/s", "out/s", "consumers", "gate", "blocked", "closed for"),
+)
+BAR_CELLS: Final = 10
+"""Width of a fill bar."""
+EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+SPARKS: Final = "▁▂▃▄▅▆▇█"
+GATES_SHOWN: Final = 4
+"""Most closed gates above the queues; the others are counted."""
+
+
+def size(octets: float) -> str:
+    """Return a number of octets for people: 12 B, 3.4 KiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(octets) < 1024:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} TiB"
+
+
+def bar(percent: float | None, cells: int = BAR_CELLS) -> str:
+    """Return a bar of this width; "" for a queue without a capacity."""
+    if percent is None:
+        return ""
+    eighths = round(min(max(percent, 0.0), 100.0) / 100 * cells * 8)
+    if eighths == 0 and percent > 0:
+        eighths = 1
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(cells)
+
+
+def spark(values: Sequence[float | None], most: float | None = None) -> str:
+    """Return a line with a sign for each value, from 0 to `most` (None: the largest); a space where there is none."""
+    known = [value for value in values if value is not None]
+    top = max(known, default=0.0) if most is None else most
+    if top <= 0:
+        return "".join(" " if value is None else SPARKS[0] for value in values)
+    last = len(SPARKS) - 1
+    return "".join(" " if value is None else SPARKS[min(round(value / top * last), last)] for value in values)
+
+
+def rate(item: Item, *names: str) -> float | None:
+    """Return the first of these rates that the broker tells, in messages a second; None without any."""
+    stats = item.get("message_stats") or {}
+    for name in names:
+        found = (stats.get(f"{name}_details") or {}).get("rate")
+        if found is not None:
+            return float(found)
+    return None
+
+
+def rates(item: Item) -> tuple[float | None, float | None]:
+    """Return the rates of publishes into, and of deliveries out of, a queue."""
+    return rate(item, "publish"), rate(item, "deliver_get", "deliver")
+
+
+def seconds(value: float | None) -> str:
+    """Return a time for people: 9.5 s, 4 min 5 s, 3 h 12 min."""
+    if value is None:
+        return "-"
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(int(value), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def cells_of(item: Item, everywhere: bool) -> tuple[str, ...]:
+    """Return the cells of a queue, in the order of HEADS; names of other virtual hosts are before a colon."""
+    own = item["penstock"]
+    gate, depth, fill = own["gate"], own["depth"], own["fill_percent"]
+    came, went = rates(item)
+    name = f"{item['vhost']}: {item['name']}" if everywhere else item["name"]
+    return (
+        printable(name),
+        "" if fill is None else f"{bar(fill)} {fill:.0f} %",
+        f"{depth['messages']:,}",
+        f"{item['messages_unacknowledged']:,}",
+        size(depth["bytes"]),
+        "-" if came is None else f"{came:,.1f}",
+        "-" if went is None else f"{went:,.1f}",
+        f"{item['consumers']:,}",
+        "open" if gate["open"] else "closed",
+        f"{gate['blocked']:,}",
+        seconds(gate["closed_for_s"]),
+    )
+
+
+def headline(top: Item) -> str:
+    """Return the broker in one line."""
+    sums = top["sums"]
+    turn = top["turns"]["recent"]["ms"]
+    return (
+        f"penstock {top['version']}, vhost {printable(top['vhost'])}: {counted(top['connections'], 'connection')}, "
+        f"{counted(sums['queues'], 'queue')} ({sums['gates_closed']:,} closed), "
+        f"{counted(sums['messages'], 'message')} ({sums['messages_unacknowledged']:,} unacknowledged), "
+        f"{size(sums['bytes'])}; longest turn {turn:.1f} ms"
+    )
+
+
+def blocked_lines(why: Item, most: int = GATES_SHOWN) -> list[str]:
+    """Return the gates that block somebody, longest first, each with advice; empty if nobody is blocked."""
+    gates = why.get("gates") or []
+    found = []
+    for gate in gates[:most]:
+        hint = f"; {gate['advice']}" if gate.get("advice") else ""
+        name = f"{gate['kind']} {gate['name']}" if gate["name"] else gate["kind"]
+        found.append(
+            printable(f"{seconds(gate['blocked_for_s'])}  {name} blocks {counted(gate['blocked'], 'producer')}{hint}")
+        )
+    more = len(gates) - len(found) + (why.get("more_gates") or 0)
+    if more:
+        found.append(f"and {counted(more, 'more gate')}; `penstock why` has all")
+    return found
+
+
+def amounts(values: Iterable[float | None]) -> tuple[float, float] | None:
+    """Return the least and the largest of the known values; None without any."""
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if known else None

@@ -1,0 +1,162 @@
+"""Control operation `top`: the queues that need attention most, with sums over all, for a display that is refreshed.
+
+Queues are ranked in steps and only the first are made plain data, so that a refresh each second costs little with
+thousands of queues.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from penstock.access.rules import Rules
+from penstock.access.tags import ADMINISTRATOR
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.management import rabbitmq_json, views
+from penstock.management.control_request import ControlRequest
+
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
+ORDERS: Final = ("blocked", "fill", "messages", "bytes")
+"""Orders of queues, each descending; `blocked` is by the time that a gate is closed, then by fill and messages."""
+COUNT_MOST: Final = 500
+"""Most queues in an answer."""
+COUNT_DEFAULT: Final = 100
+SHOWN_WORK: Final = 10
+"""Units of work per queue that is shown; one that is only ranked costs 1."""
+RANKED_AT_ONCE: Final = 100
+"""Queues ranked per step."""
+
+Rank = tuple[float, float, float]
+Ranked = tuple[Rank, int, Queue]
+
+
+class Sums:
+    """Sums over the queues that a request may see."""
+
+    def __init__(self) -> None:
+        self.queues: int = 0
+        self.closed: int = 0
+        """Queues whose gate is closed."""
+        self.messages: int = 0
+        self.unacknowledged: int = 0
+        self.bytes: int = 0
+
+    def add(self, queue: Queue) -> None:
+        """Add a queue."""
+        self.queues += 1
+        self.messages += int(queue.depth_messages())
+        self.unacknowledged += int(queue.unacked_messages)
+        self.bytes += int(queue.depth_bytes())
+        if not queue.gate.open:
+            self.closed += 1
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the sums as plain data."""
+        return {
+            "queues": self.queues,
+            "gates_closed": self.closed,
+            "messages": self.messages,
+            "messages_unacknowledged": self.unacknowledged,
+            "bytes": self.bytes,
+        }
+
+
+def answer_top(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
+    """Answer top {order, count, prefix, queue, everywhere}: the first queues in an order, and sums over all.
+
+    `prefix` takes only queues whose name begins so; `queue` only the one of that name. `everywhere` takes all virtual
+    hosts that the user may see. The reply queue of the request is left out. Raises NotFound (404) for a queue that
+    there is not, PreconditionFailed (406) for an unknown order.
+    """
+    order = str(request.fields.get("order") or ORDERS[0])
+    if order not in ORDERS:
+        raise PreconditionFailed(f"'order' must be one of {', '.join(ORDERS)}, not '{order}'")
+    name = request.fields.get("queue")
+    sums = Sums()
+    if isinstance(name, str):
+        queue = request.vhost.queue(name, request.connection)
+        sums.add(queue)
+        found = [queue]
+    else:
+        count = max(min(request.amount("count", COUNT_DEFAULT), COUNT_MOST), 1)
+        found = yield from _first(node, request, order, count, sums)
+    items: list[rabbitmq_json.Shape] = []
+    for queue in found:
+        if not queue.deleted:
+            items.append(rabbitmq_json.queue_of(queue, node))
+        node.broker.work.done += SHOWN_WORK
+        if node.broker.work.used_up():
+            yield
+    return {
+        "version": node.control.version,
+        "vhost": request.vhost.name,
+        "connections": len(node.connections),
+        "turns": node.turns_view(),
+        "order": order,
+        "sums": sums.as_dict(),
+        "items": items,
+    }
+
+
+def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Sums) -> Steps[list[Queue]]:
+    """Return the first queues in an order, and add all to the sums; a heap keeps the first ones so far."""
+    work = node.broker.work
+    now = node.broker.now
+    prefix = request.fields.get("prefix")
+    begins = prefix if isinstance(prefix, str) else ""
+    heap: list[Ranked] = []
+    number = 0
+    for vhost in _vhosts(node, request, request.access.rules):
+        queues = list(vhost.queues.values())
+        for start in range(0, len(queues), RANKED_AT_ONCE):
+            for queue in queues[start : start + RANKED_AT_ONCE]:
+                if queue.deleted or _is_own(queue, request) or not queue.name.startswith(begins):
+                    continue
+                sums.add(queue)
+                number -= 1  # Of equal ones the older is first.
+                entry = (_rank(queue, order, now), number, queue)
+                if len(heap) < count:
+                    heapq.heappush(heap, entry)
+                else:
+                    heapq.heappushpop(heap, entry)
+            work.done += RANKED_AT_ONCE
+            if work.used_up():
+                yield
+    heap.sort(key=_place, reverse=True)
+    return [queue for _, _, queue in heap]
+
+
+def _is_own(queue: Queue, request: ControlRequest) -> bool:
+    """Tell whether a queue is exclusive to the connection of a request."""
+    return queue.owner is not None and queue.owner is request.connection
+
+
+def _vhosts(node: Node, request: ControlRequest, rules: Rules) -> list[VirtualHost]:
+    """Return the virtual hosts of a request."""
+    if request.fields.get("everywhere") is not True:
+        return [request.vhost]
+    every = rules.has_tag(ADMINISTRATOR)
+    return [each for each in node.broker.vhosts.values() if every or rules.enters(each.name)]
+
+
+def _rank(queue: Queue, order: str, now: float) -> Rank:
+    """Return the place of a queue in an order; the highest is first."""
+    messages = float(queue.depth_messages())
+    if order == "messages":
+        return messages, 0.0, 0.0
+    if order == "bytes":
+        return float(queue.depth_bytes()), messages, 0.0
+    fill = views.fill_percent(queue) or 0.0
+    if order == "fill":
+        return fill, messages, 0.0
+    since = queue.gate.stats.since
+    return -1.0 if since is None else now - since, fill, messages
+
+
+def _place(entry: Ranked) -> tuple[Rank, int]:
+    return entry[0], entry[1]

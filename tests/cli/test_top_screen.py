@@ -1,0 +1,93 @@
+"""`penstock top` in a real pseudo-terminal, against a real broker."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokers import BrokerProcess, serving
+from tests.support.commands import run, started
+from tests.support.terminals import Terminal, in_terminal
+
+WIDE = "ж" * 100
+"""Queue whose name is far wider than its column."""
+
+
+def rows(terminal: Terminal) -> list[str]:
+    """Return the names of the queues on the screen, from top to bottom."""
+    lines = terminal.text().splitlines()
+    heads = next((number for number, line in enumerate(lines) if line.split()[:2] == ["queue", "fill"]), len(lines))
+    return [line.split()[0] for line in lines[heads + 1 : -1] if line[1:2].strip()]
+
+
+@pytest.fixture
+def busy(own_broker: BrokerProcess) -> BrokerProcess:
+    """A broker with a queue that is full, one that is deeper, and one with an odd name."""
+    run(own_broker, "declare", "queue", "deep", "capacity-messages=100")
+    run(own_broker, "declare", "queue", "full", "capacity-messages=4", "hold-deadline=600")
+    run(own_broker, "declare", "queue", WIDE, "capacity-messages=100")
+    run(own_broker, "publish", "deep", *"abcdefgh")
+    return own_broker
+
+
+def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProcess) -> None:
+    publisher = started(busy, "publish", "full", *"abcdef")
+    with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=120, lines=24) as terminal:
+        terminal.wait(lambda text: "queue full blocks 1 producer; start a consumer" in text, "the blocked gate")
+        terminal.wait(lambda _: rows(terminal)[:2] == ["full", "deep"], "the blocked queue first")
+        terminal.wait(lambda text: "3 queues (1 closed), 12 messages" in text, "the sums")
+        terminal.wait(lambda text: re.search(r"full +█{10} 100 % +4 ", text), "the bar")
+        terminal.wait(lambda text: "ж" * 35 + "…" in text, "a long name is cut")
+        terminal.wait(lambda text: "q Quit" in text.splitlines()[-1], "the keys")
+        terminal.press("o")
+        terminal.wait(lambda text: "by fill" in text, "the next order")
+        terminal.press("o")
+        terminal.wait(lambda _: rows(terminal)[:2] == ["deep", "full"], "the deepest first")
+        terminal.press("\r")  # The cursor has followed its queue to the second row.
+        terminal.wait(lambda text: "queue full has no consumer" in text, "the answer of why")
+        terminal.press("\x1b")
+        terminal.wait(lambda text: "has no consumer" not in text, "it is closed")
+        terminal.press("/")
+        terminal.wait(lambda text: "names that begin with" in text, "the field")
+        terminal.press("de\r")
+        terminal.wait(lambda text: "names that begin with de" in text and rows(terminal) == ["deep"], "one queue")
+        terminal.press("p")
+        terminal.wait(lambda text: "paused" in text, "it stands still")
+        terminal.resize(70, 12)
+        terminal.wait(lambda text: "q Quit" in text.splitlines()[-1], "the smaller screen")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    publisher.kill()
+    publisher.communicate()
+
+
+def test_screen_tells_that_the_broker_is_lost_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
+        run(broker, "declare", "queue", "kept", "--durable")
+        with in_terminal("top", "--url", broker.url, "--interval", "0.2") as terminal:
+            terminal.wait(lambda _: rows(terminal) == ["kept"], "the queue")
+            port = broker.port
+            assert broker.stop() == 0
+            terminal.wait(lambda text: "no answer: " in text and "asking again" in text, "the loss")
+            terminal.wait(lambda _: rows(terminal) == ["kept"], "the last picture stays")
+            with serving(tmp_path, "--data", str(tmp_path / "data"), listen=(f"127.0.0.1:{port}",)) as again:
+                terminal.wait(lambda text: "no answer" not in text, "the broker is back")
+                run(again, "declare", "queue", "new")
+                terminal.wait(lambda _: rows(terminal) == ["kept", "new"], "what is new there")
+                terminal.press("\x03")
+                assert terminal.ended() == 130
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(broker: BrokerProcess, tmp_path: Path) -> None:
+    (tmp_path / "textual").mkdir()
+    (tmp_path / "textual" / "__init__.py").write_text("raise ImportError('gone', name='textual')")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    with in_terminal("top", "--url", broker.url, columns=200, PYTHONPATH=paths) as terminal:
+        assert terminal.ended() == 1
+        assert "needs the package textual: pip install 'penstock[terminal]'; `penstock top --once`" in terminal.text()
+    with in_terminal("top", "--once", "--url", broker.url, columns=200, PYTHONPATH=paths) as terminal:
+        assert terminal.ended() == 0
+        assert "nobody is blocked" in terminal.text()

@@ -1,0 +1,78 @@
+"""The queues that need attention most, in an order and with sums, a share of work a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import SHARE
+from tests.management.test_why import GATED, Scene
+from tests.support.control_requests import answers, request, turns_until_answered, with_queues
+from tests.support.driven_connection import Dialogue, publish
+
+
+def top(driver: BrokerDriver, **fields: object) -> dict[str, Any]:
+    vhost = driver.broker.vhosts["/"]
+    if "answers" not in vhost.queues:
+        vhost.declare_queue("answers", {}, False, False, None, None)
+    seen = len(answers(driver))
+    client = Dialogue(driver)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(client.connection, request("top", **fields))
+    while len(answers(driver)) == seen:
+        driver.run_turn()
+    found: dict[str, Any] = answers(driver)[-1]
+    return found
+
+
+def names(driver: BrokerDriver, **fields: object) -> list[str]:
+    return [each["name"] for each in top(driver, **fields)["items"] if each["name"] != "answers"]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Queues: `first` and `second` are blocked, `first` longer; `deep` is fuller of messages, `wide` of bytes."""
+    scene = Scene()
+    producer = scene.join()
+    for name, messages, size in (("wide", 1, 9_000), ("deep", 9, 1), ("first", 4, 1), ("second", 5, 1)):
+        producer.declare(name, **(GATED if name in ("first", "second") else {"capacity-messages": 100}))
+        scene.at(100.0 if name != "second" else 103.0)
+        for _ in range(messages):
+            producer.say(publish(name, b"x" * size)) if name != "second" else scene.join().say(publish(name, b"x"))
+    scene.at(105.0)
+    return scene
+
+
+def test_queues_are_ordered_by_the_time_that_they_block_and_otherwise_by_their_amounts(scene: Scene) -> None:
+    driver = scene.driver
+    assert names(driver) == ["first", "second", "deep", "wide"]
+    assert names(driver, order="messages") == ["deep", "second", "first", "wide"]
+    assert names(driver, order="bytes")[:2] == ["wide", "deep"]
+    assert names(driver, order="fill")[-2:] == ["deep", "wide"]
+    assert names(driver, count=1) == ["first"]
+    assert names(driver, prefix="de") == ["deep"]
+
+
+def test_sums_are_over_all_queues_and_not_only_over_the_first(scene: Scene) -> None:
+    found = top(scene.driver, count=1, prefix="")
+    sums = found["sums"]
+    assert (sums["queues"], sums["gates_closed"]) == (5, 2), "with that of the answers, which no connection owns here"
+    assert sums["messages"] >= 19
+    assert found["connections"] >= 1
+    assert found["items"][0]["penstock"]["gate"]["closed_for_s"] == 5.0
+
+
+def test_one_queue_is_given_by_name_and_one_that_is_not_there_is_an_error(scene: Scene) -> None:
+    assert names(scene.driver, queue="deep") == ["deep"]
+    assert top(scene.driver, queue="none")["code"] == 404
+    found = top(scene.driver, order="odd")
+    assert found["code"] == 406
+    assert "'order' must be one of blocked, fill, messages, bytes, not 'odd'" in found["text"]
+
+
+def test_thousands_of_queues_are_ranked_a_share_a_turn() -> None:
+    turns = turns_until_answered(with_queues(), request("top", count=1))
+    assert max(turns) <= SHARE + 300
+    assert sum(turns) < 2 * 3_000 + 1_000, "only the first are made plain data"
