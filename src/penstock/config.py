@@ -27,6 +27,7 @@ from penstock.core.queue.queue_settings import (
 )
 from penstock.errors import BrokerError, ConfigError
 from penstock.file_users import read_users
+from penstock.log_ids import LEVEL_NAMES
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.setting_names.setting_names import SCOPED_ALIASES
@@ -51,13 +52,16 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "flow-log-file-bytes": (4096, 2**40),
     "audit-log-files": (2, 10_000),
     "audit-log-file-bytes": (4096, 2**40),
+    "slow-turn-ms": (0, 60_000),
 }
 """Settings with a least and a most value: the limits of the protocol (AMQP 0-9-1, connection.tune)."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "sasl-mechanisms": SASL_MECHANISMS,
     "insecure-mechanisms": SASL_MECHANISMS,
+    "log-level": tuple(LEVEL_NAMES.values()),
+    "log-format": ("text", "json"),
 }
-"""Lists of which only these strings may be items."""
+"""Settings of which only these strings may be the value, or items of the list."""
 
 
 AT_START: Final = (
@@ -99,8 +103,13 @@ AT_START: Final = (
     "audit_log",
     "audit_log_files",
     "audit_log_file_bytes",
+    "log_level",
+    "log_format",
+    "slow_turn_ms",
 )
 """Start-up settings in `[broker]`."""
+RELOADABLE: Final = ("log_level", "slow_turn_ms")
+"""Those that a reload changes too."""
 START_ALIASES: Final = {"amqpMinLargeMessageSize": "min_large_message"}
 """Artemis' names of start-up settings."""
 TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
@@ -208,12 +217,20 @@ class Settings:
     """Most files of the audit log; beyond, the oldest is deleted."""
     audit_log_file_bytes: int = 4 * 1024 * 1024
     """Largest file of the audit log: 32 of them hold some 400,000 records."""
+    log_level: str = "info"
+    """Least level of the records of the log: debug, info, warning or error; read again at SIGHUP."""
+    log_format: str = "text"
+    """Format of the log on standard error: text, or json for a JSON object a line."""
+    slow_turn_ms: int = 100
+    """Milliseconds from which a turn of the event loop is logged as slow; 0 is never. Read again at SIGHUP."""
     tls: TlsSettings | None = None
     """Certificates of the listeners with TLS; None without the table."""
     file: Path | None = None
     """Path of the settings file, to be read again at SIGHUP; None without one."""
     at_start: dict[str, object] = field(default_factory=dict)
     """Start-up settings in the file, for comparison when it is read again."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Sources of the start-up settings that have no default value: "file line 7", "command line" ..., by attribute."""
     patterns: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
     """Run-time settings in the file: scope, pattern ("" for the broker), settings."""
 
@@ -262,12 +279,18 @@ def load(path: Path) -> Settings:
         patterns=by_pattern,
         at_start=at_start,
     )
-    return replace(settings, **at_start)
+    return replace(settings, sources=_sources(source, given), **at_start)
+
+
+def _sources(source: _Source, given: dict[str, Any]) -> dict[str, str]:
+    """Return the positions of the start-up settings in the file."""
+    known = {name.replace("_", "-"): name for name in AT_START} | START_ALIASES
+    return {known[name]: f"file{source.position(('broker', name))}" for name in given if name in known}
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
     """Return the names of changed start-up settings, which need a restart."""
-    names = [name for name in AT_START if old.at_start.get(name) != new.at_start.get(name)]
+    names = [n for n in AT_START if n not in RELOADABLE and old.at_start.get(n) != new.at_start.get(n)]
     return [name.replace("_", "-") for name in names]
 
 
@@ -349,7 +372,10 @@ def _typed(source: _Source, name: str, value: object, default: object) -> object
                 raise source.error(at, f"{name} has the unknown '{unknown[0]}'; known are {', '.join(choices)}")
             return value
         raise source.error(at, f"{name} must be a list of strings, not {value!r}")
-    if default is None:
+    if default is None or isinstance(default, str):
+        words = CHOICES.get(name)
+        if words is not None and value not in words:
+            raise source.error(at, f"{name} must be one of {', '.join(words)}, not {value!r}")
         if isinstance(value, str):
             return value
         raise source.error(at, f"{name} must be a string, not {_kind(value)}")  # A store's URL may hold a password.

@@ -93,3 +93,22 @@ def test_driver_has_work_for_the_store_while_a_piece_of_a_large_body_is_wanted()
     assert not driver.has_store_work()
     reader.end()
     read.on_read(b"mmm")
+
+
+def test_slow_turn_is_logged_once_a_second_with_the_connection_that_cost_most() -> None:
+    driver = make_driver()
+    driver.slow_turn_s = 0.1
+    client = Dialogue(driver)
+    driver.log_queue.take()
+    client.say(method_frame(1, spec.QUEUE_DECLARE, queue="q"))
+    driver.scheduler.turn_times.count(client.connection, 500)
+    for seconds in (0.05, 0.2, 0.3, 0.4):
+        driver.end_turn(seconds, driver.broker.now)
+    (line,) = driver.log_queue.take()
+    assert line.fields["id"] == "PST-2010"
+    assert line.fields["ms"] == 200.0
+    driver.begin(driver.broker.now + 1.0)
+    driver.tick()
+    (line,) = driver.log_queue.take()
+    assert line.text.startswith("slow turn of the event loop: 400 ms, ")
+    assert line.text.endswith("(and 1 more since the last such line)")

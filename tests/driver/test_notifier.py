@@ -30,6 +30,7 @@ def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
     peer = Dialogue(driver)
     peer.declare("ring", capacity_messages=2, overflow="drop-head")
     peer.declare("short", capacity_messages=1, overflow="reject")
+    driver.log_queue.take()
     for count in (1000, 500):
         for queue in ("ring", "short"):
             peer.say(b"".join(publish(queue, b"x") for _ in range(count)))

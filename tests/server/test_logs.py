@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import re
 import subprocess
 import sys
 
 import pytest
+
+from penstock.server.logs import OCTETS_WAITING, RECORD_MOST, LogLines, Text, _put
 
 SCRIPT = """
 import logging, sys
@@ -28,7 +33,9 @@ def test_every_line_is_written_with_its_time(lines: int) -> None:
     )
     written = done.stderr.splitlines()
     assert [line.partition(" line ")[2] for line in written] == [str(number) for number in range(lines)]
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line.partition(" line ")[0]) for line in written)
+    assert all(
+        re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO", line.partition(" line ")[0]) for line in written
+    )
 
 
 def test_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None:
@@ -43,7 +50,7 @@ def test_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None
     assert process.stdout.readline() == "logged\n"  # The pipe is full by then, and so is what may wait for it.
     written, dropped = 0, 0
     for line in process.stderr:
-        found = re.fullmatch(r"([\d,]+) lines of this log were dropped: .*\n", line)
+        found = re.fullmatch(r".* WARNING PST-2020 : ([\d,]+) lines of this log were dropped: .*\n", line)
         if found:
             dropped += int(found[1].replace(",", ""))
         else:
@@ -53,3 +60,69 @@ def test_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None
     assert dropped > 0
     process.communicate("\n", timeout=60)
     assert process.returncode == 0
+
+
+FORMATS = """
+import logging, os, sys
+from penstock.log_ids import RELOADED
+from penstock.logger import log
+from penstock.server.logs import logging_to_stderr, set_level
+
+if len(sys.argv) > 2:
+    status = os.fstat(2)
+    os.environ["JOURNAL_STREAM"] = f"{status.st_dev}:{status.st_ino}"
+with logging_to_stderr("warning", sys.argv[1]):
+    log(RELOADED, "not told")
+    assert set_level("info") and not set_level("info")
+    log(RELOADED, "told of %s", "a\\nb", fields={"queue": "q"})
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        logging.getLogger("asyncio").error("callback", exc_info=True)
+assert not set_level("debug"), "the log of a program that embeds a broker is its own"
+"""
+
+
+def written(*words: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", FORMATS, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stderr.splitlines()
+
+
+def test_log_in_json_is_an_object_a_line_with_the_fields_of_the_record() -> None:
+    told, library = map(json.loads, written("json"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("time"))
+    assert told == {"level": "info", "id": "PST-2031", "message": "told of a\nb", "queue": "q"}
+    assert (library["level"], library["id"], library["logger"]) == ("error", "PST-2029", "asyncio")
+    assert library["exception"].endswith("ZeroDivisionError: division by zero")
+
+
+def test_log_to_the_journal_has_a_priority_and_no_time_on_every_line() -> None:
+    told, *library = written("text", "journal")
+    assert told == r"<6>INFO PST-2031 : told of a\nb"
+    assert library[0] == "<3>ERROR PST-2029 : callback"
+    assert all(line.startswith("<3>") for line in library)
+    assert all(line.startswith(("<6>{", "<3>{")) for line in written("json", "journal"))
+
+
+def test_log_on_a_full_disk_is_told_of_when_there_is_room() -> None:
+    lines = LogLines(Text())
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert not _put(writer, b"nobody reads")
+    os.close(writer)
+    assert re.fullmatch(r".* WARNING PST-2020 : 3 lines of this log were dropped: .*\n", lines.report(3))
+
+
+def test_records_that_wait_have_a_bound_in_octets() -> None:
+    lines = LogLines(Text())
+    record = logging.makeLogRecord({"msg": "x" * 1_000_000, "name": "penstock"})
+    for _ in range(OCTETS_WAITING // RECORD_MOST + 2):
+        lines.handle(record)
+    assert lines.dropped > 0
+    dropped = lines.dropped
+    text, count = lines.take()
+    assert count * RECORD_MOST < len(text) < count * (RECORD_MOST + 100)
+    lines.handle(record)
+    assert (lines.dropped, len(lines.waiting)) == (dropped, 1), "there is room again"

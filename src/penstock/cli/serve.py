@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.common import main, report_errors, writing
+from penstock.log_ids import LEVEL_NAMES
 
 if TYPE_CHECKING:
     from penstock.config import Settings
 
+COMMAND_LINE = "command line"
+"""Source of a setting that an option of `penstock serve` gives."""
 SWITCH_S = 0.0005
 """Seconds that the store's thread waits for the GIL while the loop is busy, at each of its calls of the disk, instead
 of Python's 0.005: reading a page takes a few such calls.
@@ -78,6 +81,16 @@ dead letters had collections of 10 ms and more.
     metavar="DIR",
     help="Write the audit log to this directory (docs/audit-log.md); default: in the data directory; `off`: none.",
 )
+@click.option(
+    "--log-level",
+    type=click.Choice(list(LEVEL_NAMES.values())),
+    help="Log records from this level on to standard error (docs/logs.md); default: info.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="Write the log as text, or as a JSON object a line; default: text.",
+)
 @click.option("--quiet", is_flag=True, help="Write no log to standard error.")
 def serve(
     listen: tuple[str, ...],
@@ -91,6 +104,8 @@ def serve(
     config: Path | None,
     flow_log: str | None,
     audit_log: str | None,
+    log_level: str | None,
+    log_format: str | None,
     quiet: bool,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
@@ -102,7 +117,7 @@ def serve(
     import asyncio  # It takes a third of the start of a command, and the others need none.
 
     from penstock.config import Settings, load
-    from penstock.server.logs import logging_to_stderr
+    from penstock.server.logs import logging_to_stderr, without_log
     from penstock.server.turn_loop import new_loop
     from penstock.store.directory import default_directory
 
@@ -110,22 +125,29 @@ def serve(
         settings = Settings() if config is None else load(config)
         given: dict[str, Any] = {"listen": list(listen), "listen_tls": list(listen_tls), "http": http}
         given |= {"http_tls": http_tls, "flow_log": flow_log, "audit_log": audit_log}
-        settings = replace(settings, **{name: value for name, value in given.items() if value})
+        given |= {"log_level": log_level, "log_format": log_format}
+        settings = with_options(settings, {name: value for name, value in given.items() if value})
         if memory + (data is not None) + (store is not None) > 1:
             raise click.UsageError(
                 "--data, --store and --memory exclude each other: each sets the location of durable data"
             )
         if memory or store is not None:
-            settings = replace(settings, data=None, store=store)
+            settings = with_options(settings, {"data": None, "store": store})
         elif data is not None or (settings.data is None and settings.store is None):
-            settings = replace(settings, data=str(data or default_directory()), store=None)
+            settings = with_options(settings, {"data": str(data or default_directory()), "store": None})
         if standby and settings.store is None:
             raise click.UsageError("--standby needs a store that brokers share: add --store URL")
         with (
-            contextlib.nullcontext() if quiet else logging_to_stderr(),
+            without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
             asyncio.Runner(loop_factory=new_loop) as runner,
         ):
             runner.run(_serve(settings, standby))
+
+
+def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
+    """Return the settings with values of the command line, which later reloads keep."""
+    sources = settings.sources | dict.fromkeys(given, COMMAND_LINE)
+    return replace(settings, sources=sources, **given)
 
 
 async def _serve(settings: Settings, standby: bool) -> None:

@@ -23,8 +23,10 @@ from penstock.core.queue.queue import Queue
 from penstock.driver.log_queue import LogQueue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
-from penstock.driver.services import DriverServices
+from penstock.driver.services import LIMITED_A_SECOND, DriverServices
+from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
+from penstock.log_ids import CHANGED
 from penstock.management import log_messages
 from penstock.management.certificates import Certificates
 from penstock.management.control_api import ControlApi
@@ -32,6 +34,7 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
+from penstock.management.refused_requests import RefusedRequests
 from penstock.management.stats_sampler import StatsSampler
 from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
@@ -93,6 +96,9 @@ class BrokerDriver(Node):
         """Recorder of the flow log; None without one."""
         self.log_queue = LogQueue(broker)
         self.refused = RefusedPublishes()
+        self.refused_requests = RefusedRequests()
+        self.slow_turn_s: float = NEVER
+        """Seconds from which a turn is logged as slow."""
         self.certificates = Certificates()
         self.stats = StatsSampler(broker)
 
@@ -117,6 +123,8 @@ class BrokerDriver(Node):
         connection.on_disconnect(cause)
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
+        for line in self.refused_requests.forget(connection.number):
+            self.log_queue.add_limited(line, LIMITED_A_SECOND)
         self.scheduler.slowed.forget(connection.number)
 
     def end_lingering(self) -> None:
@@ -207,6 +215,9 @@ class BrokerDriver(Node):
 
     def end_turn(self, seconds: float, now: float) -> bool:
         """End a turn that took so many seconds; return whether input waits for the next."""
+        if seconds >= self.slow_turn_s:
+            work, name, share = self.scheduler.turn_times.present()
+            self.log_queue.add_limited(log_messages.slow_turn(seconds, work, name, share), 1)
         self.scheduler.turn_times.end_turn(seconds, now)
         return self.scheduler.begin_turn()
 
@@ -233,6 +244,8 @@ class BrokerDriver(Node):
             queue.counters.clear_unreported()
         for refused in self.refused.take():
             self.log(refused)
+        for line in self.refused_requests.take(self.broker.now):
+            self.log_queue.add_limited(line, LIMITED_A_SECOND)
         self._log_slowed()
         self.log_queue.tick()
         if self.recorder is not None:
@@ -256,13 +269,13 @@ class BrokerDriver(Node):
 
     # For connections
 
-    def log(self, line: LogLine | str) -> None:
-        """Write a log line: a template's, or free text."""
+    def log(self, line: LogLine) -> None:
+        """Write a log line; its field `id` is one of log_ids.py."""
         self.log_queue.add(line)
 
     def record_setting(self, subject: str, change: str) -> None:
         """Log and record a change of settings at run time: its subject, and the change with its author."""
-        self.log(f"settings of {subject} {change}")
+        self.log(LogLine(f"settings of {subject} {change}", {"id": CHANGED}))
         if self.recorder is not None:
             self.recorder.setting(subject, change)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.broker import Broker
+from penstock.log_ids import LOG_CROWDED
 from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.refusal_log import Refusals
+from penstock.protocols.common.refusal_log import LimitedLines
 from penstock.setting_names.escapes import printable
 
 LINES_KEPT: Final = 10_000
@@ -23,7 +24,7 @@ class LogQueue:
         self._lines: list[LogLine] = []
         self._dropped: int = 0
         """Number of lines that found no room since the last report of it."""
-        self._refusals = Refusals()
+        self._limited = LimitedLines()
 
     def add(self, line: LogLine | str) -> None:
         """Add a line with the present time: a template's, or free text."""
@@ -37,12 +38,16 @@ class LogQueue:
 
     def add_refusal(self, kind: str, text: str) -> None:
         """Add a refused client: at most one line a second of each kind (refusal_log.py); others are counted."""
-        if self._refusals.admit(kind, text, self._broker.now):
-            self.add(text)
+        self.add_limited(LogLine(text, {"id": kind}), 1)
+
+    def add_limited(self, line: LogLine, most: int) -> None:
+        """Add a line with an id; at most so many with that id a second, and others are counted."""
+        if self._limited.admit(str(line.fields["id"]), line, self._broker.now, most):
+            self.add(line)
 
     def tick(self) -> None:
-        """Add the refusals that were counted, about once a second."""
-        for line in self._refusals.take(self._broker.now):
+        """Add the lines that were counted, about once a second."""
+        for line in self._limited.take(self._broker.now):
             self.add(line)
 
     def is_empty(self) -> bool:
@@ -54,7 +59,8 @@ class LogQueue:
         lines = self._lines[:most]
         del self._lines[:most]
         if self._dropped and not self._lines:
-            dropped = LogLine(f"{self._dropped} log lines were dropped: too many at once", {})
+            fields: dict[str, object] = {"id": LOG_CROWDED, "count": self._dropped}
+            dropped = LogLine(f"{self._dropped} log lines were dropped: too many at once", fields)
             dropped.now = self._broker.now
             lines.append(dropped)
             self._dropped = 0

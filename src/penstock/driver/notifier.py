@@ -133,7 +133,6 @@ class Notifier:
 
     def _on_close_session(self, effect: CloseSession) -> None:
         producer = effect.producer
-        self.driver.log(f"[{producer.name}] {effect.error.reply_text}")
         producer.listener.on_closed(effect.error)
 
     def _on_departed(self, effect: Departed) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -12,7 +12,9 @@ from penstock.access.access_table import GUEST
 from penstock.access.scram import ScramKeys
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError
 from penstock.flow.work import Steps
+from penstock.log_ids import WITHOUT_EFFECT
 from penstock.management.back_end_check import ServedUsers
 from penstock.management.password_check import Passwords, access_refusal
 from penstock.management.scram_keys import ScramKeyCache
@@ -29,6 +31,9 @@ from penstock.protocols.common.services import CredentialCheck, Services
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
+
+LIMITED_A_SECOND: Final = 20
+"""Most lines a second with one id about connections and requests; others are counted."""
 
 
 class DriverServices(Services):
@@ -84,7 +89,7 @@ class DriverServices(Services):
         return self.make_name("nonce")
 
     @override
-    def log(self, line: LogLine | str) -> None:
+    def log(self, line: LogLine) -> None:
         self._driver.log(line)
 
     @override
@@ -92,10 +97,21 @@ class DriverServices(Services):
         self._driver.log_queue.add_refusal(kind, text)
 
     @override
+    def log_limited(self, line: LogLine) -> None:
+        self._driver.log_queue.add_limited(line, LIMITED_A_SECOND)
+
+    @override
+    def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
+        line = self._driver.refused_requests.add(connection.number, subject, error, self.broker.now)
+        if line is not None:
+            self.log_limited(line)
+
+    @override
     def log_without_effect(self, argument: str) -> None:
         if argument not in self._without_effect:
             self._without_effect.add(argument)
-            self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
+            text = f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way"
+            self.log(LogLine(text, {"id": WITHOUT_EFFECT}))
 
     @override
     def deliver(self) -> bool:

@@ -60,6 +60,11 @@ class TurnTimes:
             self._most = work
             self._busiest = connection
 
+    def present(self) -> tuple[int, str, int]:
+        """Return the work of the present turn, the connection with most of it ("" without one), and its share."""
+        name = "" if self._busiest is None else self._busiest.name()
+        return int(self._meter.done - self._work), name, int(self._most)
+
     def end_turn(self, seconds: float, now: float) -> None:
         """End the present turn, with its seconds of processor or waiting time."""
         if now >= self._period_ends:

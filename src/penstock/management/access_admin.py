@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.access.user import EVERYTHING, STORE, User
 from penstock.errors import ConnectionForced
+from penstock.log_ids import CHANGED
+from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -19,7 +21,7 @@ def delete_user(node: Node, name: str) -> None:
     """
     node.broker.access.delete_user(name)
     close_connections(node, name, None, f"user '{name}' was deleted")
-    node.log(f"[user({name})] deleted")
+    node.log(LogLine(f"[user({name})] deleted", {"id": CHANGED}))
 
 
 def clear_permission(node: Node, name: str, vhost: str) -> bool:
@@ -30,7 +32,7 @@ def clear_permission(node: Node, name: str, vhost: str) -> bool:
     cleared = node.broker.access.clear_permission(name, vhost)
     if cleared:
         close_connections(node, name, vhost, f"permission of user '{name}' in vhost '{vhost}' was deleted")
-        node.log(f"[user({name})] permission in vhost '{vhost}' deleted")
+        node.log(LogLine(f"[user({name})] permission in vhost '{vhost}' deleted", {"id": CHANGED}))
     return cleared
 
 

@@ -29,6 +29,7 @@ from penstock.errors import (
     ResourceLocked,
 )
 from penstock.flow.work import Steps
+from penstock.log_ids import REPLY_DROPPED
 from penstock.management import (
     access_admin,
     access_api,
@@ -56,6 +57,7 @@ from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
+from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -269,7 +271,7 @@ class ControlApi:
             if queue is not None:
                 check_reply_queue(request.access, request.vhost, name, request.connection)
         except AccessRefused as error:
-            self.node.log(f"reply to {request.asker()} dropped: {error}")
+            self.node.log(LogLine(f"reply to {request.asker()} dropped: {error}", {"id": REPLY_DROPPED}))
             return None
         return queue
 
@@ -295,7 +297,12 @@ class ControlApi:
         """Put a reply with a body of so many octets into a queue, if it has room."""
         charge = octets + OVERHEAD
         if not queue.fits(charge):
-            self.node.log(f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            self.node.log(
+                LogLine(
+                    f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity",
+                    {"id": REPLY_DROPPED},
+                )
+            )
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)

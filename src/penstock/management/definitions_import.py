@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.log_ids import CHANGED
 from penstock.management.control_request import ControlRequest
 from penstock.management.definitions_access import (
     PermissionKind,
@@ -24,6 +25,7 @@ from penstock.management.definitions_policies import ParameterKind, PolicyKind, 
 from penstock.management.definitions_topology import BindingKind, ExchangeKind, QueueKind, VhostKind, WrongArguments
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
+from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -190,12 +192,22 @@ class Import:
         node = self.node
         summary = ", ".join(f"{count} {name}" for name, count in self.made.created.items())
         changed = ", ".join(f"{count} {name} changed" for name, count in self.made.changed.items())
-        node.log(f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}")
+        node.log(
+            LogLine(
+                f"definitions imported: {'; '.join(each for each in (summary, changed) if each) or 'nothing new'}",
+                {"id": CHANGED},
+            )
+        )
         if any(self.defined.read_over.values()):
             listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
-            node.log(f"definitions: not imported were {listed}")
+            node.log(LogLine(f"definitions: not imported were {listed}", {"id": CHANGED}))
         if self.made.notes:
-            node.log(f"definitions: {len(self.made.notes)} items have no effect here, or not all of their keys")
+            node.log(
+                LogLine(
+                    f"definitions: {len(self.made.notes)} items have no effect here, or not all of their keys",
+                    {"id": CHANGED},
+                )
+            )
 
 
 def _shape(kind: DefinitionKind, found: Difference, line: int) -> Shape:

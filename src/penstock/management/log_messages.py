@@ -13,6 +13,7 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount
 from penstock.flow.timers import NEVER
+from penstock.log_ids import SLOW_TURN
 from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import Losses
@@ -38,6 +39,15 @@ def crossed(crossing: GateTransition) -> LogLine:
     return LogLine(
         f"{words.subject(gate)} {number} : {text}",
         {"id": number, **gate_fields(gate), "messages": int(crossing.messages), "bytes": int(crossing.bytes)},
+    )
+
+
+def slow_turn(seconds: float, work: int, connection: str, share: int) -> LogLine:
+    """Return the line of a turn of the event loop that took long, with the connection that cost most of its work."""
+    whose = f", {share:,} of them for {connection}" if connection else ""
+    return LogLine(
+        f"slow turn of the event loop: {seconds * 1000:.0f} ms, {work:,} units of work{whose}",
+        {"id": SLOW_TURN, "ms": round(seconds * 1000, 3), "work": work, "connection": connection or None},
     )
 
 

@@ -58,8 +58,8 @@ class Node:
         """Start a job that only reads, concurrently with changes; input of `connection` waits until it is done."""
         raise NotImplementedError
 
-    def log(self, line: LogLine | str) -> None:
-        """Write a log line: a template's, or free text."""
+    def log(self, line: LogLine) -> None:
+        """Write a log line; its field `id` is one of log_ids.py."""
         raise NotImplementedError
 
     def record_setting(self, subject: str, change: str) -> None:

@@ -8,6 +8,8 @@ from penstock.core.settings.policy_changes import drop_policies
 from penstock.core.vhost import VirtualHost
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
+from penstock.log_ids import CHANGED
+from penstock.protocols.common.log_line import LogLine
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -36,7 +38,7 @@ def declare_vhost(node: Node, name: str) -> bool:
     vhost = node.broker.add_vhost(name)
     if node.broker.journal is not None:
         node.broker.journal.change(vhost)
-    node.log(f"[vh({name})] created")
+    node.log(LogLine(f"[vh({name})] created", {"id": CHANGED}))
     return True
 
 
@@ -100,7 +102,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     del broker.vhosts[name]
     if broker.journal is not None:
         broker.journal.forget(vhost)
-    node.log(f"[vh({name})] deleted")
+    node.log(LogLine(f"[vh({name})] deleted", {"id": CHANGED}))
 
 
 def find_vhost(node: Node, name: str) -> VirtualHost:

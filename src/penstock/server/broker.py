@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import logging
 import secrets
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
 from penstock.back_end_settings import BackEndSettings
-from penstock.config import NO_LOG, Settings, changed_at_start, load
+from penstock.config import NO_LOG, RELOADABLE, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
@@ -28,6 +28,18 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps
+from penstock.log_ids import (
+    LOG_LEVEL,
+    NEEDS_RESTART,
+    ONLY_GUEST,
+    OPEN_FILE,
+    READY,
+    RELOAD_REFUSED,
+    RELOADED,
+    STOPPED,
+    STOPPING,
+)
+from penstock.logger import log
 from penstock.management.access_admin import replace_file_users
 from penstock.management.back_end_check import ServedUsers
 from penstock.management.flow_log_records import Recorder
@@ -40,7 +52,9 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.http_back_end import HttpBackEnd
 from penstock.server.listener import Listener
+from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
+from penstock.server.logs import set_level
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
@@ -55,7 +69,6 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
 
-log = logging.getLogger("penstock")
 
 LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
@@ -106,6 +119,9 @@ class Broker:
         )
         self._servers: list[Listener] = []
         self._reloading: asyncio.Task[None] | None = None
+        self._ready = False
+        """True from the end of the start until the stop."""
+        self._began = time.monotonic()
         self._reload_again: bool = False
         """True if the settings file must be read once more."""
         self._back_end: HttpBackEnd | None = None
@@ -139,6 +155,7 @@ class Broker:
         if self._directory is not None:
             self._directory.lock()
         loop = asyncio.get_running_loop()
+        self.driver.slow_turn_s = slow_turn_s(self.settings)
         self.driver.broker.wall_offset = time.time() - loop.time()
         try:
             if self._flow_log is not None:
@@ -150,6 +167,7 @@ class Broker:
                 self.driver.audit.enabled = True
             if self._store is not None:
                 await take_hold(self._store, self._standby)
+                log_start(self.settings, self.storage_location, self.driver)  # The recovery may take minutes.
                 self._store_writer = StoreWriter(self._store, self.driver.broker)
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer, self._audit_log)
             threads = self.settings.login_threads or default_threads()
@@ -162,7 +180,15 @@ class Broker:
                 self.driver.begin(loop.time())
                 self.driver.recorder.begin()
             await self._listen_everywhere(loop, self._event_loop)
+            if self._store is None:
+                log_start(self.settings, "", self.driver)
             self._warn_of_guest()
+            self._ready = True
+            log(
+                READY,
+                "Ready : %s",
+                ", ".join(f"{kind} {host}:{port}" for kind, host, port in self._event_loop.listeners),
+            )
         except BaseException:
             await self.stop()
             raise
@@ -173,7 +199,8 @@ class Broker:
         distant = [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
         served = self.settings.tokens is not None or self.settings.back_end is not None
         if distant and not served and self.driver.broker.access.names() == [GUEST]:
-            log.warning(
+            log(
+                ONLY_GUEST,
                 "listening on %s, but the only user is guest, who can log in from this machine only; "
                 "add one for others: penstock users add NAME",
                 ", ".join(distant),
@@ -193,6 +220,8 @@ class Broker:
 
     async def stop(self) -> None:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
+        if self._ready:
+            log(STOPPING, "Shutting down : %s", counted_connections(len(self.driver.connections)))
         for server in self._servers:
             server.close()
         if self._reloading is not None:
@@ -227,6 +256,9 @@ class Broker:
         self._servers.clear()
         if self._directory is not None and not stuck:
             self._directory.unlock()
+        if self._ready:
+            self._ready = False
+            log(STOPPED, "Stopped : after %.1f s", time.monotonic() - self._began)
 
     def reload(self) -> None:
         """Read the settings file again (SIGHUP): all of its patterns apply, or none.
@@ -235,7 +267,7 @@ class Broker:
         during a reload are merged into one more reload.
         """
         if self.settings.file is None:
-            log.error("reload: there is no settings file; start with --config FILE")
+            log(RELOAD_REFUSED, "reload: there is no settings file; start with --config FILE")
             return
         self._reload_again = True
         if self._reloading is None or self._reloading.done():
@@ -247,7 +279,7 @@ class Broker:
             try:
                 settings = await asyncio.to_thread(load, file)
             except ConfigError as error:
-                log.error("reload: the old settings stay: %s", error)
+                log(RELOAD_REFUSED, "reload: the old settings stay: %s", error)
                 continue
             event_loop = self._event_loop
             assert event_loop is not None
@@ -262,34 +294,48 @@ class Broker:
         if self._certificates is not None and settings.tls is not None:
             try:
                 await self._certificates.replace(settings.tls)
-                log.info("reload: the certificates were read again; new connections use them")
+                log(RELOADED, "reload: the certificates were read again; new connections use them")
             except ConfigError as error:
-                log.error("reload: the old certificates stay: %s", error)
+                log(RELOAD_REFUSED, "reload: the old certificates stay: %s", error)
 
     def _replace(self, settings: Settings, done: asyncio.Future[None]) -> Steps[None]:
         """Replace the settings of the previous file by those of the new one, and log the outcome."""
         file = settings.file
         try:
             plan = yield from replace_file_steps(self.driver.broker, settings.patterns)
-            log.info("reload: '%s' is in effect; settings of %d queues were computed again", file, len(plan.queues))
+            log(
+                RELOADED, "reload: '%s' is in effect; settings of %d queues were computed again", file, len(plan.queues)
+            )
             self.driver.audit.change(Actor("", "file", "signal"), "settings.reload", str(file))
             if self.driver.recorder is not None:
                 self.driver.recorder.setting("file", f"'{file}' was read again")
             if self.driver.broker.table.has_commands():
-                log.info(
+                log(
+                    RELOADED,
                     "reload: settings set by command stay and take precedence over the file; "
-                    "`penstock settings` lists them"
+                    "`penstock settings` lists them",
                 )
             closed = replace_file_users(self.driver, settings.users)
             if closed:
-                log.info("reload: %d connections are closed: their users may not use their vhosts any more", closed)
+                log(
+                    RELOADED, "reload: %d connections are closed: their users may not use their vhosts any more", closed
+                )
             self._warn_of_open_file(settings)
+            self._reload_log(settings)
             for name in changed_at_start(self.settings, settings):
-                log.warning("reload: %s takes effect only at the start; restart the broker", name)
+                log(NEEDS_RESTART, "reload: %s takes effect only at the start; restart the broker", name)
         except BrokerError as error:
-            log.error("reload: the old settings stay; '%s': %s", file, error)
+            log(RELOAD_REFUSED, "reload: the old settings stay; '%s': %s", file, error)
         if not done.done():
             done.set_result(None)
+
+    def _reload_log(self, settings: Settings) -> None:
+        """Apply the log's settings of a file that was read again; options of the command line stay."""
+        kept = [name for name in RELOADABLE if not self.settings.sources.get(name, "file").startswith("file")]
+        settings = replace(settings, **{name: getattr(self.settings, name) for name in kept})
+        self.driver.slow_turn_s = slow_turn_s(settings)
+        if set_level(settings.log_level):
+            log(LOG_LEVEL, "reload: the log has records from level %s on", settings.log_level)
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -303,7 +349,7 @@ class Broker:
     def _warn_of_open_file(self, settings: Settings) -> None:
         file = settings.file
         if file is not None and settings.users is not None and is_open_to_others(file, settings.users):
-            log.warning("'%s' has passwords and can be read by others; chmod o-r it, or use password_hash", file)
+            log(OPEN_FILE, "'%s' has passwords and can be read by others; chmod o-r it, or use password_hash", file)
 
     def _make_log(self, files: RecordFiles, given: str | None, name: str, most: int, octets: int) -> RecordLog | None:
         """Return a log in the configured directory, or in the data directory under its name, or None."""

@@ -17,8 +17,10 @@ from typing import Final
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
+from penstock.log_ids import LATE_LOOP, level_of
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
-from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection import GIVEN_UP, Connection
+from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
@@ -265,11 +267,12 @@ class EventLoop:
             self.audit_log.put(self.driver.audit.take())
 
     def _log(self) -> None:
-        enabled = log.isEnabledFor(logging.INFO)
+        least = log.getEffectiveLevel()
         for line in self.driver.log_queue.take(LINES_A_TURN):
             self._lines += 1
-            if enabled:  # Like log.info, with the time of the event.
-                record = log.makeRecord(log.name, logging.INFO, __file__, 0, line.text, (), None, extra=line.fields)
+            level = level_of(str(line.fields.get("id", "")))
+            if level >= least:  # Like log.log, with the time of the event.
+                record = log.makeRecord(log.name, level, __file__, 0, line.text, (), None, extra=line.fields)
                 record.created = line.now + self._wall_offset
                 record.msecs = record.created % 1.0 * 1000
                 log.handle(record)
@@ -314,11 +317,13 @@ class EventLoop:
         self.run_once()
 
     def _tick(self) -> None:
+        due = self._ticking.when()
         self._ticking = self.loop.call_later(TICK_S, self._tick)
         if self.resting:
             return
         now = self.loop.time()
         self.driver.begin(now)
+        self._log_lateness(now - due)
         self._wall_offset = time.time() - now
         if self.driver.recorder is not None:
             self.driver.recorder.wall_offset = self._wall_offset
@@ -331,6 +336,12 @@ class EventLoop:
             self._to_tick = list(self.transports.values())
             self._tick_some()
         self.schedule()
+
+    def _log_lateness(self, seconds: float) -> None:
+        """Log that something other than a turn has held the loop up; slow turns have a line of their own."""
+        if seconds >= self.driver.slow_turn_s > self.driver.scheduler.turn_times.recent().seconds:
+            text = f"the event loop ran {seconds * 1000:.0f} ms late, and not because of a turn"
+            self.driver.log_queue.add_limited(LogLine(text, {"id": LATE_LOOP, "ms": round(seconds * 1000, 3)}), 1)
 
     def _tick_some(self) -> None:
         """Tick some connections, and the others in the next passes."""
@@ -349,11 +360,10 @@ class EventLoop:
         if transport is None:
             return
         transport.abort()
-        line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
-        if not connection.logged_in:
-            self.driver.log_queue.add_refusal(HANDSHAKE, line)
-        else:
-            log.info("%s", line)
+        if connection.vhost is None:
+            self.driver.log_queue.add_refusal(HANDSHAKE, f"[{connection.name()}] given up: {GIVEN_UP}")
+        elif not connection.times.ending:
+            connection.times.ending = GIVEN_UP
 
     # Shutdown
 

@@ -8,7 +8,6 @@ runs already. The threads have a lower priority than the event loop (Linux).
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import threading
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.log_ids import INTERNAL_ERROR
+from penstock.logger import log
 from penstock.protocols.common.authentication import Authenticator, Verification
 from penstock.protocols.common.login_line import LoginLine
 
@@ -30,8 +31,6 @@ REMOTE_THREADS: Final = 2
 """Threads for tokens: their signatures are quick, and they share the keys that one of them fetches."""
 THREADS_MOST: Final = 4
 """Most threads without a setting."""
-
-log = logging.getLogger("penstock")
 
 
 def default_threads() -> int:
@@ -123,7 +122,7 @@ class LoginThreads(Authenticator):
                 if not verification.cancelled:
                     verification.run()
             except Exception:  # It counts as not verified.
-                log.exception("verification of a login failed")
+                log(INTERNAL_ERROR, "verification of a login failed", error=True)
             try:
                 self._event_loop.loop.call_soon_threadsafe(self._done, verification)
             except RuntimeError:  # The loop is closed.

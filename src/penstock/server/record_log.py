@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import logging
 import os
 import queue
 import threading
@@ -22,6 +21,8 @@ from typing import Final
 
 from penstock import version
 from penstock.errors import StartError
+from penstock.log_ids import RECORDS_UNWRITTEN
+from penstock.logger import log
 from penstock.record_files import COMPRESSED, SUFFIX, RecordFiles
 from penstock.setting_names.escapes import printable_json
 
@@ -37,7 +38,6 @@ RETRY_S: Final = 1.0
 TAIL_BYTES: Final = 1024 * 1024
 """Bytes searched backwards for the last complete line of a file; no line is that long."""
 
-log = logging.getLogger("penstock")
 
 Record = dict[str, object]
 
@@ -187,7 +187,7 @@ class RecordLog:
     def _note_failure(self, lines: int, error: OSError) -> None:
         """Count unwritten records; log that once until a write succeeds."""
         if self._failure != str(error.strerror):
-            log.warning("the %s in %s cannot be written: %s", self.files.log, self.directory, error.strerror)
+            log(RECORDS_UNWRITTEN, "the %s in %s cannot be written: %s", self.files.log, self.directory, error.strerror)
         self._failure = str(error.strerror)
         self._failed += lines
         self._retry_at = self._monotonic() + RETRY_S

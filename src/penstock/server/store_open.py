@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
 from penstock.errors import ConfigError, StoreError
+from penstock.log_ids import STANDBY
+from penstock.logger import log
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
 from penstock.store.sqlite import SqliteStore
@@ -18,7 +19,6 @@ from penstock.store.store import Store
 ASKED_S: Final = 1.0
 """Seconds per attempt of a standby to get the store; it can be stopped in between."""
 
-log = logging.getLogger("penstock")
 T = TypeVar("T")
 
 
@@ -63,9 +63,9 @@ async def take_hold(store: Store, standby: bool) -> None:
             state = f"{error}; it is tried again every second"
             await asyncio.sleep(ASKED_S)
         if state != reported:
-            log.info("standing by: %s", state)
+            log(STANDBY, "standing by: %s", state)
             reported = state
-    log.info("the store is ours")
+    log(STANDBY, "the store is ours")
 
 
 async def _beside(store: Store, work: Callable[[], T]) -> T:

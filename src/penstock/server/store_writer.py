@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -34,6 +33,8 @@ from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
+from penstock.log_ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
+from penstock.logger import log
 from penstock.persistence.message_audit import MessageAudit, summed_up
 from penstock.persistence.page_loader import Loader, read_rows
 from penstock.persistence.recovery import Recovery
@@ -61,8 +62,6 @@ PIECES_A_STEP: Final = 1000
 """Pieces of large bodies, without their data, read per step of a recovery."""
 TOLD_EVERY: Final = 100_000
 """Messages between two progress lines of a recovery."""
-
-log = logging.getLogger("penstock")
 
 
 class WriterState(IntEnum):
@@ -175,7 +174,7 @@ class StoreWriter:
         for _ in steps:
             await asyncio.sleep(0)  # Signals are handled.
         for sentence in told_of:
-            log.warning("recovering: %s", sentence)
+            log(DAMAGED, "recovering: %s", sentence)
         self._times = WallTimes(driver.broker.wall_offset)
         recovery = Recovery(broker, self.journal, driver.broker.wall_offset)
         for position in self.store.positions():
@@ -190,7 +189,7 @@ class StoreWriter:
             recovery.row(row)
             if recovery.messages - reported >= TOLD_EVERY:
                 reported = recovery.messages
-                log.info("recovering: %s messages", f"{reported:,}")
+                log(RECOVERING, "recovering: %s messages", f"{reported:,}")
         wanted = recovery.wanted()
         while wanted is not None:
             await asyncio.sleep(0)
@@ -200,9 +199,13 @@ class StoreWriter:
         self._refuse_damage(recovery.account)
         self._measured(self.gauge.sample())
         if recovery.bodies_gone:
-            log.info("recovering: large bodies without a message, which are deleted: %s", f"{recovery.bodies_gone:,}")
+            log(
+                RECOVERING,
+                "recovering: large bodies without a message, which are deleted: %s",
+                f"{recovery.bodies_gone:,}",
+            )
         if recovery.messages:
-            log.info("recovered: %s messages", f"{recovery.messages:,}")
+            log(RECOVERED, "recovered: %s messages", f"{recovery.messages:,}")
 
     async def _recover_bodies(self, recovery: Recovery) -> None:
         for index, piece in enumerate(self.store.pieces()):
@@ -228,7 +231,7 @@ class StoreWriter:
                 f"{self.store.when_damaged}"
             )
         for loss in losses:
-            log.error("recovering: %s, though nothing in the store is damaged", loss)
+            log(DAMAGED, "recovering: %s, though nothing in the store is damaged", loss)
 
     async def stop(self) -> None:
         """Write the rest, within `LEAVE_S`, and close the store."""
@@ -246,7 +249,7 @@ class StoreWriter:
                         await self._idle.wait()
                         self._idle.clear()
             except TimeoutError:
-                log.error("the store could not be written in time: %s", self._failing or "the disk is too slow")
+                log(STORE_LATE, "the store could not be written in time: %s", self._failing or "the disk is too slow")
                 self.store.interrupt()
         self._jobs.put(None)
         if self._thread.is_alive():
@@ -328,7 +331,7 @@ class StoreWriter:
 
     def _fail_internally(self, error: Exception) -> None:
         """End the broker after an internal error: to continue might confirm what is not written."""
-        log.exception("internal error while encoding a store transaction")
+        log(INTERNAL_ERROR, "internal error while encoding a store transaction", error=True)
         self._fail_permanently(
             StoreError(
                 f"internal error while encoding a store transaction ({type(error).__name__}: {error}). "
@@ -433,7 +436,7 @@ class StoreWriter:
         self._unreadable = False
         self._event_loop.driver.begin(self._event_loop.loop.time())
         for sentence in self._loader.load(read, rows, self._times):
-            log.error("reading back: %s", sentence)
+            log(DAMAGED, "reading back: %s", sentence)
         self._request_pages()  # At once: the next ones are read while these are delivered.
         self._event_loop.schedule()
 
@@ -445,7 +448,7 @@ class StoreWriter:
         fault = ""
         if octets is None:
             fault = f"piece {read.index} of large body {read.number} is missing in the store, or damaged"
-            log.error("reading back: %s", fault)
+            log(DAMAGED, "reading back: %s", fault)
         read.on_read(octets, fault)
         self._request_pages()
         self._event_loop.schedule()
@@ -455,7 +458,8 @@ class StoreWriter:
             self._fail_permanently(failure)
             return
         if not self._unreadable:
-            log.error(
+            log(
+                STORE_UNREADABLE,
                 "cannot read pages of queues, or large messages, from the store, and tries again until it can: %s",
                 failure,
             )
@@ -485,7 +489,7 @@ class StoreWriter:
         except StoreError as error:
             return partial(self._written, error, None)
         except Exception as error:  # Whatever the error: its listeners must be called, and nothing may be lost.
-            log.exception("the store's writer met something that it does not know")
+            log(INTERNAL_ERROR, "the store's writer met something that it does not know", error=True)
             return partial(self._written, StoreError(f"{type(error).__name__}: {error}"), None)
         try:
             return partial(self._written, None, self.gauge.wrote(commit.size()))
@@ -531,7 +535,7 @@ class StoreWriter:
         """Log an error of housekeeping once, because it is retried every second."""
         if str(error) != self._complained:
             self._complained = str(error)
-            log.warning("the store could not be tidied up: %s", error)
+            log(STORE_ODD, "the store could not be tidied up: %s", error)
 
     def _post(self, what: Callable[[], None]) -> bool:
         """Call a function in the event loop; return false if the loop is closed, as after a stop without waiting."""

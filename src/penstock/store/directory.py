@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import logging
 import os
 import sys
 from pathlib import Path
 from typing import Final
 
 from penstock.errors import StartError, StoreError, StoreLost
+from penstock.log_ids import STORE_ODD
+from penstock.logger import log
 
 SYSTEM: Path = Path("/var/lib/penstock")
 """Default data directory of a broker started by root."""
@@ -19,8 +20,6 @@ TAKES: Final = 10
 
 Identity = tuple[int, int]
 """Device and inode of a file."""
-
-log = logging.getLogger("penstock")
 
 
 def default_directory() -> Path:
@@ -110,7 +109,7 @@ class DataDirectory:
         if held is not None:
             os.close(held)
         self._sign()
-        log.warning("the lock file of data directory '%s' was removed, and is taken again", self.path)
+        log(STORE_ODD, "the lock file of data directory '%s' was removed, and is taken again", self.path)
         return True
 
     def unlock(self) -> None:

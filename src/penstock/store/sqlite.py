@@ -13,13 +13,14 @@ the lock file, the first one stops writing when the second has begun.
 from __future__ import annotations
 
 import contextlib
-import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import StoreError, StoreFull, StoreLost
+from penstock.log_ids import STORE_ODD
+from penstock.logger import log
 from penstock.store import schema
 from penstock.store.backup import copy
 from penstock.store.commit_counter import CommitCounter, Count
@@ -57,8 +58,6 @@ it, 1.7, 1.7, 2.0, 2.1 to read it back and delete it; 8, 4, in those of 8 MiB: 2
 
 OPEN_S: Final = 2.0
 """Seconds for which opening waits for a transaction of another process."""
-
-log = logging.getLogger("penstock")
 
 
 class SqliteStore(Store):
@@ -364,7 +363,9 @@ class SqliteStore(Store):
 
     def _write_log_back(self, connection: sqlite3.Connection) -> None:
         """Write back a log that was removed while open, which is still readable, and start a new one."""
-        log.warning("the log '%s' was removed; what it held is written to the store, and another is begun", self._log)
+        log(
+            STORE_ODD, "the log '%s' was removed; what it held is written to the store, and another is begun", self._log
+        )
         try:
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:

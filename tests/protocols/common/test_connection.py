@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
+from penstock.core.publish.closed_sessions import ENDED, RESET
+from penstock.driver.services import LIMITED_A_SECOND
 from penstock.errors import ConnectionForced
-from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection import GIVEN_UP, Connection
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
 from penstock.wire.amqp091 import spec
@@ -73,3 +76,66 @@ def test_an_open_connection_without_channels_that_is_lost_is_freed_without_the_c
         ] == []
     finally:
         gc.enable()
+
+
+def ends_logged(end: Callable[[Dialogue], object], cause: str = ENDED) -> tuple[str, str]:
+    """Open a connection, end it, and return the id and the reason of its last record."""
+    driver = make_driver()
+    client = Dialogue(driver)
+    opened = driver.log_queue.take()[0]
+    assert (opened.fields["id"], opened.fields["user"], opened.fields["address"]) == (
+        "CON-1001",
+        "guest",
+        "127.0.0.1:1",
+    )
+    end(client)
+    driver.disconnect(client.connection, cause)
+    driver.tick()
+    last = driver.log_queue.take()[-1]
+    assert last.text.startswith("[con:1(guest@127.0.0.1:1/)] CON-100")
+    return str(last.fields["id"]), str(last.fields["reason"])
+
+
+def give_up(client: Dialogue) -> None:
+    client.connection.times.ending = GIVEN_UP
+
+
+def test_the_end_of_a_connection_is_logged_with_its_reason() -> None:
+    assert ends_logged(lambda client: client.say(CLOSE)) == ("CON-1002", "by its client")
+    forced = ConnectionForced("enough")
+    assert ends_logged(lambda client: client.connection.close(forced)) == (
+        "CON-1002",
+        "by the broker: 320 CONNECTION_FORCED - enough",
+    )
+    assert ends_logged(lambda client: client.connection.hung_up()) == ("CON-1004", "its peer closed the socket")
+    assert ends_logged(lambda client: None, RESET) == ("CON-1004", "its peer reset the socket")
+    assert ends_logged(lambda client: None) == ("CON-1004", "the broker closed the socket")
+    assert ends_logged(give_up) == ("CON-1003", GIVEN_UP)
+
+
+def test_a_flood_of_connections_does_not_flood_the_log() -> None:
+    driver = make_driver()
+    for _ in range(500):
+        driver.disconnect(Dialogue(driver).connection)
+    assert len(driver.log_queue.take()) == 2 * LIMITED_A_SECOND
+    driver.begin(driver.broker.now + 1.0)
+    driver.tick()
+    assert [(line.fields["id"], line.fields["more"]) for line in driver.log_queue.take()] == [
+        ("CON-1001", 479),
+        ("CON-1004", 479),
+    ]
+
+
+def test_refused_requests_of_a_connection_are_logged_once_and_then_counted() -> None:
+    driver = make_driver()
+    client = Dialogue(driver)
+    driver.log_queue.take()
+    declare = method_frame(1, spec.QUEUE_DECLARE, queue="missing", passive=True)
+    for _ in range(5):
+        assert client.names(declare) == ["channel.close"]
+        client.say(method_frame(1, spec.CHANNEL_CLOSE_OK) + method_frame(1, spec.CHANNEL_OPEN))
+    (line,) = driver.log_queue.take()
+    assert line.fields["error"] == "NOT_FOUND"
+    driver.disconnect(client.connection)
+    (counted,) = [line for line in driver.log_queue.take() if line.fields["id"] == "PST-2006"]
+    assert counted.fields["count"] == 4

@@ -223,6 +223,7 @@ class Amqp091Engine(ProtocolEngine):
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
             if channel.state == CHANNEL_OPEN:
+                self.services.log_request_refused(self.connection, channel.name, error)
                 self.end_channel(channel, ChannelState.CLOSE_SENT)
                 channel.send(spec.CHANNEL_CLOSE, _close_arguments(error, method))
             return

@@ -67,9 +67,8 @@ def on_attach(session: AmqpSession, attach: Composite) -> None:
             _attach_outgoing(session, attach)
     except BrokerError as error:
         audit_refusal(session.connection, "attach", error)
-        session.connection.services.log(
-            f"[{session.name}] link '{attach.text('name')}' refused: {error.condition}: {error}"
-        )
+        connection = session.connection
+        connection.services.log_request_refused(connection, f"{session.name}/link:{attach.text('name')}", error)
         session.send(_answer(attach, handle, None, None))
         session.send(composite(DETACH, handle=handle, closed=True, error=error_composite(error)))
         session.links.ignored.add(attach.number("handle"))

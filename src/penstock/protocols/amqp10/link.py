@@ -83,9 +83,8 @@ class Link:
         It may be suspended if it is not closed.
         """
         if self.state == LINK_ATTACHED and self.session.is_open():
-            self.session.connection.services.log(
-                f"[{self.session.name}] link '{self.link_name}' detached: {error.condition}: {error}"
-            )
+            connection = self.session.connection
+            connection.services.log_request_refused(connection, f"{self.session.name}/link:{self.link_name}", error)
             self.on_detach(closed)
             self.end_nodes(False)
             self.move(LinkState.DETACH_SENT)

@@ -16,6 +16,7 @@ from penstock.core.message import OVERHEAD, Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import BrokerError, PreconditionFailed
+from penstock.log_ids import RESPONSE_DROPPED
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.http_messages import read_request
 from penstock.protocols.amqp10.link import Link
@@ -23,6 +24,7 @@ from penstock.protocols.amqp10.link_state import LINK_ATTACHED
 from penstock.protocols.amqp10.management_node import answer
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.request_intake import RequestIntake
+from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE, write_disposition
 from penstock.wire.amqp10.flow import Flow
@@ -111,9 +113,8 @@ class ManagementLink(Link):
     def _respond(self, queue: Queue, content: bytes) -> None:
         broker = self.session.broker
         if queue.waiting() >= RESPONSES_MAX:
-            self.session.connection.services.log(
-                f"[{self.session.name}] response on link '{self.link_name}' dropped: {RESPONSES_MAX} wait for credit"
-            )
+            text = f"[{self.session.name}] response on link '{self.link_name}' dropped: {RESPONSES_MAX} wait for credit"
+            self.session.connection.services.log_limited(LogLine(text, {"id": RESPONSE_DROPPED}))
             return
         queue.enqueue(Envelope("", queue.name), content, len(content) + OVERHEAD, broker.now)
         broker.schedule_delivery(queue)

@@ -64,7 +64,8 @@ def answer(session: AmqpSession, request: HttpRequest) -> bytes:
         return response(request, status, body)
     except BrokerError as error:
         audit_refusal(session.connection, f"{request.method[:20]} over AMQP", error)
-        session.connection.services.log(f"[{session.name}] {request.method[:20]} {request.path[:200]}: {error}")
+        subject = f"{session.name} {request.method[:20]} {request.path[:200]}"
+        session.connection.services.log_request_refused(session.connection, subject, error)
         return response(request, _status(error), str(error))
     except CodecError as unfit:
         return response(request, 400, unfit.reason)

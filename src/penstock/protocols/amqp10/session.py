@@ -344,7 +344,7 @@ class AmqpSession(Session):
     @override
     def fail(self, error: BrokerError) -> None:
         if self.is_open():
-            self.connection.services.log(f"[{self.name}] ended: {error.condition}: {error}")
+            self.connection.services.log_request_refused(self.connection, self.name, error)
             self.engine.tear_down(self, SessionState.END_SENT)
             self.send(composite(END, error=error_composite(error)))
 

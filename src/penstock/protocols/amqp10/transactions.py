@@ -189,7 +189,8 @@ class Transaction(TimerHandler):
             f"the transaction was rolled back: it was open for {timeout_s:g} s after its first message or settlement, "
             f"the limit (transaction-timeout-s)"
         )
-        session.connection.services.log(f"[{session.name}] link '{self.link.link_name}': {error}")
+        subject = f"{session.name}/link:{self.link.link_name}"
+        session.connection.services.log_request_refused(session.connection, subject, error)
         self.fail(error)
         return NEVER
 

@@ -34,6 +34,5 @@ class AckTimeout(TimerHandler):
             f"delivery acknowledgement on channel {session.number} timed out. Timeout value used: "
             f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to learn more"
         )
-        self._services.log(f"[{session.name}] {error.reply_text}")
         session.fail(error)
         return NEVER

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.access.connection_access import ConnectionAccess
 from penstock.access.rules import UserRules
 from penstock.core.broker import Broker
-from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import leave_counts
@@ -22,6 +22,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced, NotAllowed
 from penstock.flow.gate import Gate
 from penstock.flow.work import Worker
+from penstock.log_ids import CLOSED, CLOSED_BY_BROKER, DROPPED, INACTIVE, OPENED
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_output import ConnectionOutput
@@ -30,6 +31,7 @@ from penstock.protocols.common.connection_teardown import begin_teardown, comple
 from penstock.protocols.common.connection_times import ConnectionTimes
 from penstock.protocols.common.engine import CLOSED_ENGINE, ProtocolEngine
 from penstock.protocols.common.exclusive_queues import ExclusiveQueues
+from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import ConnectionLogin
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.peer import Peer
@@ -37,6 +39,9 @@ from penstock.protocols.common.read_pausing import ReadPausing
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.services import Services
 
+HUNG_UP: Final = "its peer closed the socket"
+GIVEN_UP: Final = "no heartbeat, or no answer in time"
+"""Reasons of an end without a close."""
 SOURCE_OCTETS_A_UNIT: Final = 2048
 """Octets of large messages that cost a unit of work when they are written."""
 
@@ -210,6 +215,13 @@ class Connection(Worker):
         self.origin = ConnectionGates(self.user, str(self.number))
         self.broker.gates.add_connection(self.origin)
         self.output.open(self)
+        text = f"[{self.name()}] {OPENED} : Open"
+        client = self.peer.properties.get("connection_name") or self.peer.properties.get("product")
+        if client:
+            text += f" : {client}"
+        if self.peer.tls is not None:
+            text += " : TLS"
+        self.services.log_limited(LogLine(text, {"id": OPENED, **self._identity(), "client": client or None}))
 
     def tick(self) -> bool:
         """Check time-outs, about once a second. Return False when the connection must be dropped."""
@@ -233,8 +245,9 @@ class Connection(Worker):
             return False
         begin_teardown(self, graceful=False)
         line = f"[{self.name()}] closed by the broker: {reason}"
+        self.times.ending = f"by the broker: {reason}"
         if self.logged_in:
-            self.services.log(line)
+            self.services.log_limited(LogLine(line, {"id": CLOSED_BY_BROKER, **self._identity(), "reason": reason}))
         else:
             self.services.log_refusal(HANDSHAKE, line)
         self.move(ConnectionState.CLOSE_SENT)
@@ -246,6 +259,7 @@ class Connection(Worker):
         if self.state is ConnectionState.CLOSE_RECEIVED or self.is_closed():
             return
         if not self.is_closing():
+            self.times.ending = "by its client"
             self.services.deliver()
             self.services.dispatch_effects()
             self.times.closed = self.broker.now
@@ -275,6 +289,7 @@ class Connection(Worker):
         This counts as a close by the client, but nothing more reaches the peer.
         """
         if self.state is ConnectionState.RUNNING:
+            self.times.ending = HUNG_UP
             self.services.dispatch_effects()
             begin_teardown(self, graceful=True)
         self.end()
@@ -284,6 +299,8 @@ class Connection(Worker):
 
         `cause` is the reason under which its held publishes are reported as lost, unless one was set already.
         """
+        if self.vhost is not None:
+            self._log_end(cause)
         self.move(ConnectionState.GONE)
         if self.teardown is TeardownState.NONE:
             self.losses.cause = cause
@@ -304,6 +321,25 @@ class Connection(Worker):
         self.services.open_connections.leave(self)
 
     # For people
+
+    def _log_end(self, cause: str) -> None:
+        """Log the end of an open connection with its reason: closed, given up, or lost."""
+        reason = self.times.ending
+        if reason in ("", HUNG_UP):
+            name, text = DROPPED, "Dropped"
+            reason = reason or ("its peer reset the socket" if cause == RESET else "the broker closed the socket")
+        elif reason == GIVEN_UP:
+            name, text = INACTIVE, "Closed due to inactivity"
+        else:
+            name, text = CLOSED, "Close"
+        seconds = self.broker.now - self.times.opened
+        fields = {"id": name, **self._identity(), "reason": reason, "seconds": round(seconds, 3)}
+        self.services.log_limited(LogLine(f"[{self.name()}] {name} : {text} : {reason}, after {seconds:.1f} s", fields))
+
+    def _identity(self) -> dict[str, object]:
+        """Return the fields that name the connection in a log record."""
+        vhost = None if self.vhost is None else self.vhost.name
+        return {"connection": self.name(), "user": self.user, "address": self.peer.address, "vhost": vhost}
 
     def name(self) -> str:
         """Return the name of the connection: con:2(guest@127.0.0.1:40312/)."""

@@ -1,4 +1,4 @@
-"""Times of a connection, in monotonic seconds of the broker's clock."""
+"""Times of a connection, in monotonic seconds of the broker's clock, and the reason of its end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ class ConnectionTimes:
         """Time of the last output."""
         self.closed: float = 0.0
         """Time of the close; bounds the wait for its answer. 0.0 before."""
+
+        self.ending: str = ""
+        """Reason of its end for the log; empty while it is open, or if its socket was closed."""
 
     def left_unread(self, now: float) -> None:
         """Record that the broker read nothing, so silence proves nothing about the peer."""

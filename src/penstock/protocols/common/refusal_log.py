@@ -1,59 +1,73 @@
-"""Rate-limited log lines about refused clients: one per kind and second, with the number of suppressed ones.
+"""Rate-limited log lines about clients: so many per kind and second, with the number of suppressed ones.
 
-Anybody who can reach the port can cause refusals as fast as the network allows; a line for each would fill the disk.
+Anybody who can reach the port can connect and cause refusals as fast as the network allows; a line for each would fill
+the disk.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-LOGIN: Final = "login"
-HANDSHAKE: Final = "handshake"
-SOCKET: Final = "socket"
-HTTP: Final = "http"
+from penstock.log_ids import HANDSHAKE_REFUSED, HTTP_REFUSED, LOGIN_REFUSED, SOCKET_REFUSED
+from penstock.protocols.common.log_line import LogLine
+
+LOGIN: Final = LOGIN_REFUSED
+HANDSHAKE: Final = HANDSHAKE_REFUSED
+SOCKET: Final = SOCKET_REFUSED
+HTTP: Final = HTTP_REFUSED
 """Kinds of refusals: credentials, invalid bytes before login, sockets beyond a bound, HTTP beyond a bound."""
 
 APART_S: Final = 1.0
-"""Least seconds between two lines of a kind."""
+"""Seconds in which a kind has its most lines, and then one with the number of suppressed ones."""
 
 
 class Suppressed:
-    """Suppressed refusals of a kind since its last line."""
+    """Suppressed lines of a kind since its last one."""
 
     def __init__(self, now: float) -> None:
         self.logged_at: float = now
+        self.logged: int = 1
+        """Lines that were admitted since then."""
         self.count: int = 0
-        self.last: str = ""
+        self.last: LogLine | None = None
 
 
-class Refusals:
-    """Refusals by kind; an entry ends after a second without any."""
+class LimitedLines:
+    """Limited lines by kind, which is their log id; an entry ends after a second without any."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Suppressed] = {}
 
-    def admit(self, kind: str, text: str, now: float) -> bool:
-        """Tell whether a line may be logged now. If not, count it; `take` returns it later."""
+    def admit(self, kind: str, line: LogLine, now: float, most: int = 1) -> bool:
+        """Tell whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
         found = self._kinds.get(kind)
         if found is None:
             self._kinds[kind] = Suppressed(now)
             return True
+        if found.logged < most:
+            found.logged += 1
+            return True
         found.count += 1
-        found.last = text
+        found.last = line
         return False
 
-    def take(self, now: float) -> list[str]:
+    def take(self, now: float) -> list[LogLine]:
         """Take a line for each kind with refusals suppressed for over a second: the last one, with their number."""
-        lines: list[str] = []
+        lines: list[LogLine] = []
         for kind in list(self._kinds):
             found = self._kinds[kind]
             if now - found.logged_at < APART_S:
                 continue
-            if found.count == 0:
+            last = found.last
+            if last is None:
                 del self._kinds[kind]
                 continue
-            more = f" (and {found.count - 1:,} more since the last such line)" if found.count > 1 else ""
-            lines.append(found.last + more)
+            if found.count > 1:
+                last.text += f" (and {found.count - 1:,} more since the last such line)"
+                last.fields["more"] = found.count - 1
+            lines.append(last)
             found.count = 0
+            found.last = None
+            found.logged = 1
             found.logged_at = now
         return lines

@@ -8,6 +8,8 @@ from typing_extensions import override
 
 from penstock.access.token_rules import TokenRules
 from penstock.errors import NotAllowed
+from penstock.log_ids import SECRET
+from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.services import CredentialCheck
 
@@ -48,11 +50,12 @@ class SecretUpdate(LoginListener):
         if not refusal and check.user != connection.user:
             refusal = "not allowed to change username on refreshed token"
         if refusal or not isinstance(rules, TokenRules) or not isinstance(newer, TokenRules):
-            connection.services.log(f"[{connection.name()}] new secret refused: {refusal or 'it is no token'}")
+            text = f"[{connection.name()}] new secret refused: {refusal or 'it is no token'}"
+            connection.services.log_limited(LogLine(text, {"id": SECRET}))
             connection.close(NotAllowed("New secret was refused by one of the backends"))
         else:
             rules.replace(newer)
             connection.login.expire(connection, check.expires_at())
-            connection.services.log(f"[{connection.name()}] secret updated")
+            connection.services.log_limited(LogLine(f"[{connection.name()}] secret updated", {"id": SECRET}))
             connection.engine.on_login(True)
         connection.services.resume_input(connection)

@@ -11,6 +11,7 @@ from penstock.access.scram import ScramKeys
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.protocols.common.audit_trail import AuditTrail
@@ -110,12 +111,20 @@ class Services:
 
     # Log
 
-    def log(self, line: LogLine | str) -> None:
-        """Write a log line: a template's, or free text."""
+    def log(self, line: LogLine) -> None:
+        """Write a log line; its field `id` is one of log_ids.py."""
         raise NotImplementedError
 
     def log_refusal(self, kind: str, text: str) -> None:
         """Log a refused client: at most one line a second of each kind (refusal_log.py); others are counted."""
+        raise NotImplementedError
+
+    def log_limited(self, line: LogLine) -> None:
+        """Write a line that anybody may cause as fast as the network allows; many a second are counted instead."""
+        raise NotImplementedError
+
+    def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
+        """Log a refused request of a connection: the first with this error code, and later how many followed."""
         raise NotImplementedError
 
     def log_without_effect(self, argument: str) -> None:

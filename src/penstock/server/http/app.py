@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -32,7 +31,6 @@ from penstock.server.http.request import ApiRequest, HttpError, Service, bad_req
 
 Handler = Callable[[ApiRequest], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
-log = logging.getLogger("penstock")
 
 
 def read_only(sentence: str) -> Handler:

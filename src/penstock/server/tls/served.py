@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from typing_extensions import override
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConfigError, PreconditionFailed
+from penstock.log_ids import CERTIFICATE, CERTIFICATE_REFUSED
+from penstock.logger import log
 from penstock.management.certificates import Certificates
 from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.refusal_log import HANDSHAKE
@@ -21,8 +22,6 @@ WARN_EVERY_S: Final = 86_400.0
 """Seconds between two looks for certificates that expire soon."""
 REQUESTS_MAX: Final = 100
 """Most requests that wait for one reload."""
-
-log = logging.getLogger("penstock")
 
 
 class ServedCertificates(Certificates):
@@ -92,7 +91,7 @@ class ServedCertificates(Certificates):
                 else:
                     self._driver.control.answer(request, {"certificates": self.view()})
             if failure:
-                log.error("tls: %s", failure)
+                log(CERTIFICATE_REFUSED, "tls: %s", failure)
             else:
                 user = "" if requests[0].connection is None else requests[0].connection.user
                 self._driver.record_setting("tls", f"were reloaded by user '{user}'")
@@ -108,5 +107,5 @@ class ServedCertificates(Certificates):
         present = now()
         for each in self.server.contexts.served:
             if warning := each.warning(present):
-                log.warning("tls: %s", warning)
+                log(CERTIFICATE, "tls: %s", warning)
         self._timer = self._loop.call_later(WARN_EVERY_S, self._warn)

@@ -8,7 +8,6 @@ session repeats it. Only a broker with the lease gets such a session.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -16,6 +15,8 @@ import psycopg
 from typing_extensions import override
 
 from penstock.errors import StoreError, StoreLost
+from penstock.log_ids import STORE_ODD
+from penstock.logger import log
 from penstock.store.damage import Damage
 from penstock.store.postgres import schema
 from penstock.store.postgres.dsn import DatabaseAddress
@@ -44,7 +45,6 @@ The server ends the session of a killed broker only when its last statement is d
 RESUME_S: Final = 2.0
 """Seconds for which a broker that has lost its session waits for the lock of that session."""
 
-log = logging.getLogger("penstock")
 T = TypeVar("T")
 
 
@@ -101,7 +101,7 @@ class PostgresStore(Store):
             self._lease.take(session)
             self._space.count(session)
             if session.ask("SHOW fsync") == [("off",)]:
-                log.warning("%s has fsync off: what is confirmed may be lost in a power failure", self.address)
+                log(STORE_ODD, "%s has fsync off: what is confirmed may be lost in a power failure", self.address)
         except psycopg.Error as error:
             self.close()
             raise fault(error, self.address, "open") from None

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
 from penstock.flow.work import Steps
+from penstock.log_ids import INTERNAL_ERROR
+from penstock.logger import log
 from penstock.management.flow_map import FlowMap
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
-
-log = logging.getLogger("penstock")
 
 INTERVAL_S: Final = 2.0
 """Seconds from the end of one map to the beginning of the next."""
@@ -66,7 +65,7 @@ class Channel:
             try:
                 found = await self._collected()
             except Exception:
-                log.exception("the flow map of the console cannot be collected")
+                log(INTERNAL_ERROR, "the flow map of the console cannot be collected", error=True)
             else:
                 self.number += 1
                 text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,68 @@
+"""The record of the start: what it tells, and no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+from math import inf
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.config import Settings
+from penstock.server.log_start import changed_settings, counted_connections, slow_turn_s, without_secrets
+from tests.support.brokers import serving
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:s3cr3t@db/penstock", "postgresql://ada:***@db/penstock"),
+        ("postgresql://ada:s3@cr3t@db/penstock?sslpassword=t0p&schema=a", "postgresql://ada:***@db/penstock?sslpassword=***&schema=a"),
+        ("postgresql://db/penstock?user=ada&password=s3cr3t", "postgresql://db/penstock?user=ada&password=***"),
+        ("/var/lib/penstock", "/var/lib/penstock"),
+    ],
+)  # fmt: skip
+def test_password_of_a_store_is_masked(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown
+    assert changed_settings(Settings(store=url)) == {"store": shown}
+
+
+def test_slow_turns_are_those_from_a_setting_on() -> None:
+    assert (slow_turn_s(Settings()), slow_turn_s(Settings(slow_turn_ms=0))) == (0.1, inf)
+    assert (counted_connections(1), counted_connections(2)) == ("1 connection is closed", "2 connections are closed")
+
+
+def test_broker_tells_its_start_and_its_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with penstock.Broker("127.0.0.1:0", data=tmp_path / "data", settings=Settings(heartbeat_s=7)):
+            pass
+
+    with caplog.at_level(logging.INFO, "penstock"):
+        asyncio.run(run())
+    told = {record.__dict__["id"]: record for record in caplog.records}
+    assert [name for name in told if name.startswith("BRK-")] == ["BRK-1001", "BRK-1004", "BRK-1003", "BRK-1005"]
+    start = told["BRK-1001"].__dict__
+    assert start["version"] == penstock.__version__
+    assert start["settings"] == {"heartbeat-s": 7}
+    assert start["limits"]["open-files"] > 0
+    assert str(tmp_path / "data") in start["store"]
+    assert "heartbeat-s=7" in told["BRK-1001"].getMessage()
+    assert told["BRK-1004"].getMessage().startswith("Ready : amqp 127.0.0.1:")
+
+
+def test_level_of_the_log_is_read_again_unless_the_command_line_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[broker]\nlog-level = "warning"\nlog-format = "json"\n')
+    with serving(tmp_path, "--config", str(file)) as broker:
+        file.write_text('[broker]\nlog-level = "debug"\nlog-format = "json"\nslow-turn-ms = 5\n')
+        broker.process.send_signal(signal.SIGHUP)
+        (line,) = broker.await_logged("PST-2022")
+        assert json.loads(line)["message"] == "reload: the log has records from level debug on"
+        assert broker.stop() == 0
+        told = [json.loads(line) for line in broker.log().splitlines()]
+    assert [each["id"] for each in told if each["id"].startswith("BRK-")] == ["BRK-1003", "BRK-1005"]
+    assert not [each for each in told if each["id"] == "PST-2033"], "neither needs a restart"
