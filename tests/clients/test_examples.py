@@ -1,0 +1,105 @@
+"""The programs in examples/clients run as they stand: 40 orders through a queue that closes its gate above 10."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+
+from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually
+
+pytestmark = pytest.mark.clients
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "clients"
+COUNT = 40
+
+
+def environment(broker: BrokerProcess) -> dict[str, str]:
+    return {**os.environ, "PENSTOCK_URL": broker.url, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+
+
+@contextmanager
+def beside(broker: BrokerProcess, log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program in the folder of the examples beside the context; what it prints goes to a file."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=FOLDER, env=environment(broker), stdout=output, stderr=output
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def run(broker: BrokerProcess, *words: str) -> str:
+    """Run a program of the examples to its end; return its last line."""
+    done = subprocess.run(
+        [sys.executable, *words], cwd=FOLDER, env=environment(broker), capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def declare(broker: BrokerProcess) -> None:
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        arguments = {"capacity-messages": 20, "stop-messages": 10, "resume-messages": 5}
+        connection.channel().queue_declare("orders", arguments=arguments)
+
+
+def blocked(broker: BrokerProcess) -> bool:
+    return "is blocked" in broker.why("orders") or "has no credit" in broker.why("orders")
+
+
+def test_pikas_example_publishes_as_fast_as_it_works(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    with beside(own_broker, tmp_path / "log", "pika_orders.py", "publish", str(COUNT)) as publisher:
+        eventually(lambda: blocked(own_broker), "the publisher waits")
+        assert run(own_broker, "pika_orders.py", "work", str(COUNT)) == f"{COUNT} orders are done"
+        assert publisher.wait(GRACE) == 0
+    assert (tmp_path / "log").read_text() == f"{COUNT} orders are confirmed\n"
+
+
+def test_aio_pikas_example_publishes_and_works(own_broker: BrokerProcess) -> None:
+    assert run(own_broker, "aio_pika_orders.py", str(COUNT)).startswith(f"{COUNT} orders are ")
+    assert own_broker.queue("orders")["depth"]["messages"] == 0
+
+
+def test_celerys_example_waits_for_its_worker(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    worker = ("-m", "celery", "-A", "celery_orders", "worker", "--pool", "solo", "--without-gossip", "--without-mingle")
+    with beside(own_broker, tmp_path / "caller", "celery_orders.py", str(COUNT)) as caller:
+        eventually(lambda: blocked(own_broker), "the caller waits")
+        with beside(own_broker, tmp_path / "worker", *worker):
+            eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all tasks have run")
+        assert caller.wait(GRACE) == 0
+    assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
+
+
+def test_dramatiqs_example_waits_for_its_worker(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    pytest.importorskip("dramatiq", reason="dramatiq is not installed")
+    run(own_broker, "-m", "penstock", "set", "queue", "orders", "capacity-messages=20", "hold-deadline=60")
+    worker = ("-m", "dramatiq", "dramatiq_orders", "--processes", "1", "--threads", "1")
+    with beside(own_broker, tmp_path / "caller", "dramatiq_orders.py", str(COUNT)) as caller:
+        eventually(lambda: blocked(own_broker), "the caller waits")
+        with beside(own_broker, tmp_path / "worker", *worker) as process:
+            eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all messages are done")
+            process.terminate()
+            assert process.wait(GRACE) == 0
+        assert caller.wait(GRACE) == 0
+    assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
+
+
+def test_protons_example_sends_as_fast_as_it_receives(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
+    declare(own_broker)
+    with beside(own_broker, tmp_path / "log", "amqp10_orders.py", "send", str(COUNT)) as sender:
+        eventually(lambda: blocked(own_broker), "the sender has no credit")
+        assert run(own_broker, "amqp10_orders.py", "receive", str(COUNT)) == f"{COUNT} orders are done"
+        assert sender.wait(GRACE) == 0
+    assert (tmp_path / "log").read_text() == f"{COUNT} orders are accepted\n"
