@@ -44,3 +44,16 @@ def test_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
     book.closed(10.0)
     plain = book.as_dict(11.0)
     assert (plain["crossings"], plain["closed_s"]) == (2, 4.0)
+
+
+def test_sums_of_a_gate_keep_what_closed_producers_had() -> None:
+    book = GateStats()
+    for number in range(DEPARTED_MAX + 5):
+        block = book.entry(number, f"p{number}")
+        block.begin(0.0)
+        block.held, block.withheld, block.refused, block.late = 1, 2, 3, 4
+        book.depart(number, 1.0)
+    book.entry(4711, "present").begin(2.0)
+    sums = book.sums(3.0)
+    assert (sums.blocked, sums.blocked_s) == (1, DEPARTED_MAX + 6.0)
+    assert (sums.held, sums.withheld, sums.refused, sums.late) == tuple(n * (DEPARTED_MAX + 5) for n in (1, 2, 3, 4))

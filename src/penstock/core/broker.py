@@ -333,6 +333,7 @@ class Broker(Dispatcher):
         while crossings:
             crossing = crossings.pop(0)
             gate = crossing.gate
+            self.turns.totals.count_transition(gate.kind, crossing.closed, crossing.now)
             if not gate.frequent:
                 self._effects.append(GateChanged(crossing))
             if not crossing.closed and gate.open:
@@ -368,10 +369,12 @@ class Broker(Dispatcher):
 
     @override
     def emit_blocked(self, producer: WaitingPublisher, gate: Gate) -> None:
+        self.turns.totals.count_block(gate.kind, True, self.now)
         self._effects.append(Blocked(producer, gate, self.now))
 
     @override
     def emit_unblocked(self, producer: WaitingPublisher, gate: Gate) -> None:
+        self.turns.totals.count_block(gate.kind, False, self.now)
         self._effects.append(Unblocked(producer, gate, self.now))
 
     @override

@@ -108,10 +108,44 @@ class BlockStats:
         }
 
 
+class BlockSums:
+    """Sums over the producers of one gate."""
+
+    __slots__ = ("blocked", "blocked_s", "withheld", "held", "refused", "late")
+
+    def __init__(self) -> None:
+        self.blocked: int = 0
+        """Producers that it blocks now."""
+        self.blocked_s: float = 0.0
+        self.withheld: int = 0
+        self.held: int = 0
+        self.refused: int = 0
+        self.late: int = 0
+
+    def add(self, block: BlockStats, now: float) -> None:
+        """Add a producer."""
+        if block.since is not None:
+            self.blocked += 1
+        self.blocked_s += block.blocked_s(now)
+        self.withheld += block.withheld
+        self.held += block.held
+        self.refused += block.refused
+        self.late += block.late
+
+    def add_sums(self, sums: BlockSums) -> None:
+        """Add the sums over other producers."""
+        self.blocked += sums.blocked
+        self.blocked_s += sums.blocked_s
+        self.withheld += sums.withheld
+        self.held += sums.held
+        self.refused += sums.refused
+        self.late += sums.late
+
+
 class GateStats:
     """Statistics of one gate and of the producers at it."""
 
-    __slots__ = ("since", "transitions", "closed_s", "blocks", "departed")
+    __slots__ = ("since", "transitions", "closed_s", "opened_at", "blocks", "departed", "gone")
 
     def __init__(self) -> None:
         self.since: float | None = None
@@ -119,10 +153,15 @@ class GateStats:
         self.transitions: int = 0
         """Times it closed."""
         self.closed_s: float = 0.0
+        """Time closed, without the present closing."""
+        self.opened_at: float = NEVER
+        """Time at which it opened last; infinity before."""
         self.blocks: dict[int, BlockStats] = {}
         """Entries by the identity of the producer."""
         self.departed: deque[BlockStats] | None = None
         """Summaries of the last closed producers; None before the first."""
+        self.gone: BlockSums | None = None
+        """Sums over all closed producers; None before the first."""
 
     def closed(self, now: float) -> None:
         """Record that the gate closed."""
@@ -134,6 +173,7 @@ class GateStats:
         if self.since is not None:
             self.closed_s += now - self.since
             self.since = None
+            self.opened_at = now
 
     def entry(self, key: int, producer: str) -> BlockStats:
         """Return the entry of a producer; creates it at first use."""
@@ -151,6 +191,18 @@ class GateStats:
             if self.departed is None:
                 self.departed = deque(maxlen=DEPARTED_MAX)
             self.departed.append(block)
+            if self.gone is None:
+                self.gone = BlockSums()
+            self.gone.add(block, now)
+
+    def sums(self, now: float) -> BlockSums:
+        """Return the sums over all producers, closed ones included: they never fall while the gate exists."""
+        found = BlockSums()
+        if self.gone is not None:
+            found.add_sums(self.gone)
+        for block in self.blocks.values():
+            found.add(block, now)
+        return found
 
     def blocked(self) -> dict[int, BlockStats]:
         """Return the entries of blocked producers by identity, earliest blocked first."""

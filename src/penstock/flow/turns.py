@@ -36,6 +36,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import Chores
+from penstock.flow.flow_totals import FlowTotals
 from penstock.flow.gate import Gate, GateTransition, Waiter
 from penstock.flow.reserved_room import RECALL_S
 from penstock.flow.timers import NEVER, TimerHandler, Timers
@@ -70,6 +71,8 @@ class Turns:
         self.timers = Timers() if deadlines is None else deadlines
         self.chores = Chores()
         """Background work in slices, run turn by turn."""
+        self.totals = FlowTotals()
+        """Totals of all gates since the start."""
         self._scheduled: Final[list[tuple[i64, i64, Gate]]] = []
         self._drawn: i64 = 0
         self._clock: i64 = 1

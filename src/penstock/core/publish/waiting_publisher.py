@@ -221,7 +221,15 @@ class WaitingPublisher(Waiter):
         self._withheld_by = None
         gate.unblock(self)
         if self.gates.pop(id(gate), None) is not None:
-            self.entry(gate).end(now)
+            entry = self.entry(gate)
+            if (
+                gate.open
+                and not gate.frequent
+                and entry.since is not None
+                and entry.since <= gate.stats.opened_at <= now
+            ):
+                self.broker.turns.totals.resume_latency.count(now - gate.stats.opened_at)
+            entry.end(now)
             self.broker.emit_unblocked(self, gate)
 
     def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
