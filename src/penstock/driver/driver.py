@@ -89,7 +89,8 @@ class BrokerDriver(Node):
         self.single_publishes = SinglePublishes(broker, policy)
         self.touched: list[Connection] = []
         """Connections with pending output."""
-        self._connected: int = 0
+        self.connected: int = 0
+        """Number of all connections since the start."""
         self.silent: list[Connection] = []
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder: Recorder | None = None
@@ -110,10 +111,10 @@ class BrokerDriver(Node):
 
     def connect(self, peer: Peer) -> Connection:
         """Add a new connection."""
-        self._connected += 1
-        connection = Connection(self.services, self._connected, peer)
+        self.connected += 1
+        connection = Connection(self.services, self.connected, peer)
         connection.engine = HeaderReader(connection, self.protocols)
-        self.connections[self._connected] = connection
+        self.connections[self.connected] = connection
         self.services.logins.enter(connection)
         return connection
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.flow.histogram import Histogram
 from penstock.flow.work import WorkMeter
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class TurnTimes:
 
     def __init__(self, meter: WorkMeter) -> None:
         self.longest = NO_TURN
+        self.seconds = Histogram()
+        """Seconds of all turns."""
         self._recent = NO_TURN
         self._before = NO_TURN
         self._period_ends: float = 0.0
@@ -67,6 +70,7 @@ class TurnTimes:
 
     def end_turn(self, seconds: float, now: float) -> None:
         """End the present turn, with its seconds of processor or waiting time."""
+        self.seconds.count(seconds)
         if now >= self._period_ends:
             self._before = self._recent if now < self._period_ends + RECENT_S else NO_TURN
             self._recent = NO_TURN

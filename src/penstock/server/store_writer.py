@@ -19,6 +19,7 @@ import asyncio
 import gc
 import queue
 import threading
+import time
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
@@ -30,6 +31,7 @@ from penstock.core.large_bodies import PieceRead
 from penstock.core.queue.page_io import PageRead
 from penstock.core.queue.redelivery_mark import reset_lookahead
 from penstock.errors import StoreError, StoreLost
+from penstock.flow.histogram import Histogram
 from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
@@ -134,6 +136,14 @@ class StoreWriter:
         """Error of the last transaction, or that it takes long; empty after a success."""
         self._complained: str = ""
         """Lasting error of housekeeping that was logged."""
+        self.transactions = Histogram()
+        """Seconds of each durable transaction, in its thread: its rows and its wait for the disk."""
+        self.transaction_bytes: int = 0
+        """Bytes of all of them."""
+        self._took_s: float = 0.0
+        """Seconds of the last transaction; set by the thread before it tells that the transaction is durable."""
+        self._size: int = 0
+        """Its bytes, likewise."""
         self.leaving: bool = False
         """True while `stop` waits until everything is written: then each turn calls `run_once`."""
         self._idle = asyncio.Event()
@@ -364,6 +374,8 @@ class StoreWriter:
             self._fails(str(failure))
             asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
             return
+        self.transactions.count(self._took_s)
+        self.transaction_bytes += self._size
         self._transaction = None
         if self.state is not WriterState.LOST:
             self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
@@ -484,15 +496,18 @@ class StoreWriter:
 
     def _commit(self, commit: StoreTransaction) -> Callable[[], None]:
         """Write a transaction, and sample the disk if that is due."""
+        begun = time.monotonic()
         try:
             self.store.commit(commit)
+            self._took_s = time.monotonic() - begun
+            self._size = commit.size()
         except StoreError as error:
             return partial(self._written, error, None)
         except Exception as error:  # Whatever the error: its listeners must be called, and nothing may be lost.
             log(INTERNAL_ERROR, "the store's writer met something that it does not know", error=True)
             return partial(self._written, StoreError(f"{type(error).__name__}: {error}"), None)
         try:
-            return partial(self._written, None, self.gauge.wrote(commit.size()))
+            return partial(self._written, None, self.gauge.wrote(self._size))
         except StoreLost as error:
             return partial(self._written, error, None)
         except StoreError as error:

@@ -12,6 +12,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from penstock.core.broker import Broker
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.work import WorkMeter
@@ -89,6 +91,9 @@ class AuditTrail:
     def __init__(self, broker: Broker) -> None:
         self.enabled: bool = False
         """False: there is no audit log, and nothing is recorded."""
+        self.logins_accepted: i64 = 0
+        self.logins_refused: i64 = 0
+        """Logins since the start, over every protocol and HTTP; a request over HTTP is a login."""
         self._broker = broker
         self._work: WorkMeter = broker.work
         self._records: list[Record] = []
@@ -110,6 +115,10 @@ class AuditTrail:
 
     def login(self, actor: Actor, mechanism: str, refusal: str = "", summed: bool = False) -> None:
         """Record a login, or with `refusal` why it was refused. Refusals are summed, and with `summed` logins too."""
+        if refusal:
+            self.logins_refused += 1
+        else:
+            self.logins_accepted += 1
         if not self.enabled:
             return
         record = self._record("login-refused" if refusal else "login", actor)
