@@ -1,0 +1,77 @@
+"""Metrics of the node: identity, gates by kind, shared gates, and figures of the server."""
+
+from __future__ import annotations
+
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.histogram import Histogram
+from penstock.management.metrics.exposition import COUNTER, Family
+from penstock.management.metrics.node_families import NodeFigures
+from penstock.management.metrics.scrape import Scrape
+from tests.support.blocked_producers import BlockedProducers
+from tests.support.driven_connection import make_driver
+from tests.support.metrics import Samples, samples_of, scraped
+
+
+def with_figures(driver: BrokerDriver, figures: NodeFigures) -> Samples:
+    return samples_of("".join(Scrape(driver, figures, False).aggregated()))
+
+
+def test_gates_are_counted_by_kind_and_outlive_their_queue() -> None:
+    rig = BlockedProducers()
+    for _ in range(5):
+        rig.do("publish", 0, "orders")
+    rig.do("wait", 1, "")
+    found = samples_of(scraped(rig.driver))
+    assert found[("penstock_gates_closed", "kind=queue")] == 1
+    assert found[("penstock_gates_closed", "kind=memory")] == 0
+    assert found[("penstock_blocked_producers", "kind=queue")] == 1
+    broker = rig.driver.broker
+    broker.delete_queue(broker.vhosts["/"].queues["orders"])
+    rig.user.listen(20.0)
+    found = samples_of(scraped(rig.driver))
+    assert found[("penstock_gates_closed", "kind=queue")] == 0
+    assert found[("penstock_blocked_producers", "kind=queue")] == 0
+    assert found[("penstock_gate_crossings_total", "kind=queue")] == 1
+    assert found[("penstock_gate_closed_seconds_total", "kind=queue")] >= 10
+    assert found[("penstock_producers_blocked_seconds_total", "kind=queue")] >= 10
+
+
+def test_producer_that_goes_on_when_its_gate_opens_counts_as_resumed() -> None:
+    rig = BlockedProducers()
+    for _ in range(5):
+        rig.do("publish", 0, "orders")
+    assert samples_of(scraped(rig.driver))[("penstock_resume_latency_seconds_count",)] == 0
+    rig.driver.broker.vhosts["/"].purge_queue(rig.driver.broker.vhosts["/"].queues["orders"], 1.0)
+    rig.user.listen(1.5)
+    found = samples_of(scraped(rig.driver))
+    assert found[("penstock_resume_latency_seconds_count",)] == 1
+    assert found[("penstock_resume_latency_seconds_sum",)] == 0.5
+
+
+def test_shared_gates_are_told_one_by_one() -> None:
+    driver = make_driver()
+    driver.broker.gates.block("vhost", "/", "/", "maintenance")
+    found = samples_of(scraped(driver))
+    assert found[("penstock_gate_open", "gate=vhost /", "kind=operator", "vhost=/")] == 0
+    assert found[("penstock_gates_closed", "kind=operator")] == 1
+
+
+def test_figures_of_the_server_are_shown_where_there_are_any() -> None:
+    driver = make_driver()
+    figures = NodeFigures()
+    assert ("rabbitmq_process_open_fds",) not in with_figures(driver, figures)
+    figures.open_files, figures.ready, figures.store = 7, False, "sqlite"
+    figures.transactions = Histogram()
+    figures.transactions.count(0.25)
+    figures.transaction_bytes = 100
+    figures.certificates = [("/x.pem", "", 4_000_000_000.0)]
+    figures.process = [(Family("p_total", COUNTER, "p"), [("p_total", 'generation="0"', 2.0)])]
+    found = with_figures(driver, figures)
+    assert found[("penstock_ready",)] == 0
+    assert found[("penstock_store_info", "kind=sqlite")] == 1
+    assert found[("rabbitmq_process_open_fds",)] == 7
+    assert found[("rabbitmq_io_sync_ops_total",)] == found[("penstock_store_transaction_seconds_count",)] == 1
+    assert found[("rabbitmq_io_sync_time_seconds_total",)] == 0.25
+    assert found[("rabbitmq_io_write_bytes_total",)] == 100
+    assert found[("penstock_tls_certificate_expiry_timestamp_seconds", "file=/x.pem", "name=")] == 4_000_000_000
+    assert found[("p_total", "generation=0")] == 2
