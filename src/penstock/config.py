@@ -47,6 +47,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
     "arguments-octets-max": (256, 2**20),
+    "metrics-objects-max": (0, 1_000_000),
     "transaction-timeout-s": (1, 86_400),
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
@@ -71,6 +72,7 @@ AT_START: Final = (
     "http_hosts",
     "http_origins",
     "http_tls",
+    "metrics_objects_max",
     "data",
     "store",
     "vhosts",
@@ -135,6 +137,8 @@ class Settings:
     """Sites whose pages may use the HTTP API from a browser: https://console.example.com."""
     http_tls: str | None = None
     """Address HOST:PORT of the HTTP API with TLS, usually with port 15671; None disables it."""
+    metrics_objects_max: int = 10_000
+    """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
     data: str | None = None
     """Data directory; None keeps everything in memory."""
     store: str | None = None

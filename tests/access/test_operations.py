@@ -8,6 +8,7 @@ from penstock.access.operations import AMQP_0_9_1, AMQP_1_0, CONTROL, HTTP, cont
 from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.protocols.amqp091.methods import CHANNEL_METHODS
 from penstock.server.http.app import TABLE
+from penstock.server.http.metrics import PATHS
 from penstock.wire.amqp091 import spec
 from tests.support import access_matrix
 from tests.support.driven_connection import make_driver
@@ -38,7 +39,9 @@ def test_every_control_operation_has_a_row_and_every_row_an_operation() -> None:
 
 
 def test_every_path_of_http_has_a_row_for_each_method() -> None:
-    found = {(path, method) for path, methods in TABLE.items() for method in methods}
+    found = {(path, method) for path, methods in TABLE.items() for method in methods} | {
+        (path, "GET") for path in PATHS
+    }
     assert found == {(path, method) for path, methods in HTTP.items() for method in methods}
 
 

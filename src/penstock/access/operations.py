@@ -281,6 +281,9 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/health/checks/virtual-hosts": {"GET": _MANAGED},
     "/health/checks/node-is-quorum-critical": {"GET": _MANAGED},
     "/health/checks/node-is-mirror-sync-critical": {"GET": _MANAGED},
+    "/metrics": {"GET": _MONITORED},
+    "/metrics/per-object": {"GET": _MONITORED},
+    "/metrics/detailed": {"GET": _MONITORED},
     "/penstock/why": {"GET": _MANAGED},
     "/penstock/events": {"GET": _MONITORED},
     "/penstock/cursors": {"GET": _MANAGED},
@@ -288,7 +291,7 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/penstock/cursors/{vhost}/{name}": {"GET": _own(*_READ_QUEUE), "DELETE": _own(*_READ_QUEUE)},
     "/penstock/cursors/{vhost}/{name}/move": {"POST": _own(*_READ_QUEUE)},
 }  # fmt: skip
-"""Paths below /api; a path or method that is missing here needs the tag administrator."""
+"""Paths below /api, and those of metrics; a path or method that is missing here needs the tag administrator."""
 _NEEDS_ADMINISTRATOR: Final = _ADMINISTERED
 
 

@@ -20,6 +20,13 @@ class Certificates:
         """Return each certificate as plain data: its file, names, end (ISO 8601) and the days left."""
         return []
 
+    def ends(self) -> list[tuple[str, str, float]]:
+        """Return file and name of each certificate (the name is empty for the default), and the time of its end.
+
+        Times are seconds since the epoch.
+        """
+        return []
+
     def reload(self, request: ControlRequest) -> None:
         """Read the certificates again, and answer the request when it is done. Raises PreconditionFailed (406)."""
         raise PreconditionFailed(

@@ -456,9 +456,11 @@ class Broker:
     ) -> list[tuple[str, int]]:
         """Start the HTTP API; its libraries are imported only now, because they load slowly."""
         from penstock.server.http.listener import HttpListener
+        from penstock.server.http.metrics import MetricsService
 
         if self._http is None:
-            self._http = HttpListener(event_loop, self.settings.http_hosts, self.settings.http_origins)
+            metrics = MetricsService(event_loop, self.settings.metrics_objects_max)
+            self._http = HttpListener(event_loop, metrics, self.settings.http_hosts, self.settings.http_origins)
         addresses = await self._http.start(host, port, tls)
         event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses

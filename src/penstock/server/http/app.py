@@ -17,6 +17,7 @@ from penstock.server.http import (
     cursors,
     get_messages,
     messages,
+    metrics,
     node,
     permissions,
     policies,
@@ -187,11 +188,15 @@ UNAUDITED: Final = frozenset(("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/
 """Paths whose requests are about messages, and change nothing that an operator set up."""
 
 
-def make_app(service: Service) -> ASGIApp:
-    """Return the application: the routes of the API, behind a login, and the pages of the console."""
+def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
+    """Return the application: the routes of the API and of metrics, behind a login, and the pages of the console."""
     routes = [
         Route(f"/api{path}", _endpoint(service, path, handlers), methods=[*handlers])
         for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
+    ]
+    routes += [
+        Route(path, _endpoint(service, path, handlers), methods=[*handlers])
+        for path, handlers in scraped.routes().items()
     ]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)

@@ -19,6 +19,7 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.http.guard import BrowserGuard
+from penstock.server.http.metrics import MetricsService
 from penstock.server.http.request import Service
 from penstock.server.listener import Listener
 from penstock.server.tls.tls_server import TlsServer
@@ -112,12 +113,14 @@ class BoundedProtocol(H11Protocol):
 class HttpListener:
     """Listeners of one broker's HTTP API."""
 
-    def __init__(self, event_loop: EventLoop, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
+    def __init__(
+        self, event_loop: EventLoop, metrics: MetricsService, hosts: Sequence[str] = (), origins: Sequence[str] = ()
+    ) -> None:
         """`hosts` and `origins` are those of `BrowserGuard`."""
         self.event_loop = event_loop
         self._service = Service(event_loop)
         self._config = uvicorn.Config(
-            BrowserGuard(make_app(self._service), hosts, origins),
+            BrowserGuard(make_app(self._service, metrics), hosts, origins),
             http=BoundedProtocol,
             ws="none",
             lifespan="off",

@@ -44,6 +44,11 @@ class ServedCertificates(Certificates):
         return [each.view(present) for each in self.server.contexts.served]
 
     @override
+    def ends(self) -> list[tuple[str, str, float]]:
+        served = self.server.contexts.served
+        return [(str(each.file), each.name, each.certificate.ends.timestamp()) for each in served]
+
+    @override
     def reload(self, request: ControlRequest) -> None:
         if len(self._waiting) >= REQUESTS_MAX:
             raise PreconditionFailed(f"{REQUESTS_MAX} requests wait for a reload already; ask again later")

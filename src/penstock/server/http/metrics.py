@@ -1,0 +1,122 @@
+"""Handlers of metrics: `/metrics`, `/metrics/per-object` and `/metrics/detailed`, streamed in slices.
+
+The format is chosen by the header Accept, by prometheus_client's rules. A scraper that does not read holds its socket
+and the labels of its objects for `SCRAPE_S` at most, and at most `SCRAPES_MOST` scrapes are in progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Final
+
+from prometheus_client.exposition import choose_encoder
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from penstock.management.metrics.scrape import GROUPS, Scrape, Selection
+from penstock.server.event_loop import EventLoop
+from penstock.server.http.request import ApiRequest, HttpError, bad_request
+from penstock.server.node_figures import FigureSource
+
+SCRAPES_MOST: Final = 8
+"""Most scrapes in progress."""
+SCRAPE_S: Final = 30.0
+"""Seconds that a scraper has to read its answer."""
+OPENMETRICS: Final = "application/openmetrics-text"
+PLAIN: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PATHS: Final = ("/metrics", "/metrics/per-object", "/metrics/detailed")
+IGNORED: Final = frozenset(
+    (
+        "auth_attempt_detailed_metrics", "auth_attempt_metrics", "channel_exchange_metrics", "channel_process_metrics",
+        "channel_queue_metrics", "connection_churn_metrics", "connection_coarse_metrics", "exchange_bindings",
+        "exchange_metrics", "exchange_names", "federation_link_metrics", "node_coarse_metrics", "node_metrics",
+        "node_persister_metrics", "queue_delivery_metrics", "queue_exchange_metrics", "ra_metrics",
+        "stream_consumer_metrics", "vhost_status",
+    )
+)  # fmt: skip
+"""Groups of RabbitMQ for which there are no figures by object here: a scrape that asks for them gets the others."""
+
+
+class MetricsService:
+    """Metrics of one broker, for all its listeners."""
+
+    def __init__(self, event_loop: EventLoop, objects_max: int) -> None:
+        self._event_loop = event_loop
+        self._source = FigureSource(event_loop)
+        self._objects_max = objects_max
+        self._scrapes: int = 0
+
+    def routes(self) -> dict[str, dict[str, Callable[[ApiRequest], Awaitable[Response]]]]:
+        """Return the handlers of `PATHS` for users of the HTTP API. They are not below /api: scrapers look there."""
+        return {path: {"GET": self._handler(path)} for path in PATHS}
+
+    def _handler(self, path: str) -> Callable[[ApiRequest], Awaitable[Response]]:
+        async def answer(request: ApiRequest) -> Response:
+            return self.answer(request.http_request, path, request.pause)
+
+        return answer
+
+    def answer(self, http_request: Request, path: str, pause: Callable[[], Awaitable[None]]) -> Response:
+        """Answer a scrape of one of the paths; `pause` lets the broker work. Raises HttpError (400, 503)."""
+        if self._scrapes >= SCRAPES_MOST:
+            reason = f"{SCRAPES_MOST} scrapes are in progress; try again"
+            raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
+        openmetrics = choose_encoder(http_request.headers.get("accept", ""))[1].startswith(OPENMETRICS)
+        scrape = Scrape(self._event_loop.driver, self._source.figures(), openmetrics)
+        if path == "/metrics":
+            slices = scrape.aggregated()
+        elif path == "/metrics/per-object":
+            slices = scrape.per_object(Selection(self._objects_max))
+        else:
+            slices = scrape.per_object(self._selection(http_request))
+        return BoundedStream(self, _texts(slices, pause), OPENMETRICS_TYPE if openmetrics else PLAIN, http_request)
+
+    def _selection(self, http_request: Request) -> Selection:
+        """Return what the query of `/metrics/detailed` asks for: `family` and `vhost`, each any number of times."""
+        wanted = http_request.query_params.getlist("family")
+        unknown = [name for name in wanted if name not in GROUPS and name not in IGNORED]
+        if unknown:
+            raise bad_request(f"family '{unknown[0][:100]}' is unknown; known are {', '.join(sorted(GROUPS))}")
+        vhosts = http_request.query_params.getlist("vhost")
+        return Selection(self._objects_max, frozenset(wanted), frozenset(vhosts) if vhosts else None, True)
+
+    def begin(self) -> None:
+        """Count a scrape in progress."""
+        self._scrapes += 1
+
+    def end(self) -> None:
+        """Count a scrape that is over."""
+        self._scrapes -= 1
+
+
+class BoundedStream(StreamingResponse):
+    """Streamed answer that must be read in time: otherwise its socket is closed."""
+
+    def __init__(
+        self, service: MetricsService, texts: AsyncIterator[bytes], media_type: str, http_request: Request
+    ) -> None:
+        super().__init__(texts)
+        self.headers["Content-Type"] = media_type  # Starlette would append a second charset.
+        self._service = service
+        self._http_request = http_request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        self._service.begin()
+        try:
+            async with asyncio.timeout(SCRAPE_S):
+                await super().__call__(scope, receive, send)
+        except TimeoutError:
+            self._http_request.state.socket.hang_up()
+        finally:
+            self._service.end()
+
+
+async def _texts(slices: Iterator[str], pause: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
+    for text in slices:
+        if text:
+            yield text.encode(errors="replace")
+        await pause()
