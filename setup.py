@@ -48,6 +48,8 @@ RELEASE = os.environ.get("PENSTOCK_RELEASE") == "1"
 """Whether this build is for a wheel that goes to other machines."""
 STRIP = {"linux": ["-Wl,--strip-all"], "darwin": ["-Wl,-x"]}
 """What the linker is told to leave symbols out, by platform; debugging information is never made."""
+NO_TABLES = [] if sys.platform == "win32" else ["-fno-asynchronous-unwind-tables"]
+"""Tables for unwinding the stack serve C++ and debuggers only, and are half a megabyte of a wheel."""
 
 
 def pure_modules() -> list[str]:
@@ -96,6 +98,7 @@ def extensions() -> list[Extension]:
     for extension in found:
         extension.extra_compile_args = [*extension.extra_compile_args, *NO_WARNINGS]  # They share one list.
         if RELEASE:
+            extension.extra_compile_args = [*extension.extra_compile_args, *NO_TABLES]
             extension.extra_link_args = [*extension.extra_link_args, *STRIP.get(sys.platform, [])]
     library = found[0]
     library.depends += library.sources
