@@ -3,6 +3,7 @@
 Run it in a checkout of that version, where `python -m penstock` is the older one::
 
     PYTHONPATH=OLD/src python tests/support/old_store.py tests/server/stores/schema-3.tar.gz --kill
+    PYTHONPATH=OLD/src python tests/support/old_store.py - --store URL  # then pg_dump --format=custom
 
 It makes durable queues, an exchange with a binding, settings by pattern, a virtual host, messages, pages and settled
 messages. Then it stops the broker in order, or kills it, so that the store has to be recovered, too.
@@ -55,25 +56,34 @@ def fill(url: str) -> None:
     connection.close()
 
 
+def run_broker(where: list[str], kill: bool) -> None:
+    """Run the older broker with a new store, and fill it."""
+    words = [sys.executable, "-m", "penstock"]
+    serve = [*words, "serve", *where, "--listen", "127.0.0.1:0", "--flow-log", "off"]
+    broker = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
+    assert broker.stdout is not None
+    address = next(word for word in broker.stdout.readline().split() if "amqp://" in word)
+    url = address.replace("amqp://", "amqp://guest:guest@") + "/"
+    fill(url)
+    for command in (["set", "queue", "orders.#", "hold-deadline=60"], ["declare", "vhost", "eu"]):
+        subprocess.run([*words, *command, "--url", url], check=True)
+    (broker.kill if kill else broker.terminate)()
+    broker.wait()
+
+
 def main() -> None:
     """Write the archive of a data directory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("archive", type=Path)
+    parser.add_argument("--store", help="write into this database instead of an archive")
     parser.add_argument("--kill", action="store_true", help="end the broker by SIGKILL")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "data")
-        words = [sys.executable, "-m", "penstock"]
-        serve = [*words, "serve", "--data", str(data), "--listen", "127.0.0.1:0", "--flow-log", "off"]
-        broker = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
-        assert broker.stdout is not None
-        address = next(word for word in broker.stdout.readline().split() if "amqp://" in word)
-        url = address.replace("amqp://", "amqp://guest:guest@") + "/"
-        fill(url)
-        for command in (["set", "queue", "orders.#", "hold-deadline=60"], ["declare", "vhost", "eu"]):
-            subprocess.run([*words, *command, "--url", url], check=True)
-        (broker.kill if arguments.kill else broker.terminate)()
-        broker.wait()
+        where = ["--store", arguments.store] if arguments.store else ["--data", str(data)]
+        run_broker(where, arguments.kill)
+        if arguments.store:
+            return
         with tarfile.open(arguments.archive, "w:gz") as archive:
             for path in sorted(data.iterdir()):
                 if path.name.startswith("messages.") and not path.name.endswith((".lock", "-shm")):
