@@ -7,6 +7,7 @@ import argparse
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -83,14 +84,18 @@ def fetch(url: str) -> tuple[int, bytes]:
 
 
 def check_http(url: str) -> str:
-    """Read the overview of the HTTP API, and the console where there is one; return which."""
+    """Read the overview of the HTTP API, and the console with one of its scripts; return what answered."""
     status, body = fetch(f"{url}/api/overview")
     expect(status, 200, "the status of /api/overview")
     overview: dict[str, Any] = json.loads(body)
     expect(overview["product_name"], "Penstock", "the product of /api/overview")
     status, body = fetch(f"{url}/")
-    console = status == 200 and b"<html" in body.lower()
-    return "/api/overview and the console answer" if console else "/api/overview answers; there is no console"
+    expect((status, b"<html" in body.lower()), (200, True), "the page of the console")
+    scripts = re.findall(rb'src="(/static/[^"]+\.js)"', body)
+    expect(bool(scripts), True, "scripts in the page of the console")
+    status, _ = fetch(url + scripts[0].decode())
+    expect(status, 200, f"the status of {scripts[0].decode()}")
+    return "/api/overview and the console answer"
 
 
 def try_broker(folder: Path) -> str:
