@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import signal
 import sys
 from collections.abc import Awaitable
@@ -18,6 +19,8 @@ from penstock.log_ids import LEVEL_NAMES
 
 if TYPE_CHECKING:
     from penstock.config import Settings
+    from penstock.server.broker import Broker
+    from penstock.server.service_manager import ServiceManager
 
 COMMAND_LINE = "command line"
 """Source of a setting that an option of `penstock serve` gives."""
@@ -155,6 +158,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
 
     from penstock.server.broker import Broker
     from penstock.server.host_memory import keep_freed_memory
+    from penstock.server.service_manager import ServiceManager
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -164,27 +168,52 @@ async def _serve(settings: Settings, standby: bool) -> None:
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
     broker = Broker(settings=settings, standby=standby)
-    if not await _first(broker.start(), stopped.wait()):
-        return  # Stopped as a standby.
+    manager = ServiceManager(os.environ, os.getpid())
+    watch = asyncio.ensure_future(manager.watch(broker))
+    if standby:
+        manager.ready()  # Waiting for the store is its work; who waits for the unit goes on.
     try:
-        loop.add_signal_handler(signal.SIGHUP, broker.reload)
-        listeners = [("amqp", *address) for address in broker.addresses]
-        listeners += [("amqps", *address) for address in broker.tls_addresses]
-        listeners += [("http", *address) for address in broker.http_addresses]
-        listeners += [("https", *address) for address in broker.https_addresses]
-        urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
-        stored = (
-            f"keeps what is durable in {broker.storage_location}"
-            if broker.storage_location
-            else "keeps nothing that must outlive it"
-        )
-        with writing():
-            print(f"ready {' '.join(urls)} {stored}", flush=True)
-        lost = asyncio.ensure_future(broker.wait_lost())
-        if await _first(lost, stopped.wait()):
-            raise await lost
+        if not await _first(broker.start(), stopped.wait()):
+            return  # Stopped as a standby.
+        loop.add_signal_handler(signal.SIGHUP, _reload, broker, manager)
+        try:
+            _tell_ready(broker)
+            manager.ready()
+            lost = asyncio.ensure_future(broker.wait_lost())
+            if await _first(lost, stopped.wait()):
+                raise await lost
+        finally:
+            manager.stopping()
+            await broker.stop()
     finally:
-        await broker.stop()
+        watch.cancel()
+        manager.close()
+
+
+def _reload(broker: Broker, manager: ServiceManager) -> None:
+    """Read the settings file again (SIGHUP), and tell the service manager of the begin and the end."""
+    manager.reloading()
+    reloading = broker.reload()
+    if reloading is None:
+        manager.ready()
+    else:
+        reloading.add_done_callback(lambda _: manager.ready())
+
+
+def _tell_ready(broker: Broker) -> None:
+    """Print the line with the addresses and the location of durable data."""
+    listeners = [("amqp", *address) for address in broker.addresses]
+    listeners += [("amqps", *address) for address in broker.tls_addresses]
+    listeners += [("http", *address) for address in broker.http_addresses]
+    listeners += [("https", *address) for address in broker.https_addresses]
+    urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
+    stored = (
+        f"keeps what is durable in {broker.storage_location}"
+        if broker.storage_location
+        else "keeps nothing that must outlive it"
+    )
+    with writing():
+        print(f"ready {' '.join(urls)} {stored}", flush=True)
 
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:

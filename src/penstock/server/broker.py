@@ -260,18 +260,19 @@ class Broker:
             self._ready = False
             log(STOPPED, "Stopped : after %.1f s", time.monotonic() - self._began)
 
-    def reload(self) -> None:
-        """Read the settings file again (SIGHUP): all of its patterns apply, or none.
+    def reload(self) -> asyncio.Task[None] | None:
+        """Read the settings file again (SIGHUP): all of its patterns apply, or none. Return the task that does it.
 
         Settings set by command stay and take precedence. An error is logged with its line and changes nothing. Requests
         during a reload are merged into one more reload.
         """
         if self.settings.file is None:
             log(RELOAD_REFUSED, "reload: there is no settings file; start with --config FILE")
-            return
+            return None
         self._reload_again = True
         if self._reloading is None or self._reloading.done():
             self._reloading = asyncio.get_running_loop().create_task(self._reload(self.settings.file))
+        return self._reloading
 
     async def _reload(self, file: Path) -> None:
         while self._reload_again:
