@@ -1,11 +1,14 @@
 """Command line: each module has the commands of one kind; importing it registers them."""
 
 from penstock.cli import (  # noqa: F401
+    completion,
     cursors,
     log_commands,
+    man_page,
     messages,
     operator_commands,
     policies,
+    report,
     serve,
     store_commands,
     tls,

@@ -18,6 +18,7 @@ from penstock.cli.common import (
     say_json,
     table,
 )
+from penstock.cli.completion import names_of
 from penstock.errors import ConfigError
 
 POSITIONS_LISTED = 3
@@ -31,7 +32,7 @@ def cursor() -> None:
 
 
 @cursor.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("cursors"))
 @JSON
 @URL
 def show_cursor(name: str, as_json: bool, url: str) -> None:
@@ -94,7 +95,7 @@ def _position(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 @cursor.command("move")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("cursors"))
 @click.argument("places", metavar="PLACE...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only tell what the move would do.")
 @click.option("--force", is_flag=True, help="Move it while a query reads; the query ends with an error.")
@@ -120,7 +121,7 @@ def move_cursor(name: str, places: tuple[str, ...], dry_run: bool, force: bool, 
 
 
 @cursor.command("release")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("cursors"))
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 @JSON
 @URL

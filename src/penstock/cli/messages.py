@@ -27,6 +27,7 @@ from penstock.cli.common import (
     say_json,
     writing,
 )
+from penstock.cli.completion import names_of
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ SHOWN_MOST = 1000
 
 
 @main.command()
-@click.argument("key")
+@click.argument("key", shell_complete=names_of("queues"))
 @click.argument("bodies", metavar="[BODY]...", nargs=-1)
 @click.option(
     "-e",
     "--exchange",
     default="",
+    shell_complete=names_of("exchanges"),
     help="Publish to this exchange; default: the default exchange, where KEY is a queue name.",
 )
 @click.option(
@@ -203,7 +205,7 @@ ACK = click.option("--ack", is_flag=True, help="Acknowledge the messages; defaul
 
 
 @main.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=names_of("queues"))
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of messages.")
 @ACK
 @click.option("--timeout", metavar="S", type=float, help="Stop after S seconds without a message.")
@@ -245,7 +247,7 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
 
 
 @main.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=names_of("queues"))
 @click.option(
     "-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Print at most this number of messages."
 )

@@ -18,6 +18,7 @@ from penstock.cli.common import (
     say,
     say_json,
 )
+from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 
 CONNECTIONS_LISTED = 100
@@ -25,7 +26,7 @@ CONNECTIONS_LISTED = 100
 
 
 @main.command()
-@click.argument("queue", required=False)
+@click.argument("queue", required=False, shell_complete=names_of("queues"))
 @click.option("--connection", metavar="N|NAME", help="Explain a connection, by its number or name in the log.")
 @click.option("--channel", metavar="CON/CH", help="Explain a channel, such as 2/1.")
 @click.option("--link", metavar="NAME", help="Explain a link of AMQP 1.0, such as why its sender has no credit.")
@@ -62,7 +63,7 @@ SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
 
 @main.command()
 @click.argument("scope", type=SCOPES)
-@click.argument("name")
+@click.argument("name", shell_complete=names_by_scope)
 @click.option("--reason", default="", help="Send this reason to blocked clients.")
 @URL
 def block(scope: str, name: str, reason: str, url: str) -> None:
@@ -78,7 +79,7 @@ def block(scope: str, name: str, reason: str, url: str) -> None:
 
 @main.command()
 @click.argument("scope", type=SCOPES)
-@click.argument("name")
+@click.argument("name", shell_complete=names_by_scope)
 @URL
 def unblock(scope: str, name: str, url: str) -> None:
     """Release the publishes that `penstock block` holds.
@@ -241,7 +242,7 @@ def settings(shown: Shown, url: str) -> None:
 
 @main.command()
 @click.argument("scope", type=ALL_SCOPES)
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=names_by_scope)
 @LIST
 @URL
 def show(scope: str, name: str, shown: Shown, url: str) -> None:

@@ -7,6 +7,7 @@ import json
 import click
 
 from penstock.cli.common import JSON, URL, control_session, main, pairs, report_errors, say, say_json
+from penstock.cli.completion import names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
 from penstock.errors import ConfigError
 
@@ -64,7 +65,7 @@ def set_(
 
 
 @policies.command("clear")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("policies"))
 @OPERATOR
 @JSON
 @URL

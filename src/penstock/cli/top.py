@@ -14,6 +14,7 @@ import click
 
 from penstock.cli import style, top_view
 from penstock.cli.common import URL, counted, limits, main, percent, report_errors, say, say_json, table, writing
+from penstock.cli.completion import names_of
 from penstock.cli.target import parameters_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable
@@ -100,7 +101,7 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=names_of("queues"))
 @INTERVAL
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of samples.")
 @click.option("--json", "as_json", is_flag=True, help="Print each sample as a JSON object.")

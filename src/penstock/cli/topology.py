@@ -26,6 +26,7 @@ from penstock.cli.common import (
     say_json,
     writing,
 )
+from penstock.cli.completion import names_of, names_of_target
 from penstock.cli.cursors import asked_last, cursor, lag_of, positions_of, reader_of, seconds
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 from penstock.errors import ConfigError
@@ -126,8 +127,8 @@ TO_EXCHANGE = click.option(
 
 
 @main.command()
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=names_of("exchanges"))
+@click.argument("target", shell_complete=names_of_target)
 @ARGUMENTS
 @KEY
 @TO_EXCHANGE
@@ -155,8 +156,8 @@ def bind(
 
 
 @main.command()
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=names_of("exchanges"))
+@click.argument("target", shell_complete=names_of_target)
 @ARGUMENTS
 @KEY
 @TO_EXCHANGE
@@ -197,7 +198,7 @@ def _by(key: str) -> str:
 
 
 @main.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=names_of("queues"))
 @JSON
 @URL
 def purge(queue: str, as_json: bool, url: str) -> None:
@@ -238,7 +239,7 @@ def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable
 
 
 @delete.command("queue")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("queues"))
 @click.option("--if-unused", is_flag=True, help="Delete it only if it has no consumers.")
 @click.option("--if-empty", is_flag=True, help="Delete it only if it has no messages.")
 @IF_EXISTS
@@ -260,7 +261,7 @@ def delete_queue(name: str, if_unused: bool, if_empty: bool, if_exists: bool, as
 
 
 @delete.command("exchange")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("exchanges"))
 @click.option("--if-unused", is_flag=True, help="Delete it only if nothing is bound to it.")
 @IF_EXISTS
 @JSON
@@ -282,7 +283,7 @@ def delete_exchange(name: str, if_unused: bool, if_exists: bool, as_json: bool, 
 
 
 @delete.command("cursor")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("cursors"))
 @IF_EXISTS
 @JSON
 @URL
@@ -304,7 +305,7 @@ cursor.add_command(delete_cursor, "delete")
 
 
 @delete.command("vhost")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("vhosts"))
 @IF_EXISTS
 @JSON
 @URL

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json
+from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
 from penstock.errors import ConfigError, PenstockError
 
@@ -107,7 +108,7 @@ def add_user(
 
 
 @users.command("passwd")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("users"))
 @PASSWORD_FILE
 @PASSWORD_ENV
 @JSON
@@ -120,7 +121,7 @@ def change_password(name: str, password_file: Path | None, password_env: str | N
 
 
 @users.command("tags")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("users"))
 @click.argument("tags", nargs=-1)
 @JSON
 @URL
@@ -132,7 +133,7 @@ def change_tags(name: str, tags: tuple[str, ...], as_json: bool, url: str) -> No
 
 
 @users.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("users"))
 @JSON
 @URL
 def delete_user(name: str, as_json: bool, url: str) -> None:
@@ -174,7 +175,7 @@ def permissions() -> None:
 
 
 @permissions.command("set")
-@click.argument("user")
+@click.argument("user", shell_complete=names_of("users"))
 @click.argument("expressions", nargs=-1, required=True)
 @VHOST
 @click.option("--topic", metavar="EXCHANGE", help="Set a topic permission for this exchange: WRITE READ.")
@@ -201,7 +202,7 @@ def set_permission(
 
 
 @permissions.command("clear")
-@click.argument("user")
+@click.argument("user", shell_complete=names_of("users"))
 @VHOST
 @click.option("--topic", metavar="EXCHANGE", help="Clear the topic permission for this exchange.")
 @JSON
@@ -249,7 +250,7 @@ def limits() -> None:
 
 @limits.command("set")
 @click.argument("scope", type=click.Choice(["user", "vhost"]))
-@click.argument("name")
+@click.argument("name", shell_complete=names_by_scope)
 @click.argument("words", metavar="LIMIT=NUMBER...", nargs=-1, required=True)
 @JSON
 @URL
@@ -264,7 +265,7 @@ def set_limits(scope: str, name: str, words: tuple[str, ...], as_json: bool, url
 
 @limits.command("clear")
 @click.argument("scope", type=click.Choice(["user", "vhost"]))
-@click.argument("name")
+@click.argument("name", shell_complete=names_by_scope)
 @click.argument("names", metavar="LIMIT...", nargs=-1, required=True)
 @JSON
 @URL

@@ -1,0 +1,244 @@
+"""`penstock report`: one file for a bug report, with everything that is asked first and without secrets."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import tomllib
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+import penstock
+from penstock.cli.common import JSON, URL, counted, main, report_errors, say, say_json, writing
+from penstock.cli.report_redaction import Redactor, secrets_of
+from penstock.cli.target import parameters_of
+from penstock.errors import ConfigError, PenstockError
+from penstock.setting_names.escapes import printable, printable_json
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.client.control import ControlClient
+    from penstock.client.parameters import Parameters
+
+ITEMS_MOST: Final = 200
+"""Most items of a list, and most queues; the report says how many more there are."""
+LINES_MOST: Final = 300
+"""Last lines of a log."""
+LINE_OCTETS: Final = 4_000
+"""Octets of a line of a log; the rest is cut off."""
+LISTS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
+PACKAGES: Final = (
+    *("click", "librt", "scramp", "google-re2", "starlette", "uvicorn", "psycopg", "uvloop", "textual", "pyspark"),
+)
+NOTE: Final = (
+    "Read it before you send it. Names of queues, users, hosts and clients are in it; "
+    "passwords, keys, tokens and messages are not."
+)
+Part = Callable[[], object]
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
+@click.option("--log", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
+              help="Add the last lines of the broker's log; - is standard input.")  # fmt: skip
+@click.option("--data", metavar="DIR", type=click.Path(path_type=Path),
+              help="Add the last records of the flow log in this data directory; default: this user's.")  # fmt: skip
+@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Add the broker's settings file.")
+@JSON
+@URL
+def report(
+    file: Path | None, log: Path | None, data: Path | None, config: Path | None, as_json: bool, url: str
+) -> None:
+    """Write FILE for a bug report: versions, settings with sources, lists, why, and the ends of the logs. No secrets.
+
+    A broker that does not answer is told in it. Without FILE the name has the time; - is standard output; --json writes
+    JSON. For example: journalctl -u penstock | penstock report --log -
+    """
+    with report_errors():
+        made = datetime.now(UTC)
+        where = parameters_of(url)
+        known = [] if where.password == where.user else [where.password]
+        settings = None if config is None else _try(lambda: _settings_file(config))
+        redactor = Redactor([*known, *secrets_of(settings)])
+        found: dict[str, object] = {"made": made.isoformat(timespec="seconds"), "note": NOTE, "client": _client()}
+        found |= {name: redactor.data(part) for name, part in _of_broker(where)}
+        if settings is not None:
+            found["settings file"] = redactor.data(settings)
+        found["log"] = redactor.data(_try(lambda: _log_lines(log)))
+        found["flow log"] = redactor.data(_try(lambda: _flow_log(data)))
+        text = _as_json(found) if as_json else _as_text(found)
+        if file is not None and str(file) == "-":
+            with writing():
+                click.echo(text, nl=False)
+            return
+        path = file or Path(f"penstock-report-{made:%Y%m%dT%H%M%SZ}.{'json' if as_json else 'txt'}")
+        _write(path, text)
+        octets = len(text.encode())
+        if as_json:
+            say_json({"file": str(path), "bytes": octets})
+        else:
+            say(f"{path}: {counted(octets, 'byte')}. {NOTE}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file that others cannot read. Raises ConfigError."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
+
+
+def _client() -> dict[str, object]:
+    """Return this installation and this machine."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    variables = sorted(name for name in os.environ if name.startswith("PENSTOCK_"))
+    return {
+        "penstock": penstock.__version__,
+        "compiled": penstock.compiled(),
+        "python": sys.version,
+        "platform": platform.platform(),
+        "libc": " ".join(platform.libc_ver()),
+        "cores": os.cpu_count(),
+        "packages": versions,
+        "environment variables that are set": variables,
+    }
+
+
+def _of_broker(where: Parameters) -> Iterator[tuple[str, object]]:
+    """Return the parts that the broker answers; each that fails is its reason."""
+    from penstock.client.connection import Connection
+    from penstock.client.control import ControlClient
+
+    asked = {"host": where.host, "port": where.port, "tls": where.tls is not None, "user": where.user,
+             "vhost": where.virtual_host}  # fmt: skip
+    try:
+        with Connection(where) as connection, ControlClient(connection) as control:
+            yield "broker", {**asked, "announced": _announced(connection)}
+            for name, part in _parts(control):
+                yield name, _try(part)
+    except PenstockError as error:
+        yield "broker", {**asked, "no answer": str(error)}
+
+
+def _announced(connection: Connection) -> dict[str, object]:
+    return {name: value for name, value in connection.server_properties.items() if isinstance(value, str | int | dict)}
+
+
+def _parts(control: ControlClient) -> Iterator[tuple[str, Part]]:
+    """Return the questions to the broker, by title."""
+    yield "why", lambda: control.why()
+    yield "status", lambda: _short_status(control.status())
+    yield "settings of the broker", lambda: control.show("broker", "")
+    yield "settings by pattern", lambda: control.settings()
+    for kind in LISTS:
+        yield kind, lambda kind=kind: _some(control.listed(kind, everywhere=True))  # type: ignore[misc]
+    for title, operation, fields in (
+        ("policies", "policy.list", {"everywhere": True}),
+        ("operator policies", "policy.list", {"everywhere": True, "operator": True}),
+        ("limits", "limit.list", {}),
+        ("users", "user.list", {"count": ITEMS_MOST}),
+    ):
+        yield title, lambda operation=operation, fields=fields: control.request(operation, fields)  # type: ignore[misc]
+
+
+def _short_status(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a status without queues and connections, which have lists of their own."""
+    return {name: value for name, value in found.items() if name not in ("queues", "connections")}
+
+
+def _some(items: Iterator[dict[str, Any]]) -> list[object]:
+    found: list[object] = list(islice(items, ITEMS_MOST))
+    more = sum(1 for _ in items)
+    return [*found, f"and {more:,} more"] if more else found
+
+
+def _try(part: Part) -> object:
+    """Return a part of the report, or why it is missing."""
+    try:
+        return part()
+    except (PenstockError, OSError, UnicodeError) as error:
+        return {"missing": str(error)}
+
+
+def _settings_file(path: Path) -> object:
+    """Return the settings; a user's text is a password, and gets that name. Raises ConfigError, OSError."""
+    try:
+        found = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(f"'{path}' is not TOML") from None  # Its text may repeat a secret.
+    users = found.get("users")
+    if isinstance(users, dict):
+        found["users"] = {name: user if isinstance(user, dict) else {"password": user} for name, user in users.items()}
+    return found
+
+
+def _log_lines(path: Path | None) -> object:
+    """Return the last lines of the broker's log."""
+    if path is None:
+        return "not given: the broker writes it to standard error; --log FILE adds it"
+    if str(path) == "-":
+        return list(_cut(deque(sys.stdin, LINES_MOST)))
+    with path.open(errors="replace") as lines:
+        return list(_cut(deque(lines, LINES_MOST)))
+
+
+def _flow_log(data: Path | None) -> object:
+    """Return the last records of the flow log, over its newest files."""
+    from penstock.store.directory import default_directory
+
+    folder = (data or default_directory()) / "flow-log"
+    if not folder.is_dir() and data is not None:
+        folder = data  # The flow log itself was given.
+    files = sorted(folder.glob("flow-*.jsonl"))
+    if not files:
+        return f"there is none in '{folder}'; --data DIR says where the broker keeps its data"
+    found: deque[str] = deque(maxlen=LINES_MOST)
+    for file in files[-2:]:
+        with file.open(errors="replace") as lines:
+            found.extend(lines)
+    return list(_cut(found))
+
+
+def _cut(lines: deque[str]) -> Iterator[str]:
+    return (line.rstrip("\r\n")[:LINE_OCTETS] for line in lines)
+
+
+def _as_json(found: dict[str, object]) -> str:
+    return printable_json(json.dumps(found, indent=1, ensure_ascii=False, default=str)) + "\n"
+
+
+def _as_text(found: dict[str, object]) -> str:
+    """Return the report for people: a section for each part, a line for each item."""
+    lines = [f"penstock report, made {found['made']}", str(found["note"])]
+    for name, value in found.items():
+        if name in ("made", "note"):
+            continue
+        lines += ["", f"== {name} =="]
+        if isinstance(value, list):
+            lines += [printable(each if isinstance(each, str) else _one(each)) for each in value] or ["none"]
+        elif isinstance(value, dict):
+            lines += [
+                printable(f"{key}: {each if isinstance(each, str) else _one(each)}") for key, each in value.items()
+            ]
+        else:
+            lines.append(printable(str(value)))
+    return "\n".join(lines) + "\n"
+
+
+def _one(value: object) -> str:
+    return printable_json(json.dumps(value, ensure_ascii=False, default=str))
