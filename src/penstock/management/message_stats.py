@@ -13,6 +13,7 @@ from penstock.core.publish.publisher_counts import add_counts
 from penstock.core.publish.session_counts import consumed, tally_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange_counters import ExchangeCounters
+from penstock.flow.gate import Gate
 from penstock.flow.series import FINE, SLOT_S, TIERS, Series
 from penstock.flow.tally import TALLY_KEYS, Tally
 
@@ -35,6 +36,9 @@ QUEUE_LEVELS: Final = ("messages", "messages_unacknowledged", "bytes")
 CLOSED_MS: Final = 12
 """Column of those milliseconds."""
 QUEUE_COUNTERS: Final = 13
+SUM_CLOSED_MS: Final = 11
+SUM_COUNTERS: Final = 12
+"""The same of a virtual host and of the node, behind `TALLY_KEYS`."""
 EXCHANGE_KEYS: Final = ("publish_in", "publish_out", "return_unroutable", "drop_unroutable")
 DELIVERIES: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 """The parts of `deliver_get`."""
@@ -67,10 +71,15 @@ class SampleRanges:
 # Counts of now
 
 
+def closed_ms(gate: Gate, now: float) -> int:
+    """Return for how long a gate was closed, in all: milliseconds."""
+    stats = gate.stats
+    return int((stats.closed_s if stats.since is None else stats.closed_s + now - stats.since) * 1000)
+
+
 def queue_counts(queue: Queue, now: float) -> list[int]:
     """Return the columns of a queue."""
-    counters, stats = queue.counters, queue.gate.stats
-    closed_s = stats.closed_s if stats.since is None else stats.closed_s + now - stats.since
+    counters = queue.counters
     return [
         int(counters.published()),
         int(counters.delivered_to_ack()),
@@ -84,7 +93,7 @@ def queue_counts(queue: Queue, now: float) -> list[int]:
         int(counters.dropped),
         int(counters.expired),
         int(counters.refused),
-        int(closed_s * 1000),
+        closed_ms(queue.gate, now),
         int(queue.depth_messages()),
         int(queue.unacked_messages),
         int(queue.depth_bytes()),

@@ -26,9 +26,11 @@ from penstock.core.vhost import VirtualHost
 from penstock.management import views
 from penstock.management.links import links_of
 from penstock.management.message_stats import (
+    SUM_COUNTERS,
     SampleRanges,
     connection_tally,
     exchange_stats,
+    length_details,
     queue_rates,
     queue_stats,
     session_stats,
@@ -40,6 +42,7 @@ from penstock.protocols.common.tls_session import rabbitmq_fields
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
+    from penstock.management.stats_sampler import Sum
 
 Shape = dict[str, object]
 
@@ -95,7 +98,15 @@ def virtual_host(vhost: VirtualHost, node: Node, ranges: SampleRanges | None = N
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
         **({} if stats is None else {"message_stats": stats}),
+        **sum_details(counted, ranges),
     }
+
+
+def sum_details(counted: Sum | None, ranges: SampleRanges | None) -> Shape:
+    """Return the details of the lengths of a virtual host's queues, or of the node's."""
+    if counted is None or counted.series is None:
+        return {}
+    return length_details(counted.series, SUM_COUNTERS, ranges)
 
 
 def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:

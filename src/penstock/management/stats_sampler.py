@@ -22,12 +22,15 @@ from penstock.core.publish.session_counts import tally_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.flow.chores import Chore
+from penstock.flow.gate import Gate
 from penstock.flow.series import PERIOD, PERIODS, SampleTimes, Series
 from penstock.flow.tally import TALLY_KEYS, Tally
 from penstock.management.message_stats import (
     EXCHANGE_KEYS,
     QUEUE_COUNTERS,
     QUEUE_LEVELS,
+    SUM_COUNTERS,
+    closed_ms,
     connection_tally,
     exchange_counts,
     queue_counts,
@@ -48,14 +51,31 @@ DAY: Final = PERIOD * PERIODS
 class Sum:
     """The counts of a virtual host, of a user or of the node."""
 
-    __slots__ = ("tally", "series", "_next")
+    __slots__ = ("tally", "levels", "series", "_next", "_messages", "_unacked", "_bytes")
 
     def __init__(self) -> None:
         self.tally = Tally()
         """As of the last pass."""
         self.series: Series | None = None
         """Its samples; None before the first message."""
+        self.levels: list[int] = [0, 0, 0]
+        """Messages, unacknowledged ones, and bytes in its queues, as of the last pass."""
         self._next = Tally()
+        self._messages: i64 = 0
+        self._unacked: i64 = 0
+        self._bytes: i64 = 0
+
+    def add_queue(self, queue: Queue) -> None:
+        """Add the depth of a queue in the present pass."""
+        self._messages += queue.depth_messages()
+        self._unacked += queue.unacked_messages
+        self._bytes += queue.depth_bytes()
+
+    def add_levels(self, other: Sum) -> None:
+        """Add the depths of a part that has been concluded."""
+        self._messages += other.levels[0]
+        self._unacked += other.levels[1]
+        self._bytes += other.levels[2]
 
     def add(self, tally: Tally) -> None:
         """Add the counts of a part in the present pass."""
@@ -70,6 +90,10 @@ class Sum:
         self._next.add(closed)
         self.tally = self._next
         self._next = Tally()
+        self.levels = [int(self._messages), int(self._unacked), int(self._bytes)]
+        self._messages = 0
+        self._unacked = 0
+        self._bytes = 0
 
 
 class StatsSampler(Chore):
@@ -87,6 +111,8 @@ class StatsSampler(Chore):
         self._queues: list[Queue] = []
         self._exchanges: list[Exchange] = []
         """Objects that the pass has yet to visit."""
+        self._sum = Sum()
+        """Sum of the virtual host that those are in."""
         self._vhosts: list[str] = []
         """Virtual hosts whose queues and exchanges it has yet to list."""
         self._visited: dict[int, tuple[Tally, list[Sum]]] = {}
@@ -143,6 +169,7 @@ class StatsSampler(Chore):
             elif self._vhosts:
                 vhost = self.broker.vhosts.get(self._vhosts.pop())
                 if vhost is not None:
+                    self._sum = _sum_of(self.vhosts, vhost.name)
                     self._queues.extend(vhost.queues.values())
                     self._exchanges.extend(vhost.exchanges.values())
                     units += len(self._queues) // 100 + 1
@@ -171,6 +198,7 @@ class StatsSampler(Chore):
         queues = self._queues
         while queues and units < most:
             queue = queues.pop()
+            self._sum.add_queue(queue)
             series = queue.counters.series
             if series is None and not queue.counters.has_counted():
                 skipped += 1
@@ -230,9 +258,12 @@ class StatsSampler(Chore):
             each = _sum_of(self.vhosts, name)
             each.conclude(vhost.closed_counts)
             self.node.add(each.tally)
-            units += self._record_sum(each)
+            self.node.add_levels(each)
+            limit = self.broker.gates.vhosts.get(name)
+            units += self._record_sum(each, None if limit is None else limit.gate)
         self.node.conclude(self._deleted)
-        units += self._record_sum(self.node)
+        memory = self.broker.gates.memory
+        units += self._record_sum(self.node, None if memory is None else memory.gate)
         closed = self.broker.gates.closed_counts
         for user in closed:
             _sum_of(self.users, user)
@@ -240,7 +271,7 @@ class StatsSampler(Chore):
             each = self.users[user]
             each.conclude(closed.get(user, NOTHING))
             if any(each.tally.values()):
-                units += self._record_sum(each)
+                units += self._record_sum(each, None)
             else:
                 del self.users[user]
         self._visited.clear()
@@ -248,12 +279,15 @@ class StatsSampler(Chore):
         self._passing = False
         return units
 
-    def _record_sum(self, each: Sum) -> i64:
+    def _record_sum(self, each: Sum, gate: Gate | None) -> i64:
+        """Record a sum, with the time for which its gate was closed."""
         counts = each.tally.values()
+        counts.append(0 if gate is None else closed_ms(gate, self.times.now))
+        counts += each.levels
         if each.series is None:
             if not any(counts):
                 return 1
-            each.series = self._new_series(len(TALLY_KEYS), 0, True)
+            each.series = self._new_series(SUM_COUNTERS, len(QUEUE_LEVELS), True)
         return self._record(each.series, counts)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.rules import Rules
 from penstock.flow.work import Steps
 from penstock.management.message_stats import SampleRanges, tally_stats
-from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape, depths
+from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape, depths, sum_details
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -51,7 +51,12 @@ def totals_steps(
     stats = None if counted is None else tally_stats(counted.tally, counted.series, ranges)
     return {
         "message_stats": {} if stats is None else stats,
-        "queue_totals": {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked},
+        "queue_totals": {
+            "messages": total,
+            "messages_ready": ready,
+            "messages_unacknowledged": unacked,
+            **sum_details(counted, ranges),
+        },
         "object_totals": {
             "channels": channels,
             "connections": connections,
