@@ -1,0 +1,83 @@
+"""The how-to guides: their commands exist, their code is that of the examples, and their sums are right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from penstock.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples" / "clients").glob("*.py"))
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands of `penstock` in the blocks of a page, and those that its sentences name."""
+    text = page.read_text()
+    in_blocks = re.findall(r"^ *\$ (penstock .*)$", text, re.MULTILINE)
+    return in_blocks + [each for each in re.findall(r"`(penstock [a-z][^`]*)`", text) if "NAME" not in each]
+
+
+def parse(line: str) -> None:
+    """Parse a command as the command line does, and carry nothing out. Raises click.ClickException."""
+    words = shlex.split(line)[1:]
+    context = click.Context(main, info_name="penstock")
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(context, words)
+        assert name is not None
+        assert found is not None
+        command = found
+    if not words:
+        return  # A command that a sentence names.
+    try:
+        command.make_context(command.name, list(words), parent=context)
+    except click.BadParameter as fault:
+        if "does not exist" not in fault.message:  # a file or folder of the reader
+            raise
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_a_guide_are_those_of_the_command_line(page: Path) -> None:
+    for line in commands(page):
+        parse(line)
+
+
+def test_command_that_does_not_exist_is_found() -> None:
+    with pytest.raises(click.ClickException):
+        parse("penstock lost queues")
+    with pytest.raises(click.ClickException):
+        parse("penstock list --sideways queues")
+    assert sum(len(commands(page)) for page in PAGES) > 30
+
+
+def code(page: Path) -> Iterator[str]:
+    yield from re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_code_of_the_guides_is_that_of_the_examples() -> None:
+    examples = "".join(path.read_text() for path in EXAMPLES)
+    blocks = [block for page in PAGES for block in code(page)]
+    assert len(blocks) >= 3
+    assert [block for block in blocks if block not in examples] == []
+
+
+def test_log_ids_of_the_alarms_are_in_the_reference() -> None:
+    named = set(re.findall(r"\b[A-Z]{3}-\d{4}\b", (ROOT / "docs" / "how-to" / "alarms.md").read_text()))
+    assert len(named) > 8
+    assert named - set(re.findall(r"\b[A-Z]{3}-\d{4}\b", (ROOT / "docs" / "log-ids.md").read_text())) == set()
+
+
+def test_sums_of_the_sizing_guide_are_right() -> None:
+    page = (ROOT / "docs" / "how-to" / "sizing.md").read_text()
+    messages = (3_000 - 2_000) * 30
+    octets = messages * (1_024 + 240)
+    for number in (f"{messages:,} messages", f"{messages // 2_000} s", f"{octets:,} bytes"):
+        assert number in page
+    assert f"{octets / 0.8 / 1024 / 1024:.1f} MiB" in page
