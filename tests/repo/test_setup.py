@@ -1,0 +1,55 @@
+"""The build (setup.py): what it does when there is no compiler that works, and how wheels of a release differ."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from setuptools import Distribution, Extension
+from setuptools.errors import CCompilerError, CompileError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str) -> dict[str, Any]:
+    """Return the names of setup.py, which prints its version instead of building, and work in an empty folder."""
+    monkeypatch.setenv("PENSTOCK_RELEASE", release)
+    monkeypatch.setattr(sys, "argv", ["setup.py", "--version"])
+    monkeypatch.chdir(ROOT)
+    names = runpy.run_path("setup.py")
+    monkeypatch.chdir(tmp_path)
+    return names
+
+
+def build_what_cannot_be_built(names: dict[str, Any]) -> Any:
+    """Build an extension whose source the compiler refuses."""
+    Path("broken.c").write_text("this is no C")
+    distribution = Distribution({"name": "broken", "ext_modules": [Extension("broken", ["broken.c"])]})
+    command = names["CompileOrDoWithout"](distribution)
+    command.ensure_finalized()
+    command.run()
+    return command
+
+
+def test_installation_without_a_compiler_that_works_is_interpreted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = loaded(monkeypatch, tmp_path, "")
+    assert build_what_cannot_be_built(names).extensions == []
+    assert "Penstock is installed interpreted." in capfd.readouterr().err
+
+
+def test_release_fails_with_its_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names = loaded(monkeypatch, tmp_path, "1")
+    with pytest.raises((CCompilerError, CompileError)):
+        build_what_cannot_be_built(names)
+
+
+def test_release_is_stripped_on_every_platform_that_has_wheels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names = loaded(monkeypatch, tmp_path, "1")
+    assert names["RELEASE"] is True
+    assert names["STRIP"].keys() == {"linux", "darwin"}
+    assert loaded(monkeypatch, tmp_path, "")["RELEASE"] is False
