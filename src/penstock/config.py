@@ -120,6 +120,11 @@ TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."...
 NO_LOG: Final = "off"
 """Value of the directory of the flow log or the audit log that disables it, although there is a data directory."""
 
+AUTO_HTTP: Final = "auto"
+"""Value of the HTTP API's address for `DEFAULT_HTTP`, if its port is free and the broker is the machine's own."""
+NO_HTTP: Final = "off"
+DEFAULT_HTTP: Final = "127.0.0.1:15672"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -129,8 +134,8 @@ class Settings:
     """Addresses HOST:PORT of the listeners; port 0 picks a free one."""
     listen_tls: list[str] = field(default_factory=list)
     """Addresses HOST:PORT of the listeners with TLS, usually with port 5671."""
-    http: str | None = None
-    """Address HOST:PORT of the HTTP API; None disables it."""
+    http: str | None = AUTO_HTTP
+    """Address HOST:PORT of the HTTP API and the console; `AUTO_HTTP`, or NO_HTTP or None, which disable it."""
     http_hosts: list[str] = field(default_factory=list)
     """More names under which the HTTP API is reached, with `*` for any letters."""
     http_origins: list[str] = field(default_factory=list)

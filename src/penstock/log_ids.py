@@ -52,6 +52,7 @@ NEEDS_RESTART: Final = "PST-2033"
 OPEN_FILE: Final = "PST-2034"
 ONLY_GUEST: Final = "PST-2035"
 WITHOUT_EFFECT: Final = "PST-2036"
+CONSOLE_UNSERVED: Final = "PST-2037"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -204,6 +205,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(OPEN_FILE, WARNING, "others can read the passwords in the settings file", "`chmod o-r`, or hashes"),
     LogId(ONLY_GUEST, WARNING, "other machines can connect, but nobody can log in from them", "`penstock users add`"),
     LogId(WITHOUT_EFFECT, INFO, "an argument of a declaration is accepted and has no effect"),
+    LogId(
+        CONSOLE_UNSERVED,
+        INFO,
+        "the console and the HTTP API are not served: their default port is in use",
+        "`http = HOST:PORT`, if they are wanted",
+    ),
     LogId(CERTIFICATE, WARNING, "a certificate expires soon", "renew it, then `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),
     LogId(STANDBY, INFO, "the broker waits for the store of another broker, or has taken it over"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import socket
@@ -13,7 +14,8 @@ from pamqp import commands
 import penstock
 from penstock.access.password_hash import file_password
 from penstock.access.user import FILE, User
-from penstock.config import Settings
+from penstock.config import DEFAULT_HTTP, Settings
+from penstock.server.broker import http_address, parse_address
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
 from tests.support.commands import refused
 from tests.support.raw_client import Peer, open_peer, publish_frames
@@ -99,3 +101,39 @@ async def test_a_broker_for_other_machines_without_users_says_so(
         "add one for others: penstock users add NAME"
     )
     assert [record.getMessage() for record in caplog.records] == ([sentence] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "listen", "served"),
+    [
+        ("auto", ["127.0.0.1:5672"], ("127.0.0.1", 15672, True)),
+        ("auto", ["0.0.0.0:5672", "[::1]:5673"], ("127.0.0.1", 15672, True)),
+        ("auto", ["127.0.0.1:0"], None),
+        ("auto", ["127.0.0.1:5672", "127.0.0.1:0"], None),
+        ("auto", [], None),
+        ("127.0.0.1:0", ["127.0.0.1:0"], ("127.0.0.1", 0, False)),
+        ("off", ["127.0.0.1:5672"], None),
+        (None, ["127.0.0.1:5672"], None),
+    ],
+)
+def test_console_has_its_port_unless_the_broker_listens_at_one_of_the_systems_choice(
+    wanted: str | None, listen: list[str], served: tuple[str, int, bool] | None
+) -> None:
+    assert http_address(wanted, [parse_address(each) for each in listen], Settings()) == served
+
+
+def test_console_with_tls_needs_none_without() -> None:
+    assert http_address("auto", [("127.0.0.1", 5672)], Settings(http_tls="127.0.0.1:15671")) is None
+
+
+async def test_broker_starts_without_a_console_when_its_port_is_in_use(caplog: pytest.LogCaptureFixture) -> None:
+    with contextlib.ExitStack() as held, socket.socket() as free:
+        with contextlib.suppress(OSError):  # Somebody else has it.
+            held.enter_context(socket.create_server(parse_address(DEFAULT_HTTP)))
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        with caplog.at_level(logging.INFO, "penstock"):
+            async with penstock.Broker(listen=f"127.0.0.1:{port}") as broker:
+                assert broker.http_addresses == []
+        assert "the console is not served: cannot serve HTTP on 127.0.0.1:15672: the port is in use" in caplog.text

@@ -66,8 +66,12 @@ dead letters had collections of 10 ms and more.
     "--standby", is_flag=True, help="Wait until the broker with the lease on the store has stopped, then take over."
 )
 @click.option("--memory", is_flag=True, help="Store nothing: all data is lost when the broker stops.")
-@click.option("--http", metavar="HOST:PORT", help="Serve the HTTP API at this address (docs/http.md); default: off.")
-@click.option("--http-tls", metavar="HOST:PORT", help="Serve the HTTP API with TLS at this address; default: off.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve the console and the HTTP API at this address; default: 127.0.0.1:15672 if it is free; `off`: nowhere.",
+)
+@click.option("--http-tls", metavar="HOST:PORT", help="Serve them with TLS at this address; default: off.")
 @click.option(
     "--config",
     metavar="FILE",
@@ -114,8 +118,8 @@ def serve(
     """Run a broker until SIGTERM or Ctrl-C.
 
     Prints one line when it accepts connections: `ready`, the addresses, and the location of durable data. Without
-    --listen it listens on 127.0.0.1:5672, where guest/guest may log in. For example: penstock serve --data ./data
-    --http 127.0.0.1:15672
+    --listen it listens on 127.0.0.1:5672, where guest/guest may log in; the console is at http://127.0.0.1:15672.
+    For example: penstock serve --data ./data
     """
     import asyncio  # It takes a third of the start of a command, and the others need none.
 

@@ -79,7 +79,9 @@ class ControlRequest:
 
     def asker(self) -> str:
         """Return the requester's name, for people."""
-        return "a request" if self.connection is None else self.connection.name()
+        if self.connection is not None:
+            return self.connection.name()
+        return f"{self.access.user} over HTTP" if self.access.user else "a request"
 
     def text(self, name: str) -> str:
         """Return a required string."""

@@ -15,12 +15,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
 from penstock.back_end_settings import BackEndSettings
-from penstock.config import NO_LOG, RELOADABLE, Settings, changed_at_start, load
+from penstock.config import (
+    AUTO_HTTP,
+    DEFAULT_HTTP,
+    NO_HTTP,
+    NO_LOG,
+    RELOADABLE,
+    Settings,
+    changed_at_start,
+    load,
+)
 from penstock.core.broker import Broker as Core
 from penstock.core.queue.queue_settings import Defaults
 from penstock.core.settings.changes import replace_file, replace_file_steps
@@ -29,6 +38,7 @@ from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps
 from penstock.log_ids import (
+    CONSOLE_UNSERVED,
     LOG_LEVEL,
     NEEDS_RESTART,
     ONLY_GUEST,
@@ -78,9 +88,10 @@ class Broker:
     """Broker with its listeners: `async with Broker(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
 
     `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory for durable data (None
-    keeps everything in memory). `http` is HOST:PORT of the HTTP API (None disables it). With `standby` the broker waits
-    while another one has the store. `protocols` are those of the listeners (None: the standard ones). `settings` holds
-    everything else. Raises StartError if a port or the directory is in use, StoreError for an invalid store.
+    keeps everything in memory). `http` is HOST:PORT of the HTTP API ("off" disables it; None: as the settings say).
+    With `standby` the broker waits while another one has the store. `protocols` are those of the listeners (None: the
+    standard ones). `settings` holds everything else. Raises StartError if a port or the directory is in use, StoreError
+    for an invalid store.
     """
 
     def __init__(
@@ -95,8 +106,7 @@ class Broker:
         self.settings = settings or Settings()
         listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
         self._listen = [parse_address(address) for address in listeners]
-        wanted = http if http is not None else self.settings.http
-        self._http_at = None if wanted is None else parse_address(wanted, "--http")
+        self._http_at = http_address(http if http is not None else self.settings.http, self._listen, self.settings)
         self._http: HttpListener | None = None
         self.http_addresses: list[tuple[str, int]] = []
         """Addresses of the HTTP API without TLS: host and port."""
@@ -429,7 +439,12 @@ class Broker:
         if not self._servers:
             raise StartError("the broker has no address to listen at: set listen or listen-tls")
         if self._http_at is not None:
-            self.http_addresses = await self._serve_http(*self._http_at, event_loop, None)
+            try:
+                self.http_addresses = await self._serve_http(self._http_at.host, self._http_at.port, event_loop, None)
+            except StartError as error:
+                if not self._http_at.optional:
+                    raise
+                log(CONSOLE_UNSERVED, "the console is not served: %s", error)
         if settings.http_tls is not None:
             at = parse_address(settings.http_tls, "--http-tls")
             self.https_addresses = await self._serve_http(*at, event_loop, tls)
@@ -489,6 +504,30 @@ def _reached(host: str, port: int) -> str:
     """Return the address under which this machine reaches a listener."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{shown}:{port}"
+
+
+class HttpAddress(NamedTuple):
+    """Address of the HTTP API."""
+
+    host: str
+    port: int
+    optional: bool
+    """True if the broker also starts when the port is in use."""
+
+
+def http_address(wanted: str | None, listen: list[tuple[str, int]], settings: Settings) -> HttpAddress | None:
+    """Return the address of the HTTP API; None for none.
+
+    Without a word about it that is `DEFAULT_HTTP`, except for a broker that listens at a free port of the system's
+    choice, as tests and embedded brokers do, or with TLS only, or that serves HTTP with TLS. Raises StartError.
+    """
+    if wanted is None or wanted == NO_HTTP:
+        return None
+    if wanted != AUTO_HTTP:
+        return HttpAddress(*parse_address(wanted, "--http"), False)
+    if not listen or settings.http_tls is not None or any(port == 0 for _, port in listen):
+        return None
+    return HttpAddress(*parse_address(DEFAULT_HTTP), True)
 
 
 def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:

@@ -20,6 +20,7 @@ from penstock.server.http import (
     messages,
     metrics,
     node,
+    operator,
     permissions,
     policies,
     topology,
@@ -180,6 +181,14 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/penstock/history": {"GET": histories.of_node},
     "/penstock/history/{vhost}": {"GET": histories.of_vhost},
     "/penstock/history/{vhost}/{name}": {"GET": histories.of_queue},
+    "/penstock/block": {"POST": operator.block},
+    "/penstock/unblock": {"POST": operator.unblock},
+    "/penstock/settings": {
+        "GET": operator.settings,
+        "PUT": operator.set_settings,
+        "DELETE": operator.unset_settings,
+    },
+    "/penstock/settings/preview": {"POST": operator.preview},
     "/penstock/cursors": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}/{name}": {"GET": cursors.cursor, "DELETE": cursors.delete_cursor},
@@ -188,8 +197,10 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
 """Routes below /api: RabbitMQ's paths and methods, and our own at the end."""
 
 
-UNAUDITED: Final = frozenset(("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/{name}/publish"))
-"""Paths whose requests are about messages, and change nothing that an operator set up."""
+UNAUDITED: Final = frozenset(
+    ("/queues/{vhost}/{name}/get", "/exchanges/{vhost}/{name}/publish", "/penstock/settings/preview")
+)
+"""Paths whose requests change nothing that an operator set up."""
 
 
 def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:

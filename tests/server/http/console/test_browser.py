@@ -108,6 +108,44 @@ def test_message_is_published_and_taken_by_hand(shown: tuple[BrokerProcess, Page
     assert web.get(path_of(queue))["messages"] == 0
 
 
+def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    queue = some_name("seen")
+    Web(process.http).do("PUT", path_of(queue), {}, status=201)
+    with Connection(process.url) as connection:
+        connection.channel().confirm_select()
+        for key, heading, text in (
+            ("overview", "Overview", "Blocked producers"),
+            ("exchanges", "Exchanges", "amq.topic"),
+            ("exchanges/%2F/amq.topic", "amq.topic", "Leading from here"),
+            ("connections", "Connections", "guest@127.0.0.1"),
+            ("channels", "Channels", "confirms"),
+            ("users", "Users and permissions", "administrator"),
+            ("settings", "Settings", "Nothing is set: all defaults are in effect."),
+            ("definitions", "Definitions", "Download"),
+        ):
+            page.goto(f"{process.http}/#/{key}")
+            page.get_by_role("heading", name=heading, exact=True).wait_for()
+            page.get_by_text(text).first.wait_for()
+
+
+def test_limits_are_set_after_a_preview(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    queue = some_name("limited")
+    web = Web(process.http)
+    web.do("PUT", path_of(queue), {}, status=201)
+    for _ in range(9):
+        web.publish(queue)
+    page.goto(f"{process.http}/#/queues/%2F/{quote(queue)}")
+    page.get_by_label("Capacity in messages").fill("10")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text("its gate closes at once: the depth is 9 messages").wait_for()
+    assert web.get(path_of(queue))["penstock"]["gate"]["open"]
+    page.get_by_role("button", name="Set", exact=True).click()
+    page.get_by_text(re.compile("^closed ")).first.wait_for()
+    assert not web.get(path_of(queue))["penstock"]["gate"]["open"]
+
+
 def test_console_says_that_the_broker_is_away_and_comes_back_by_itself(browser: Browser, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

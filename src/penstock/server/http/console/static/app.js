@@ -3,17 +3,29 @@
 import { ApiError, follow, get, isLoggedIn, keepLogin, logIn, logOut } from "./api.js";
 import { button, field, h, input, replace } from "./dom.js";
 import { live, take } from "./live.js";
+import * as channels from "./pages/channels.js";
+import * as connections from "./pages/connections.js";
+import * as definitions from "./pages/definitions.js";
+import * as exchanges from "./pages/exchanges.js";
 import * as flow from "./pages/flow.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as queue from "./pages/queue.js";
+import * as settings from "./pages/settings.js";
+import * as users from "./pages/users.js";
 
 const PAGES = [
   ["flow", "Flow map", flow],
   ["overview", "Overview", overview],
   ["queues", "Queues", queues],
+  ["exchanges", "Exchanges", exchanges],
+  ["connections", "Connections", connections],
+  ["channels", "Channels", channels],
+  ["users", "Users", users],
+  ["settings", "Settings", settings],
+  ["definitions", "Definitions", definitions],
 ];
-const DETAILS = { queues: queue };
+const DETAILS = { queues: queue, connections, exchanges };
 const THEME = "penstock.theme";
 
 const main = document.getElementById("main");
@@ -82,7 +94,7 @@ function show() {
     replace(main, h("h1", { tabindex: "-1" }, "There is no such page"));
     return;
   }
-  document.title = `${names[1] ?? found[1]} – Penstock`;
+  document.title = `${names.at(-1) ?? found[1]} – Penstock`;
   replace(main);
   page = module.open(main, names, user);
   if (live.map) page.update?.(live.map);

@@ -7,6 +7,7 @@ import { count, level, percent, plural, rate, rateOf, seconds } from "../format.
 import { duty, live } from "../live.js";
 import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
 import { flat, gateText } from "./queues.js";
+import { inEffect, settingsTable } from "./settings.js";
 
 const EVERY_MS = 2000;
 const KEPT = 1800;
@@ -113,7 +114,9 @@ class QueuePage {
   async details() {
     const [queue, bindings] = await Promise.all([get(this.at).catch(() => null), get(`${this.at}/bindings`).catch(() => [])]);
     if (this.left || !queue) return;
-    replace(this.more, h("h2", {}, "Consumers"),
+    const effective = await inEffect("queue", this.name, this.vhost).catch(() => null);
+    if (this.left) return;
+    replace(this.more, effective ? h("details", { class: "card" }, h("summary", {}, "Settings in effect, with their sources"), settingsTable(effective)) : null, h("h2", {}, "Consumers"),
       queue.consumer_details.length ? grid(["Tag", "Channel", "Prefetch", "Unacked", "Delivered", "Why it gets nothing"], queue.consumer_details.map((each) => [
         each.consumer_tag, each.channel_details.name, each.prefetch_count || "none", count(each.penstock.unacknowledged), count(each.penstock.delivered), each.penstock.obstacles.join("; ")])) : h("p", { class: "quiet" }, "None."),
       h("h2", {}, "Bindings"), grid(["From exchange", "Routing key", "Arguments"], bindings.map((each) => [each.source || "(default)", each.routing_key, Object.keys(each.arguments).length ? JSON.stringify(each.arguments) : ""])));
@@ -155,7 +158,33 @@ class QueuePage {
       const gone = await attempt(async () => { await call("DELETE", this.at); return true; }, "Deleted.");
       if (gone) location.hash = "#/queues";
     };
-    return h("div", { class: "row card" }, button("Purge", purge, { class: "danger" }), button("Delete", remove, { class: "danger" }));
+    const reason = input({ "aria-label": "Reason of a block" });
+    const operator = (action, fields, done) => () => attempt(() => call("POST", `/penstock/${action}?vhost=${encodeURIComponent(this.vhost)}`, { queue: this.name, ...fields() }), done).then(() => this.load());
+    return h("div", {}, this.capacity(), h("div", { class: "row card" }, button("Purge", purge, { class: "danger" }), button("Delete", remove, { class: "danger" }),
+      h("span", {}, "Reason ", reason), button("Block", operator("block", () => ({ reason: reason.value }), "Blocked: nobody may publish to it until you unblock it."), { class: "danger" }), button("Unblock", operator("unblock", () => ({}), "Unblocked."))));
+  }
+
+  // Limits are set for the pattern that is the queue's name; a preview says what that would do.
+  capacity() {
+    const names = [["capacity-messages", "Capacity in messages"], ["capacity-bytes", "Capacity in bytes"], ["stop-percent", "Stop in percent"], ["resume-percent", "Resume in percent"]];
+    const inputs = names.map(([name, title]) => [name, field(title, input({ inputmode: "numeric", pattern: "[0-9]+|none" }))]);
+    const given = () => Object.fromEntries(inputs.map(([name, row]) => [name, row.querySelector("input").value.trim()]).filter(([, value]) => value).map(([name, value]) => [name, value === "none" ? value : Number(value)]));
+    const told = h("div", { "aria-live": "polite" });
+    const look = async () => {
+      const found = await attempt(() => call("POST", `/penstock/settings/preview?vhost=${encodeURIComponent(this.vhost)}`, { queue: this.name, settings: given() }));
+      if (!found) return;
+      const row = (name) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, level(found.before[name])), h("td", {}, level(found.after[name])));
+      replace(told, h("h3", {}, "What it would do"), sentences(found.sentences),
+        h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "Now", "Then"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, ["resume", "stop", "capacity"].map(row)))));
+    };
+    const act = async (event) => {
+      event.preventDefault();
+      await attempt(() => call("PUT", `/penstock/settings?vhost=${encodeURIComponent(this.vhost)}`, { scope: "queue", pattern: this.name, settings: given() }), (answer) => answer.sentences.join(". ") || "Set.");
+      this.load();
+    };
+    return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set limits"),
+      h("div", { class: "row" }, inputs.map(([, row]) => row), button("Preview", look), h("button", { type: "submit", class: "main" }, "Set")),
+      h("small", {}, "Empty: as it is. none: no limit."), told));
   }
 }
 

@@ -1,0 +1,59 @@
+// Settings: those in effect with their sources, and those that are set by command or by the settings file.
+
+import { call, get } from "../api.js";
+import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
+
+const SCOPES = ["broker", "vhost", "queue", "address", "user", "connection", "producer"];
+
+export function open(main) {
+  const page = { left: false };
+  const patterns = h("div", {}), effect = h("div", { "aria-live": "polite" });
+  const load = async () => {
+    try {
+      const found = await get("/penstock/settings");
+      if (!page.left) replace(patterns, patternTable(found.settings, load));
+    } catch (error) {
+      if (!page.left) replace(patterns, h("p", { class: "bad-text" }, error.message));
+    }
+  };
+  const scope = select(SCOPES.map((each) => [each, each])), name = input({});
+  const show = (event) => {
+    event?.preventDefault();
+    attempt(async () => replace(effect, settingsTable(await inEffect(scope.value, name.value))));
+  };
+  replace(main, h("h1", { tabindex: "-1" }, "Settings"),
+    h("h2", {}, "In effect"), h("form", { class: "row", onsubmit: show }, field("Of", scope), field("Name", name, "of a queue, virtual host, exchange or user"), h("button", { type: "submit", class: "main" }, "Show")), effect,
+    h("h2", {}, "Set for patterns"), patterns, change(load));
+  load();
+  show();
+  return { reload: load, leave: () => { page.left = true; } };
+}
+
+export async function inEffect(scope, name, vhost = "/") {
+  const query = new URLSearchParams({ scope, name, vhost });
+  return (await get(`/penstock/settings?${query}`)).settings;
+}
+
+export function settingsTable(rows) {
+  return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings in effect" }, h("thead", {}, h("tr", {}, ["Setting", "Value", "From"].map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, h("td", {}, row.setting ?? row.name), h("td", { class: "name" }, row.value === null ? "none" : String(row.value)), h("td", { class: "name" }, row.from))) : h("tr", {}, h("td", { colspan: 3 }, "Nothing is set here.")))));
+}
+
+function patternTable(list, load) {
+  const rows = list.flatMap((entry) => [["command", entry.command], ["settings file", entry.file]].flatMap(([by, settings]) => Object.entries(settings).map(([name, value]) => [entry, by, name, value])));
+  return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings of patterns" }, h("thead", {}, h("tr", {}, ["Scope", "Pattern", "Setting", "Value", "Set by", ""].map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, rows.length ? rows.map(([entry, by, name, value]) => h("tr", {}, h("td", {}, entry.scope), h("td", { class: "name" }, entry.pattern), h("td", {}, name), h("td", { class: "name" }, String(value)), h("td", {}, by),
+      h("td", {}, by === "command" ? button("Unset", async () => {
+        if (await confirm(`Unset ${name} of ${entry.scope} ${entry.pattern}?`, "Unset")) await attempt(() => call("DELETE", "/penstock/settings", { scope: entry.scope, pattern: entry.pattern, names: [name] }), (answer) => answer.sentences.join(". ") || "Unset.");
+        load();
+      }, { class: "danger", "aria-label": `Unset ${name} of ${entry.scope} ${entry.pattern}` }) : null))) : h("tr", {}, h("td", { colspan: 6 }, "Nothing is set: all defaults are in effect.")))));
+}
+
+function change(load) {
+  const scope = select(SCOPES.map((each) => [each, each]), "queue"), pattern = input({}), name = input({ required: true }), value = input({ required: true });
+  const act = (event) => {
+    event.preventDefault();
+    attempt(() => call("PUT", "/penstock/settings", { scope: scope.value, pattern: pattern.value, settings: { [name.value]: value.value } }), (answer) => answer.sentences.join(". ") || "Set.").then(load);
+  };
+  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set"), h("div", { class: "row" }, field("Scope", scope), field("Pattern", pattern, "words with * and #; empty for the broker"), field("Setting", name), field("Value", value), h("button", { type: "submit", class: "main" }, "Set"))));
+}

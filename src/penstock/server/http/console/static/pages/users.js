@@ -1,0 +1,88 @@
+// Users, permissions and virtual hosts.
+
+import { call, get, path } from "../api.js";
+import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
+
+export function open(main) {
+  const page = { left: false };
+  const users = h("div", {}), vhosts = h("div", {}), permissions = h("div", {});
+  const load = async () => {
+    try {
+      const [people, hosts, rights] = await Promise.all([get("/users"), get("/vhosts"), get("/permissions")]);
+      if (page.left) return;
+      replace(users, userTable(people, rights, load));
+      replace(permissions, permissionTable(rights, load));
+      replace(vhosts, vhostTable(hosts, load));
+      replace(names, hosts.map((each) => h("option", { value: each.name }, each.name)));
+    } catch (error) {
+      if (!page.left) replace(users, h("p", { class: "bad-text" }, error.status === 401 ? "Users are shown to administrators." : error.message));
+    }
+  };
+  const names = h("select", {});
+  replace(main, h("h1", { tabindex: "-1" }, "Users and permissions"), users, addUser(load), h("h2", {}, "Permissions"), permissions, permit(names, load), h("h2", {}, "Virtual hosts"), vhosts, addVhost(load));
+  load();
+  return { reload: load, leave: () => { page.left = true; } };
+}
+
+function table(titles, rows) {
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, row.map((cell) => h("td", { class: "name" }, cell)))) : h("tr", {}, h("td", { colspan: titles.length }, "None.")))));
+}
+
+async function change(question, word, action, load) {
+  if (await confirm(question, word)) await attempt(action, "Done.");
+  load();
+}
+
+function userTable(people, rights, load) {
+  return table(["Name", "Tags", "Virtual hosts", "Password", ""], people.map((user) => [
+    user.name, [user.tags].flat().join(", "), rights.filter((each) => each.user === user.name).map((each) => each.vhost).join(", "),
+    user.password_hash ? "set" : "none",
+    button("Delete", () => change(`Delete user ${user.name}? Its connections are closed.`, "Delete", () => call("DELETE", path`/users/${user.name}`), load), { class: "danger", "aria-label": `Delete user ${user.name}` })]));
+}
+
+function addUser(load) {
+  const name = input({ required: true, autocomplete: "off" });
+  const password = input({ type: "password", required: true, autocomplete: "new-password" });
+  const tags = select([["", "none"], ["management", "management"], ["policymaker", "policymaker"], ["monitoring", "monitoring"], ["administrator", "administrator"]]);
+  const act = (event) => {
+    event.preventDefault();
+    attempt(async () => {
+      await call("PUT", path`/users/${name.value}`, { password: password.value, tags: tags.value });
+      password.value = "";
+    }, `User ${name.value} is there.`).then(load);
+  };
+  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Add a user, or change its password and tag"),
+    h("div", { class: "row" }, field("Name", name), field("Password", password), field("Tag", tags), h("button", { type: "submit", class: "main" }, "Save"))));
+}
+
+function permissionTable(rights, load) {
+  return table(["User", "Virtual host", "Configure", "Write", "Read", ""], rights.map((each) => [each.user, each.vhost, h("code", {}, each.configure), h("code", {}, each.write), h("code", {}, each.read),
+    button("Remove", () => change(`Remove the permissions of ${each.user} in ${each.vhost}?`, "Remove", () => call("DELETE", path`/permissions/${each.vhost}/${each.user}`), load), { class: "danger", "aria-label": `Remove the permissions of ${each.user} in ${each.vhost}` })]));
+}
+
+function permit(vhost, load) {
+  const user = input({ required: true });
+  const [configure, write, read] = [input({ value: ".*" }), input({ value: ".*" }), input({ value: ".*" })];
+  const act = (event) => {
+    event.preventDefault();
+    attempt(() => call("PUT", path`/permissions/${vhost.value}/${user.value}`, { configure: configure.value, write: write.value, read: read.value }), "Saved.").then(load);
+  };
+  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set permissions"),
+    h("div", { class: "row" }, field("User", user), field("In virtual host", vhost), field("Configure", configure), field("Write", write), field("Read", read), h("button", { type: "submit", class: "main" }, "Save")),
+    h("small", {}, "Expressions that match names; an empty one matches nothing.")));
+}
+
+function vhostTable(hosts, load) {
+  return table(["Name", "Messages", ""], hosts.map((each) => [each.name, String(each.messages),
+    button("Delete", () => change(`Delete virtual host ${each.name} with all its queues and messages? Its connections are closed.`, "Delete", () => call("DELETE", path`/vhosts/${each.name}`), load), { class: "danger", "aria-label": `Delete virtual host ${each.name}` })]));
+}
+
+function addVhost(load) {
+  const name = input({ required: true });
+  const act = (event) => {
+    event.preventDefault();
+    attempt(() => call("PUT", path`/vhosts/${name.value}`, {}), `Virtual host ${name.value} is there.`).then(load);
+  };
+  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Add a virtual host"), h("div", { class: "row" }, field("Name", name), h("button", { type: "submit", class: "main" }, "Add"))));
+}
