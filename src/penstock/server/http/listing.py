@@ -19,6 +19,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.management.listing import Item, consumers_steps, is_seen, shape, window
 from penstock.management.message_stats import SampleRange, SampleRanges
+from penstock.management.queue_order import QUEUE_ORDERS, Key
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
 
@@ -35,7 +36,6 @@ BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """Kinds listed in the order of names; others are in the order of creation."""
 
 Making = Callable[[BrokerDriver, Item], Shape]
-Key = tuple[int, str | float]
 
 
 async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
@@ -150,6 +150,11 @@ async def _sorted(request: ApiRequest, items: list[Item], making: Making) -> lis
     if column == "name":
         return await _by_name(request, items, reverse)
     keys: list[Key] = []
+    quick = QUEUE_ORDERS.get(column) if making is shape else None
+    if quick is not None and items and isinstance(items[0].subject, Queue):
+        async for slice_ in _slices(request, items, COLLECTED_AT_ONCE):
+            keys += [quick(item.subject) for item in slice_ if isinstance(item.subject, Queue)]
+        return await _in_order(request, items, keys.__getitem__, reverse)
     async for slice_ in _slices(request, items):
         keys += [_key(making(request.driver, item), column) for item in slice_]
     return await _in_order(request, items, keys.__getitem__, reverse)

@@ -52,34 +52,52 @@ export function describe(queue) {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// A chart of points {at, depth, resume, stop, capacity}; `set` takes new ones.
+const LINES = {
+  // Depth against the thresholds.
+  band: (unit) => [
+    { label: `depth (${unit})`, name: "depth", stroke: "chart", width: 2, filled: true, dots: true },
+    { label: "resume", name: "resume", stroke: "good", dash: [6, 4] },
+    { label: "stop", name: "stop", stroke: "bad", dash: [6, 4] },
+    { label: "capacity", name: "capacity", stroke: "quiet" },
+  ],
+  // Rates, and the duty cycle of the gate on a scale of its own.
+  rates: () => [
+    { label: "in", name: "in", stroke: "chart", width: 2, dots: true },
+    { label: "out", name: "out", stroke: "good", width: 2, dash: [8, 3], dots: true },
+    { label: "gate closed", name: "closed", stroke: "bad", scale: "percent", filled: true },
+  ],
+};
+
+// A chart of points with `at` and the names of its lines; `set` takes new ones.
 export class Chart {
-  constructor(place, unit) {
-    this.place = place;
-    this.unit = unit;
-    this.plot = null;
-    this.watcher = new ResizeObserver(() => this.plot?.setSize({ width: this.place.clientWidth, height: 260 }));
+  constructor(place, kind, unit) {
+    Object.assign(this, { place, kind, unit, plot: null, lines: LINES[kind](unit) });
+    this.height = kind === "band" ? 260 : 180;
+    this.watcher = new ResizeObserver(() => this.plot?.setSize({ width: this.place.clientWidth, height: this.height }));
     this.watcher.observe(place);
   }
 
   set(points) {
-    const data = [points.map((p) => p.at), ...["depth", "resume", "stop", "capacity"].map((name) => points.map((p) => p[name] ?? null))];
-    if (this.plot) { this.plot.setData(data); return; }
-    const text = (plot, values) => values.map((value) => (value === null ? "" : amount(this.unit, value)));
+    const data = [points.map((p) => p.at), ...this.lines.map((line) => points.map((p) => p[line.name] ?? null))];
+    if (this.plot) this.plot.setData(data);
+    else this.plot = new window.uPlot(this.options(), data, this.place);
+  }
+
+  options() {
+    const shown = this.kind === "band" ? (value) => amount(this.unit, value) : (value) => `${count(Math.round(value * 10) / 10)}/s`;
+    const share = (value) => `${Math.round(value)} %`;
+    const say = (text) => (plot, value) => (value === null ? "" : text(value));
     const axis = { stroke: colour("text"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
-    const value = (plot, found) => (found === null ? "" : amount(this.unit, found));
-    this.plot = new window.uPlot({
-      width: this.place.clientWidth || 600, height: 260,
-      scales: { y: { range: (plot, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
-      axes: [axis, { ...axis, size: 80, values: text }],
-      series: [
-        {},
-        { label: `depth (${this.unit})`, stroke: colour("chart"), width: 2, fill: `${colour("chart")}33`, value },
-        { label: "resume", stroke: colour("good"), dash: [6, 4], width: 1.5, points: { show: false }, value },
-        { label: "stop", stroke: colour("bad"), dash: [6, 4], width: 1.5, points: { show: false }, value },
-        { label: "capacity", stroke: colour("quiet"), width: 1.5, points: { show: false }, value },
-      ],
-    }, data, this.place);
+    const axes = [axis, { ...axis, size: 80, values: (plot, values) => values.map(shown) }];
+    if (this.kind === "rates") axes.push({ ...axis, scale: "percent", side: 1, size: 60, grid: { show: false }, values: (plot, values) => values.map(share) });
+    return {
+      width: this.place.clientWidth || 600, height: this.height, axes,
+      scales: { y: { range: (plot, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] }, percent: { range: [0, 100] } },
+      series: [{}, ...this.lines.map((line) => ({
+        label: line.label, stroke: colour(line.stroke), width: line.width ?? 1.5, dash: line.dash, scale: line.scale ?? "y",
+        fill: line.filled ? `${colour(line.stroke)}33` : undefined, points: line.dots ? {} : { show: false }, value: say(line.scale ? share : shown),
+      }))],
+    };
   }
 
   leave() {

@@ -11,6 +11,7 @@ import { inEffect, settingsTable } from "./settings.js";
 
 const EVERY_MS = 2000;
 const KEPT = 1800;
+const SPANS = [["live", "Live"], ["5", "5 minutes"], ["60", "Hour"], ["300", "Day"]];
 
 export function open(main, [vhost, name]) {
   return new QueuePage(main, vhost, name);
@@ -18,15 +19,17 @@ export function open(main, [vhost, name]) {
 
 class QueuePage {
   constructor(main, vhost, name) {
-    Object.assign(this, { vhost, name, points: [], unit: null, left: false });
+    Object.assign(this, { vhost, name, points: [], unit: null, left: false, span: "live", charts: [] });
+    this.cycle = h("span", { class: "quiet", role: "status" });
     this.facts = h("div", { class: "card" }, h("p", { class: "quiet" }, "Loading."));
-    this.chartPlace = h("div", { class: "chart" });
+    this.chartPlace = h("div", { class: "chart", role: "img" });
     this.spans = h("div", { class: "row" });
     this.why = h("div", { class: "card", "aria-live": "polite" });
     this.more = h("div", {});
     replace(main, h("h1", { tabindex: "-1" }, name), vhost === "/" ? null : h("p", { class: "quiet" }, `in virtual host ${vhost}`), this.facts,
       h("section", { class: "card", "aria-label": "Band" }, h("h2", {}, "Depth against resume, stop and capacity"), this.spans, this.chartPlace),
       this.why, h("h2", {}, "Messages"), this.messages(), h("h2", {}, "Change"), this.changes(), this.more);
+    this.showSpans();
     this.load();
     this.details();
   }
@@ -43,7 +46,8 @@ class QueuePage {
   leave() {
     this.left = true;
     clearTimeout(this.timer);
-    this.chart?.leave();
+    clearTimeout(this.pastTimer);
+    for (const each of this.charts) each.leave();
   }
 
   async load() {
@@ -86,18 +90,53 @@ class QueuePage {
 
   showBand(queue) {
     const near = nearer(flat(queue));
+    const rates = queue.penstock.rates ?? {};
+    const gate = queue.penstock.gate;
+    const now = Date.now() / 1000;
+    const before = this.points.at(-1);
+    const closed = before ? Math.min(100, Math.max(0, (100 * (gate.closed_s - before.closed_s)) / Math.max(now - before.at, 0.001))) : null;
+    this.points.push({ at: now, ...near, in: rates.publish, out: rates.deliver_get, closed, closed_s: gate.closed_s });
+    if (this.points.length > KEPT) this.points.shift();
     if (near.unit !== this.unit) {
       this.unit = near.unit;
-      this.points = [];
-      this.chart?.leave();
-      replace(this.chartPlace);
-      this.chart = new Chart(this.chartPlace, near.unit);
+      this.points = this.points.slice(-1);
+      this.draw();
     }
-    this.points.push({ at: Date.now() / 1000, ...near });
-    if (this.points.length > KEPT) this.points.shift();
-    this.chart.set(this.points);
-    this.chartPlace.setAttribute("aria-label", `depth ${amount(near.unit, near.depth)} ${near.unit}`);
-    this.chartPlace.setAttribute("role", "img");
+    if (this.span === "live") this.plot(this.points);
+    this.chartPlace.setAttribute("aria-label", `depth ${amount(near.unit, near.depth)}, ${near.unit}`);
+  }
+
+  draw() {
+    for (const each of this.charts) each.leave();
+    const places = [h("div", {}), h("div", {})];
+    replace(this.chartPlace, places);
+    this.charts = [new Chart(places[0], "band", this.unit), new Chart(places[1], "rates")];
+  }
+
+  plot(points) {
+    for (const each of this.charts) each.set(points);
+  }
+
+  showSpans() {
+    const choose = (span) => () => { this.span = span; this.showSpans(); this.draw(); if (span === "live") this.plot(this.points); else this.past(); };
+    replace(this.spans, SPANS.map(([span, title]) => button(title, choose(span), { "aria-pressed": String(this.span === span) })), this.cycle);
+    this.cycle.textContent = "";
+  }
+
+  // The history that the broker keeps; its limits are those of now.
+  async past() {
+    clearTimeout(this.pastTimer);
+    const span = this.span;
+    const found = (await get(path`/penstock/history/${this.vhost}/${this.name}` + `?seconds=${span}`).catch(() => null))?.tiers[0];
+    if (this.left || span !== this.span || !found) return;
+    const near = nearer(flat(this.queue));
+    const values = found[near.unit];
+    this.plot(values.map((depth, at) => ({
+      at: found.end / 1000 - (values.length - 1 - at) * found.seconds, depth, resume: near.resume, stop: near.stop, capacity: near.capacity,
+      in: found.publish[at], out: found.deliver_get[at], closed: 100 * found.closed[at] })));
+    const all = found.closed;
+    if (all.length) this.cycle.textContent = `The gate was closed ${percent((100 * all.reduce((sum, each) => sum + each, 0)) / all.length)} of this time.`;
+    this.pastTimer = setTimeout(() => this.past(), Math.min(found.seconds, 30) * 1000);
   }
 
   async showWhy(queue, why) {
