@@ -1,12 +1,13 @@
-"""The settings file: lists of known names."""
+"""The settings file and the environment: names, kinds and bounds."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from penstock.config import load
+from penstock.config import Settings, load, with_environment
 from penstock.errors import ConfigError
 
 
@@ -25,3 +26,32 @@ def test_bound_of_large_messages_has_the_name_of_artemis_too(tmp_path: Path, nam
     file = tmp_path / "penstock.toml"
     file.write_text(f"[broker]\n{name} = 2000000\n")
     assert load(file).min_large_message == 2_000_000
+
+
+def test_environment_overrides_the_file_by_name_and_kind(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[broker]\nheartbeat-s = 7\nlisten = ["127.0.0.1:1"]\n')
+    given = {
+        "PENSTOCK_LISTEN": "0.0.0.0:5672, [::]:5672",
+        "PENSTOCK_HEARTBEAT_S": "9",
+        "PENSTOCK_DATA": "/d",
+        "OTHER": "x",
+    }
+    settings = with_environment(load(file), given)
+    assert (settings.listen, settings.heartbeat_s, settings.data) == (["0.0.0.0:5672", "[::]:5672"], 9, "/d")
+    assert settings.sources["heartbeat_s"] == "environment PENSTOCK_HEARTBEAT_S"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("HEARTBEAT_S", "soon", "heartbeat-s must be a number from 0, not 'soon'"),
+        ("HEARTBEAT_S", "9" * 25, "heartbeat-s must be a number from 0, not"),
+        ("CHANNEL_MAX", "70000", "channel-max must be between 1 and 65535, not 70000"),
+        ("LOG_LEVEL", "loud", "log-level must be one of debug, info, warning, error, not 'loud'"),
+        ("SASL_MECHANISMS", "PLAIN,NONE", "sasl-mechanisms has the unknown 'NONE'; known are EXTERNAL, "),
+    ],
+)
+def test_variable_that_cannot_be_meant_is_refused_by_name(name: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"environment variable PENSTOCK_{name}: {said}")):
+        with_environment(Settings(), {f"PENSTOCK_{name}": value})

@@ -12,9 +12,12 @@ import difflib
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from typing_extensions import override
 
 from penstock.access.user import User
 from penstock.back_end_settings import BackEndSettings, read_back_end
@@ -239,7 +242,7 @@ class Settings:
     at_start: dict[str, object] = field(default_factory=dict)
     """Start-up settings in the file, for comparison when it is read again."""
     sources: dict[str, str] = field(default_factory=dict)
-    """Sources of the start-up settings that have no default value: "file line 7", "command line" ..., by attribute."""
+    """Sources of the start-up settings that were given: FILE:LINE, "environment ..." or "command line"."""
     patterns: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
     """Run-time settings in the file: scope, pattern ("" for the broker), settings."""
 
@@ -294,7 +297,33 @@ def load(path: Path) -> Settings:
 def _sources(source: _Source, given: dict[str, Any]) -> dict[str, str]:
     """Return the positions of the start-up settings in the file."""
     known = {name.replace("_", "-"): name for name in AT_START} | START_ALIASES
-    return {known[name]: f"file{source.position(('broker', name))}" for name in given if name in known}
+    lines = {name: source.position(("broker", name)).removeprefix(" line ") for name in given if name in known}
+    return {known[name]: f"{source.path}:{line}" for name, line in lines.items()}
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a start-up setting: PENSTOCK_LOG_LEVEL."""
+    return f"PENSTOCK_{name.upper()}"
+
+
+def with_environment(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    """Return the settings with those of the environment, which override the file. An empty variable counts as missing.
+
+    A list has commas. Raises ConfigError that names the variable.
+    """
+    given: dict[str, Any] = {}
+    for name in AT_START:
+        text = environment.get(variable_of(name), "")
+        if text:
+            default = getattr(Settings(), name)
+            value: object = text
+            if isinstance(default, list):
+                value = [each.strip() for each in text.split(",")]
+            elif isinstance(default, int) and text.isdecimal() and len(text) < 20:
+                value = int(text)
+            given[name] = _typed(_Variable(variable_of(name)), name.replace("_", "-"), value, default)
+    sources = settings.sources | {name: f"environment {variable_of(name)}" for name in given}
+    return replace(settings, sources=sources, **given)
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
@@ -349,6 +378,18 @@ class _Source:
         except (BrokerError, ConfigError) as error:
             raise self.error(at, str(error)) from None
         return words
+
+
+class _Variable(_Source):
+    """Environment variable, for errors."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Path(), {})
+        self.name = name
+
+    @override
+    def error(self, keys: tuple[str, ...], text: str) -> ConfigError:
+        return ConfigError(f"environment variable {self.name}: {text}")
 
 
 def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

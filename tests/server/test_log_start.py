@@ -13,22 +13,8 @@ import pytest
 
 import penstock
 from penstock.config import Settings
-from penstock.server.log_start import changed_settings, counted_connections, slow_turn_s, without_secrets
+from penstock.server.log_start import counted_connections, slow_turn_s
 from tests.support.brokers import serving
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("postgresql://ada:s3cr3t@db/penstock", "postgresql://ada:***@db/penstock"),
-        ("postgresql://ada:s3@cr3t@db/penstock?sslpassword=t0p&schema=a", "postgresql://ada:***@db/penstock?sslpassword=***&schema=a"),
-        ("postgresql://db/penstock?user=ada&password=s3cr3t", "postgresql://db/penstock?user=ada&password=***"),
-        ("/var/lib/penstock", "/var/lib/penstock"),
-    ],
-)  # fmt: skip
-def test_password_of_a_store_is_masked(url: str, shown: str) -> None:
-    assert without_secrets(url) == shown
-    assert changed_settings(Settings(store=url)) == {"store": shown}
 
 
 def test_slow_turns_are_those_from_a_setting_on() -> None:

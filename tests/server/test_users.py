@@ -20,6 +20,7 @@ OPERATIONS = (
     ("settings.set", {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 1}}),
     ("settings.unset", {"scope": "queue", "pattern": "#"}),
     ("settings.list", {}),
+    ("config.show", {}),
     ("show", {"queue": "orders"}),
     ("list", {"kind": "connections"}),
     ("definitions.export", {}),

@@ -146,6 +146,7 @@ CONTROL: Final[dict[str, ControlNeed]] = {
         ),
         ControlNeed(ADMINISTRATOR),
     ),
+    "config.show": ControlNeed(ADMINISTRATOR),
     "definitions.export": ControlNeed(ADMINISTRATOR),
     "definitions.import": ControlNeed(ADMINISTRATOR),
     "vhost.declare": ControlNeed(ADMINISTRATOR),

@@ -2,6 +2,7 @@
 
 from penstock.cli import (  # noqa: F401
     completion,
+    config,
     cursors,
     log_commands,
     man_page,

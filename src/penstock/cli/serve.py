@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.common import main, report_errors, writing
+from penstock.cli.common import main, report_errors, say, writing
 from penstock.log_ids import LEVEL_NAMES
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ dead letters had collections of 10 ms and more.
     help="Write the log as text, or as a JSON object a line; default: text.",
 )
 @click.option("--quiet", is_flag=True, help="Write no log to standard error.")
+@click.option("--check", is_flag=True, help="Check the settings and exit: no port is opened, and no store.")
 def serve(
     listen: tuple[str, ...],
     listen_tls: tuple[str, ...],
@@ -114,6 +115,7 @@ def serve(
     log_level: str | None,
     log_format: str | None,
     quiet: bool,
+    check: bool,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
@@ -123,32 +125,54 @@ def serve(
     """
     import asyncio  # It takes a third of the start of a command, and the others need none.
 
-    from penstock.config import Settings, load
+    from penstock.config import Settings, load, with_environment
     from penstock.server.logs import logging_to_stderr, without_log
     from penstock.server.turn_loop import new_loop
-    from penstock.store.directory import default_directory
 
     with report_errors():
-        settings = Settings() if config is None else load(config)
         given: dict[str, Any] = {"listen": list(listen), "listen_tls": list(listen_tls), "http": http}
         given |= {"http_tls": http_tls, "flow_log": flow_log, "audit_log": audit_log}
         given |= {"log_level": log_level, "log_format": log_format}
+        settings = with_environment(Settings() if config is None else load(config), os.environ)
         settings = with_options(settings, {name: value for name, value in given.items() if value})
-        if memory + (data is not None) + (store is not None) > 1:
-            raise click.UsageError(
-                "--data, --store and --memory exclude each other: each sets the location of durable data"
-            )
-        if memory or store is not None:
-            settings = with_options(settings, {"data": None, "store": store})
-        elif data is not None or (settings.data is None and settings.store is None):
-            settings = with_options(settings, {"data": str(data or default_directory()), "store": None})
+        settings = _stored(settings, data, store, memory)
         if standby and settings.store is None:
             raise click.UsageError("--standby needs a store that brokers share: add --store URL")
+        if check:
+            _check(settings)
+            return
         with (
             without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
             asyncio.Runner(loop_factory=new_loop) as runner,
         ):
             runner.run(_serve(settings, standby))
+
+
+def _stored(settings: Settings, data: Path | None, store: str | None, memory: bool) -> Settings:
+    """Return the settings with the location of durable data: of the options, of the settings, or of this user."""
+    from penstock.store.directory import default_directory
+
+    if memory + (data is not None) + (store is not None) > 1:
+        raise click.UsageError(
+            "--data, --store and --memory exclude each other: each sets the location of durable data"
+        )
+    if memory or store is not None:
+        return with_options(settings, {"data": None, "store": store})
+    if data is not None:
+        return with_options(settings, {"data": str(data), "store": None})
+    if settings.data is None and settings.store is None:
+        return replace(settings, data=str(default_directory()))
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    """Check the settings, and say that they are valid. Raises ConfigError and StartError."""
+    from penstock.server.broker import Broker
+    from penstock.server.logs import logging_to_stderr
+
+    with logging_to_stderr("warning"):
+        Broker(settings=settings).check()
+    say(f"the settings are valid: {settings.file}" if settings.file else "the settings are valid; there is no file")
 
 
 def with_options(settings: Settings, given: dict[str, Any]) -> Settings:

@@ -29,6 +29,7 @@ from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management import log_messages
 from penstock.management.certificates import Certificates
+from penstock.management.config_api import StartSettings
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
@@ -101,6 +102,7 @@ class BrokerDriver(Node):
         self.slow_turn_s: float = NEVER
         """Seconds from which a turn is logged as slow."""
         self.certificates = Certificates()
+        self.start_settings = StartSettings()
         self.stats = StatsSampler(broker)
 
     # Calls of the event loop

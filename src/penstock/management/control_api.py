@@ -34,6 +34,7 @@ from penstock.management import (
     access_admin,
     access_api,
     blocked_overview,
+    config_api,
     cursor_admin,
     definitions_export,
     listing,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-READING: Final = ("show", "why", "list", "status", "top", "settings.list", "user.list", "limit.list")
+READING: Final = ("show", "why", "list", "status", "top", "settings.list", "config.show", "user.list", "limit.list")
 """Operations of administrators that change nothing."""
 UNAUDITED: Final = frozenset({name for name, need in CONTROL.items() if not need.tag} | set(READING)) - {
     "cursor.move",
@@ -315,6 +316,7 @@ def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, o
         "policy.list": lambda request: policies_api.answer_list(node, request),
         "parameter.list": lambda request: parameters_api.answer_list(node, request),
         "settings.list": lambda request: settings_api.list_settings(node, request),
+        "config.show": lambda request: config_api.show(node, request),
         "status": lambda request: answer_status(node, request),
         "top": lambda request: queue_ranking.answer_top(node, request),
     }

@@ -10,6 +10,7 @@ from penstock.core.broker import Broker
 from penstock.core.queue.cursor import Cursor
 from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
+from penstock.management.config_api import StartSettings
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.stats_sampler import StatsSampler
 from penstock.protocols.common.audit_trail import AuditTrail
@@ -36,6 +37,8 @@ class Node:
     certificates: Certificates
     """Certificates of the listeners."""
     stats: StatsSampler
+    start_settings: StartSettings
+    """Start-up settings, for people."""
 
     def is_administrator(self, user: str) -> bool:
         """Tell whether a user has the tag administrator."""

@@ -58,6 +58,7 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
 from penstock.protocols.common.login_backoff import SHARES
 from penstock.record_files import RecordFiles
+from penstock.server.config_view import start_rows, table_rows
 from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.http_back_end import HttpBackEnd
@@ -68,6 +69,7 @@ from penstock.server.logs import set_level
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
+from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.served import ServedCertificates
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.token_keys import FetchedKeys
@@ -80,6 +82,8 @@ if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
 
 
+STRONGER = ("environment ", "command line")
+"""Beginnings of the sources that override the settings file."""
 LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
 
@@ -142,6 +146,7 @@ class Broker:
         self.tls_addresses: list[tuple[str, int]] = []
         """Those with TLS."""
         self.driver = self._make_driver(protocols)
+        self._tell_settings()
 
     @property
     def url(self) -> str:
@@ -342,8 +347,14 @@ class Broker:
 
     def _reload_log(self, settings: Settings) -> None:
         """Apply the log's settings of a file that was read again; options of the command line stay."""
-        kept = [name for name in RELOADABLE if not self.settings.sources.get(name, "file").startswith("file")]
-        settings = replace(settings, **{name: getattr(self.settings, name) for name in kept})
+        before = self.settings
+        stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
+        changed = {name: getattr(settings, name) for name in RELOADABLE if name not in stronger}
+        sources = {name: source for name, source in before.sources.items() if name not in changed}
+        sources |= {name: settings.sources[name] for name in changed if name in settings.sources}
+        self.settings = replace(before, sources=sources, **changed)
+        self._tell_settings()
+        settings = self.settings
         self.driver.slow_turn_s = slow_turn_s(settings)
         if set_level(settings.log_level):
             log(LOG_LEVEL, "reload: the log has records from level %s on", settings.log_level)
@@ -356,6 +367,22 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def _tell_settings(self) -> None:
+        """Give the start-up settings to those who ask for them (`penstock config`)."""
+        told = self.driver.start_settings
+        told.rows = start_rows(self.settings) + table_rows(self.settings)
+        told.file = "" if self.settings.file is None else str(self.settings.file)
+
+    def check(self) -> None:
+        """Check the settings of a broker that is not started, as far as the constructor has not. Raises ConfigError.
+
+        The store is not opened and no port is used. Certificates are read.
+        """
+        for address in (*self.settings.listen_tls, *filter(None, [self.settings.http_tls])):
+            parse_address(address, "listen-tls or http-tls")
+        if self.settings.tls is not None:
+            Contexts(self.settings.tls)
 
     def _warn_of_open_file(self, settings: Settings) -> None:
         file = settings.file

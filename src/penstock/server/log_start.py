@@ -4,38 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from importlib import import_module
 from math import inf
-from typing import Final
 
-from penstock.config import AT_START, Settings
+from penstock.config import Settings
 from penstock.driver.driver import BrokerDriver
 from penstock.log_ids import STARTED
 from penstock.logger import log
+from penstock.server.config_view import changed_settings, without_secrets
 from penstock.server.host_memory import memory_bytes, open_files
 from penstock.version import VERSION
-
-USER_INFO: Final = re.compile(r"(://[^:@/]*:).*@")
-PASSWORD: Final = re.compile(r"(password=)[^&]*", re.IGNORECASE)
-"""Passwords of a URL: before the host, and in the query (`password`, `sslpassword`)."""
-
-
-def without_secrets(value: object) -> object:
-    """Return the value of a setting as people may see it: a store's URL without its password."""
-    if not isinstance(value, str):
-        return value
-    return PASSWORD.sub(r"\1***", USER_INFO.sub(r"\1***@", value))
-
-
-def changed_settings(settings: Settings) -> dict[str, object]:
-    """Return the start-up settings that differ from their defaults, by name, without secrets."""
-    default, found = Settings(), dict[str, object]()
-    for name in AT_START:
-        value = getattr(settings, name)
-        if value != getattr(default, name):
-            found[name.replace("_", "-")] = without_secrets(value)
-    return found
 
 
 def log_start(settings: Settings, store: str, driver: BrokerDriver) -> None:
