@@ -20,6 +20,7 @@ from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
+from penstock.driver.failures import Failures
 from penstock.driver.log_queue import LogQueue
 from penstock.driver.notifier import Notifier
 from penstock.driver.scheduler import Scheduler
@@ -79,7 +80,9 @@ class BrokerDriver(Node):
         self.audit = AuditTrail(broker)
         self.control = ControlApi(self, broker, version)
         self.connections: dict[int, Connection] = {}
-        self.scheduler = Scheduler(broker, self.connections)
+        self.log_queue = LogQueue(broker)
+        self.failures = Failures(self.log_queue)
+        self.scheduler = Scheduler(broker, self.connections, self.failures)
         self.notifier = Notifier(self)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
@@ -96,7 +99,6 @@ class BrokerDriver(Node):
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder: Recorder | None = None
         """Recorder of the flow log; None without one."""
-        self.log_queue = LogQueue(broker)
         self.refused = RefusedPublishes()
         self.refused_requests = RefusedRequests()
         self.slow_turn_s: float = NEVER

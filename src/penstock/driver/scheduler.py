@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 
 from penstock.core.broker import Broker
+from penstock.driver.failures import Failures
 from penstock.driver.turn_times import TurnTimes
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
@@ -22,8 +23,9 @@ from penstock.protocols.common.slowed_connections import SlowedConnections
 class Scheduler:
     """Queue of connections whose input waits, and of jobs."""
 
-    def __init__(self, broker: Broker, connections: dict[int, Connection]) -> None:
+    def __init__(self, broker: Broker, connections: dict[int, Connection], failures: Failures) -> None:
         self.broker = broker
+        self.failures = failures
         self.line = WorkQueue(broker.work)
         """Connections whose input waits for its share of a turn."""
         self.turn_times = TurnTimes(broker.work)
@@ -78,16 +80,19 @@ class Scheduler:
         """Give a connection its share of the turn; `data` was just read, None is deferred input."""
         line = self.line
         line.begin(connection)
-        if data is None:
-            connection.resume_input()
-        else:
-            connection.receive(data)
+        try:
+            if data is None:
+                connection.resume_input()
+            else:
+                connection.receive(data)
+        except Exception as error:
+            connection.close(self.failures.report(f"input of [{connection.name()}]", error))
         cost = line.end(connection)
         self.turn_times.count(connection, cost)
         self.go_on(connection)
 
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that changes state, after earlier ones; it must not raise.
+        """Start a job that changes state, after earlier ones. One that raises closes `connection` (541).
 
         Input of `connection` waits until the job is done; with None no input waits.
         """
@@ -112,9 +117,17 @@ class Scheduler:
         work.limit = work.done + SHARE
         while jobs and not work.used_up():
             steps, connection = jobs[0]
+            ended = False
             try:
                 next(steps)
             except StopIteration:
+                ended = True
+            except Exception as error:  # A job that answers its client by itself has caught it.
+                ended = True
+                failure = self.failures.report("a job", error)
+                if connection is not None:
+                    connection.close(failure)
+            if ended:
                 jobs.popleft()
                 if connection is not None:
                     connection.busy -= 1

@@ -170,7 +170,14 @@ class ControlApi:
                 self.answer(request, answer)
         except BrokerError as error:
             audit_refusal(connection, operation, error)
-            self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
+            self._fail(vhost, connection, properties, error)
+        except Exception as unexpected:
+            failure = self.node.failures.report(f"control operation '{operation}'", unexpected)
+            self._fail(vhost, connection, properties, failure)
+
+    def _fail(self, vhost: VirtualHost, connection: Connection, properties: Properties, error: BrokerError) -> None:
+        """Reply with an error to a request that may not have been read."""
+        self.fail(ControlRequest(vhost, connection, properties.reply_to, _correlation(properties), b"{}"), error)
 
     def names(self) -> list[str]:
         """Return the names of all operations."""
@@ -221,6 +228,8 @@ class ControlApi:
                 self.reply(request, "application/json", body)
         except BrokerError as error:
             self.fail(request, error)
+        except Exception as unexpected:
+            self.fail(request, self.node.failures.report("a control operation", unexpected))
         if request.connection is not None:
             request.connection.output.await_change(declared)
 

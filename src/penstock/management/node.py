@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.core.broker import Broker
 from penstock.core.queue.cursor import Cursor
+from penstock.errors import InternalError
 from penstock.flow.work import Steps
 from penstock.management.certificates import Certificates
 from penstock.management.config_api import StartSettings
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class FailureReports:
+    """Reports of exceptions that nothing expects."""
+
+    def report(self, what: str, error: Exception) -> InternalError:
+        """Log an exception; return the error for whoever waits for `what`."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Node:
     """One node with its broker and its connections."""
 
@@ -33,6 +43,7 @@ class Node:
     """Connections by number."""
     audit: AuditTrail
     refused: RefusedPublishes
+    failures: FailureReports
     control: ControlApi
     certificates: Certificates
     """Certificates of the listeners."""

@@ -216,7 +216,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
     app.router.redirect_slashes = False
-    return _Undecoded(app)
+    return _Undecoded(app, service)
 
 
 def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
@@ -263,6 +263,8 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             return refused(error).answer()
         except RecursionError:
             return bad_request("nested too deeply").answer()
+        except Exception as unexpected:
+            return refused(service.driver.failures.report(f"{http_request.method} {path}", unexpected)).answer()
 
     return endpoint
 
@@ -317,11 +319,12 @@ class _Undecoded:
     """Middleware that matches paths as they were sent: a slash in a name is %2F and separates nothing.
 
     It rejects a request with two kinds of length: a proxy may use the other one and see another request in the body
-    (RFC 9112 section 6.1).
+    (RFC 9112 section 6.1). An answer that breaks off after it has begun is not completed, and its connection is closed.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
+        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -331,4 +334,7 @@ class _Undecoded:
                 reason = "a request has either Content-Length or Transfer-Encoding, not both"
                 await HttpError(400, "bad_request", reason, {"Connection": "close"}).answer()(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        except Exception as unexpected:
+            self._service.driver.failures.report(f"{scope.get('method')} {scope.get('path')}", unexpected)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.responses import Response
 
 from penstock.access.tags import MONITORING
 from penstock.core.consume.session import Session
 from penstock.errors import ConnectionForced
-from penstock.flow.work import Steps
 from penstock.management import rabbitmq_json
 from penstock.management.blocked_overview import is_named, of_everything_steps
-from penstock.management.control_request import ControlRequest
 from penstock.management.listing import Item
 from penstock.management.redaction import answer_why
 from penstock.management.why import SUBJECTS
@@ -97,18 +93,7 @@ async def why(request: ApiRequest) -> Response:
     if is_named(control_request):
         return json_response(answer_why(control_request, request.driver))
     check_tag(control_request.access, MONITORING, "an overview of all that is blocked")
-    known: asyncio.Future[rabbitmq_json.Shape] = request.event_loop.loop.create_future()
-    request.driver.scheduler.start(_explain_everything(request, control_request, known))
-    request.begin()
-    return json_response(await known)
-
-
-def _explain_everything(
-    request: ApiRequest, control_request: ControlRequest, known: asyncio.Future[rabbitmq_json.Shape]
-) -> Steps[None]:
-    found = yield from of_everything_steps(request.driver, control_request.vhost.name)
-    if not known.done():
-        known.set_result(found)
+    return json_response(await request.in_turn(of_everything_steps(request.driver, control_request.vhost.name)))
 
 
 def _of(item: Item) -> Connection:

@@ -97,9 +97,11 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
     """Run steps and set their result or error on a future; the waiter may be gone by then."""
     try:
         found = yield from steps
-    except BrokerError as error:
+    except Exception as error:
         if not known.done():
             known.set_exception(error)
+        elif not isinstance(error, BrokerError):
+            raise
     else:
         if not known.done():
             known.set_result(found)
