@@ -98,3 +98,5 @@ def test_exchange_has_what_came_in_and_went_out() -> None:
     found: Any = message_stats.exchange_stats(exchange.counters, None)
     assert (found["publish_in"], found["publish_out"]) == (5, 5)
     assert found["publish_in_details"] == {"rate": 1.0}
+    losses = message_stats.exchange_losses(exchange.counters)
+    assert (losses["drop_unroutable"], losses["drop_unroutable_details"]) == (0, {"rate": 0.0})

@@ -39,7 +39,9 @@ QUEUE_COUNTERS: Final = 13
 SUM_CLOSED_MS: Final = 11
 SUM_COUNTERS: Final = 12
 """The same of a virtual host and of the node, behind `TALLY_KEYS`."""
-EXCHANGE_KEYS: Final = ("publish_in", "publish_out", "return_unroutable", "drop_unroutable")
+EXCHANGE_KEYS: Final = ("publish_in", "publish_out")
+UNROUTABLE_KEYS: Final = ("return_unroutable", "drop_unroutable")
+"""Columns of an exchange: RabbitMQ's, and ours."""
 DELIVERIES: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 """The parts of `deliver_get`."""
 SAMPLES_MOST: Final = 500
@@ -161,6 +163,16 @@ def exchange_stats(counters: ExchangeCounters, ranges: SampleRanges | None) -> S
     if counters.published == 0:
         return None
     return _stats(EXCHANGE_KEYS, exchange_counts(counters), counters.series, ranges)
+
+
+def exchange_losses(counters: ExchangeCounters) -> Shape:
+    """Return what reached no queue from an exchange, with rates: RabbitMQ counts it by channel only."""
+    counts, series = exchange_counts(counters), counters.series
+    found: Shape = {}
+    for at, key in enumerate(UNROUTABLE_KEYS, len(EXCHANGE_KEYS)):
+        found[key] = counts[at]
+        found[f"{key}_details"] = _details(series, [at], [], None, 0.0)
+    return found
 
 
 def session_stats(session: Session, ranges: SampleRanges | None) -> Shape | None:

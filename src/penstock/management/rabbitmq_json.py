@@ -29,6 +29,7 @@ from penstock.management.message_stats import (
     SUM_COUNTERS,
     SampleRanges,
     connection_tally,
+    exchange_losses,
     exchange_stats,
     length_details,
     queue_rates,
@@ -176,6 +177,7 @@ def exchange_of(vhost: VirtualHost, exchange: Exchange, ranges: SampleRanges | N
     stats = exchange_stats(exchange.counters, ranges)
     if stats is not None:
         found["message_stats"] = stats
+        found["penstock"] = exchange_losses(exchange.counters)
     return found if exchange.policy is None else {**found, **policies_of(PolicyPair(exchange.policy))}
 
 

@@ -30,6 +30,7 @@ from penstock.management.message_stats import (
     QUEUE_COUNTERS,
     QUEUE_LEVELS,
     SUM_COUNTERS,
+    UNROUTABLE_KEYS,
     closed_ms,
     connection_tally,
     exchange_counts,
@@ -41,6 +42,8 @@ SERIES_MOST: Final = 10_000
 """Most series with slots, about 11 KiB each after a day; further objects have rates only."""
 SKIPPED_A_UNIT: Final = 8
 """Objects without counts that cost a unit of work."""
+SLICE: Final = 500
+"""Units of work of a slice: half a millisecond."""
 SAMPLED_WORK: Final = 4
 """Units of work of an object with a series."""
 NOTHING: Final = Tally()
@@ -119,8 +122,11 @@ class StatsSampler(Chore):
         """Counts of the connections that it has visited, by number, and the sums that they are in."""
         self._deleted = Tally()
         """Counts of deleted virtual hosts."""
+        self._sums: list[tuple[Sum, Gate | None]] = []
+        """Sums to be recorded, at the end of the pass."""
         self._stored: i64 = 0
         self._passing: bool = False
+        self._concluded: bool = False
 
     def tick(self, connections: dict[int, Connection]) -> None:
         """Begin a pass if it is due; called each second."""
@@ -157,8 +163,10 @@ class StatsSampler(Chore):
         return self._passing
 
     def work(self, most: i64, now: float) -> i64:
-        """Visit some objects; returns the units of work."""
+        """Visit some objects, for `SLICE` units at most; returns the units of work."""
         units: i64 = 0
+        if most > SLICE:
+            most = SLICE
         while units < most and self._passing:
             if self._connections:
                 units += self._visit_connection(self._connections.pop())
@@ -173,8 +181,15 @@ class StatsSampler(Chore):
                     self._queues.extend(vhost.queues.values())
                     self._exchanges.extend(vhost.exchanges.values())
                     units += len(self._queues) // 100 + 1
-            else:
+            elif not self._concluded:
                 units += self._conclude()
+            elif self._sums:
+                each, gate = self._sums.pop()
+                units += self._record_sum(each, gate)
+            else:
+                self.times.stored = self._stored
+                self._concluded = False
+                self._passing = False
         return units
 
     def _new_series(self, counters: int, levels: int, is_long: bool) -> Series:
@@ -217,7 +232,7 @@ class StatsSampler(Chore):
         if counters.published == 0:
             return 1
         if counters.series is None:
-            counters.series = self._new_series(len(EXCHANGE_KEYS), 0, False)
+            counters.series = self._new_series(len(EXCHANGE_KEYS) + len(UNROUTABLE_KEYS), 0, False)
         return self._record(counters.series, exchange_counts(counters))
 
     def _visit_connection(self, connection: Connection) -> i64:
@@ -252,18 +267,19 @@ class StatsSampler(Chore):
         return found
 
     def _conclude(self) -> i64:
-        """End the pass: sum up."""
-        units: i64 = 1
+        """End the visits: sum up, at once, so that no connection closes in between."""
+        self._concluded = True
+        sums = self._sums
         for name, vhost in self.broker.vhosts.items():
             each = _sum_of(self.vhosts, name)
             each.conclude(vhost.closed_counts)
             self.node.add(each.tally)
             self.node.add_levels(each)
             limit = self.broker.gates.vhosts.get(name)
-            units += self._record_sum(each, None if limit is None else limit.gate)
+            sums.append((each, None if limit is None else limit.gate))
         self.node.conclude(self._deleted)
         memory = self.broker.gates.memory
-        units += self._record_sum(self.node, None if memory is None else memory.gate)
+        sums.append((self.node, None if memory is None else memory.gate))
         closed = self.broker.gates.closed_counts
         for user in closed:
             _sum_of(self.users, user)
@@ -271,13 +287,11 @@ class StatsSampler(Chore):
             each = self.users[user]
             each.conclude(closed.get(user, NOTHING))
             if any(each.tally.values()):
-                units += self._record_sum(each, None)
+                sums.append((each, None))
             else:
                 del self.users[user]
         self._visited.clear()
-        self.times.stored = self._stored
-        self._passing = False
-        return units
+        return len(sums)
 
     def _record_sum(self, each: Sum, gate: Gate | None) -> i64:
         """Record a sum, with the time for which its gate was closed."""

@@ -233,6 +233,12 @@ class Taking:
         if not self._session.unsettled.is_empty():
             self.ask.begin()
             self.ask.driver.broker.end_session(self._session)
-        counts = consumed(self._session)
-        self.ask.vhost().closed_counts.add(counts)
-        self.ask.driver.broker.gates.counts_of_user(self.ask.user).add(counts)
+        self._leave_counts()
+
+    def _leave_counts(self) -> None:
+        """Leave what the request has taken to the counts of its user and its virtual host."""
+        broker, counts = self.ask.driver.broker, consumed(self._session)
+        vhost = broker.vhosts.get(self.queue.vhost)
+        if vhost is not None:
+            vhost.closed_counts.add(counts)
+        broker.gates.counts_of_user(self.ask.user).add(counts)

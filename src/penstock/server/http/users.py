@@ -21,7 +21,9 @@ from penstock.access.password_hash import (
 from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import User
 from penstock.management import access_admin
+from penstock.management.message_stats import tally_stats
 from penstock.management.rabbitmq_json import Shape
+from penstock.server.http.listing import sample_ranges
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
 
 DELETED_A_TURN: Final = 100
@@ -48,7 +50,12 @@ async def users_without_permissions(request: ApiRequest) -> Response:
 
 async def user(request: ApiRequest) -> Response:
     """Show a user."""
-    return json_response(_shape(known_user(request)))
+    found = _shape(known_user(request))
+    counted = request.driver.stats.users.get(request.part("user"))
+    stats = None if counted is None else tally_stats(counted.tally, counted.series, sample_ranges(request))
+    if stats is not None:
+        found["penstock"] = {"message_stats": stats}
+    return json_response(found)
 
 
 async def put_user(request: ApiRequest) -> Response:
