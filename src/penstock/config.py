@@ -75,6 +75,7 @@ AT_START: Final = (
     "http_hosts",
     "http_origins",
     "http_tls",
+    "metrics_listen",
     "metrics_objects_max",
     "data",
     "store",
@@ -145,6 +146,8 @@ class Settings:
     """Sites whose pages may use the HTTP API from a browser: https://console.example.com."""
     http_tls: str | None = None
     """Address HOST:PORT of the HTTP API with TLS, usually with port 15671; None disables it."""
+    metrics_listen: str | None = None
+    """Address HOST:PORT of metrics and probes without a login, usually with port 15692; None: there is none."""
     metrics_objects_max: int = 10_000
     """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
     data: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from tests.server.http.test_metrics import scrape
 from tests.server.test_durability import Client, client_of
 from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command
 from tests.support.postgres import Cluster, cluster, needs_postgres
@@ -34,9 +36,9 @@ def server() -> Iterator[Cluster]:
 class Standby:
     """A broker that waits for the store."""
 
-    def __init__(self, folder: Path, url: str, name: str) -> None:
+    def __init__(self, folder: Path, url: str, name: str, *options: str) -> None:
         self.log = folder / f"{name}.log"
-        words = ["serve", "--listen", "127.0.0.1:0", "--store", url, "--standby"]
+        words = ["serve", "--listen", "127.0.0.1:0", "--store", url, "--standby", *options]
         with self.log.open("w") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, stderr=errors, text=True
@@ -70,13 +72,13 @@ class Brokers:
         server.ask(f"CREATE DATABASE {self.database}")
         self.url = server.url(self.database)
 
-    def start(self) -> Standby:
-        self.started.append(Standby(self.folder, self.url, f"broker-{len(self.started)}"))
+    def start(self, *options: str) -> Standby:
+        self.started.append(Standby(self.folder, self.url, f"broker-{len(self.started)}", *options))
         return self.started[-1]
 
-    def stand_by(self) -> Standby:
+    def stand_by(self, *options: str) -> Standby:
         """Start another one, and wait until it waits for the store."""
-        standby = self.start()
+        standby = self.start(*options)
         eventually(standby.stands_by, "it stands by")
         return standby
 
@@ -152,6 +154,24 @@ def test_a_second_broker_that_does_not_stand_by_is_told_who_has_the_store(broker
     done = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", brokers.url)
     assert done.returncode == 1
     assert f"process {active.pid} on host" in done.stderr
+
+
+def test_standby_is_alive_but_not_ready_until_it_takes_over(brokers: Brokers) -> None:
+    active = brokers.start()
+    active.ready()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    standby = brokers.stand_by("--metrics-listen", f"127.0.0.1:{port}")
+    url = f"http://127.0.0.1:{port}"
+    assert scrape(url, "/live", {}).status == 200
+    waiting = eventually(lambda: "standing by" in scrape(url, "/ready", {}).reason and scrape(url, "/ready", {}), "it")
+    assert (waiting.status, "the store is held by process" in waiting.reason) == (503, True)
+    assert "penstock_ready 0" in scrape(url, "/metrics", {}).body.decode()
+    active.end()
+    standby.ready()
+    assert eventually(lambda: scrape(url, "/ready", {}).status == 200, "it is ready")
+    assert "penstock_ready 1" in scrape(url, "/metrics", {}).body.decode()
 
 
 def test_standby_can_be_told_to_stop(brokers: Brokers) -> None:

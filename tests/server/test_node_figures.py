@@ -24,9 +24,9 @@ async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
         assert found.transaction_bytes > 0
         assert found.turns is not None
         assert found.turns.cumulative()[-1] >= 1
-        event_loop.resting = True
+        event_loop.readiness.obstacle = "it stops"
         assert not FigureSource(event_loop).figures().ready
-        event_loop.resting = False
+        event_loop.readiness.obstacle = ""
 
 
 async def test_figures_of_the_process_are_those_of_the_library() -> None:

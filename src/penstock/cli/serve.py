@@ -72,6 +72,7 @@ dead letters had collections of 10 ms and more.
     help="Serve the console and the HTTP API at this address; default: 127.0.0.1:15672 if it is free; `off`: nowhere.",
 )
 @click.option("--http-tls", metavar="HOST:PORT", help="Serve them with TLS at this address; default: off.")
+@click.option("--metrics-listen", metavar="HOST:PORT", help="Serve metrics and probes without a login at this address.")
 @click.option(
     "--config",
     metavar="FILE",
@@ -109,6 +110,7 @@ def serve(
     memory: bool,
     http: str | None,
     http_tls: str | None,
+    metrics_listen: str | None,
     config: Path | None,
     flow_log: str | None,
     audit_log: str | None,
@@ -131,7 +133,7 @@ def serve(
 
     with report_errors():
         given: dict[str, Any] = {"listen": list(listen), "listen_tls": list(listen_tls), "http": http}
-        given |= {"http_tls": http_tls, "flow_log": flow_log, "audit_log": audit_log}
+        given |= {"http_tls": http_tls, "metrics_listen": metrics_listen, "flow_log": flow_log, "audit_log": audit_log}
         given |= {"log_level": log_level, "log_format": log_format}
         settings = with_environment(Settings() if config is None else load(config), os.environ)
         settings = with_options(settings, {name: value for name, value in given.items() if value})

@@ -13,9 +13,10 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
@@ -82,6 +83,8 @@ if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
 
 
+METRICS: Final = "http/prometheus"
+"""Name of the listener for metrics, as RabbitMQ's."""
 STRONGER = ("environment ", "command line")
 """Beginnings of the sources that override the settings file."""
 LEAVE_S = 5.0
@@ -111,7 +114,8 @@ class Broker:
         listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
         self._listen = [parse_address(address) for address in listeners]
         self._http_at = http_address(http if http is not None else self.settings.http, self._listen, self.settings)
-        self._http: HttpListener | None = None
+        self._http: dict[str, HttpListener] = {}
+        """Listeners of HTTP: `api`, and `metrics` without a login."""
         self.http_addresses: list[tuple[str, int]] = []
         """Addresses of the HTTP API without TLS: host and port."""
         self.https_addresses: list[tuple[str, int]] = []
@@ -162,6 +166,12 @@ class Broker:
             return f"https://{_reached(*self.https_addresses[0])}"
         return f"http://{_reached(*self.http_addresses[0])}"
 
+    @property
+    def metrics_addresses(self) -> list[tuple[str, int]]:
+        """Addresses of metrics and probes without a login: host and port."""
+        listeners = [] if self._event_loop is None else self._event_loop.listeners
+        return [(host, port) for kind, host, port in listeners if kind == METRICS]
+
     async def start(self) -> None:
         """Open the store and the ports, and restore durable data.
 
@@ -180,11 +190,8 @@ class Broker:
             if self._audit_log is not None:
                 self._audit_log.start()
                 self.driver.audit.enabled = True
-            if self._store is not None:
-                await take_hold(self._store, self._standby)
-                log_start(self.settings, self.storage_location, self.driver)  # The recovery may take minutes.
-                self._store_writer = StoreWriter(self._store, self.driver.broker)
-            self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer, self._audit_log)
+            self._event_loop = EventLoop(self.driver, loop, self._flow_log, None, self._audit_log)
+            await self._open_store(self._event_loop)
             threads = self.settings.login_threads or default_threads()
             back_end = self.settings.back_end
             self._login_threads = LoginPools(self._event_loop, threads, 1 if back_end is None else back_end.threads)
@@ -197,6 +204,7 @@ class Broker:
             await self._listen_everywhere(loop, self._event_loop)
             if self._store is None:
                 log_start(self.settings, "", self.driver)
+            self._event_loop.readiness.obstacle = ""
             self._warn_of_guest()
             self._ready = True
             log(
@@ -207,6 +215,25 @@ class Broker:
         except BaseException:
             await self.stop()
             raise
+
+    async def _open_store(self, event_loop: EventLoop) -> None:
+        """Open the port for metrics, and then the store: a standby waits for it. No turn runs meanwhile."""
+        event_loop.readiness.resting = True
+        if self.settings.metrics_listen is not None:
+            from penstock.server.http.listener import metrics_listener
+
+            self._http["metrics"] = metrics_listener(event_loop, self.settings)
+            at = parse_address(self.settings.metrics_listen, "--metrics-listen")
+            addresses = await self._http["metrics"].start(*at)
+            event_loop.listeners += [(METRICS, *address) for address in addresses]
+        if self._store is not None:
+            event_loop.readiness.obstacle = "the store is being opened"
+            await take_hold(self._store, self._standby, partial(setattr, event_loop.readiness, "obstacle"))
+            event_loop.readiness.obstacle = "the store is being restored"
+            log_start(self.settings, self.storage_location, self.driver)  # The recovery may take minutes.
+            self._store_writer = StoreWriter(self._store, self.driver.broker)
+            event_loop.store_writer = self._store_writer
+        event_loop.readiness.resting = False
 
     def _warn_of_guest(self) -> None:
         """Log that nobody can log in at an address for other machines, if there is no user but guest."""
@@ -241,8 +268,8 @@ class Broker:
             server.close()
         if self._reloading is not None:
             self._reloading.cancel()
-        if self._http is not None:
-            await self._http.stop()
+        for http in self._http.values():
+            await http.stop()
         event_loop = self._event_loop
         if event_loop is not None:
             event_loop.close_connections()
@@ -498,13 +525,11 @@ class Broker:
         self, host: str, port: int, event_loop: EventLoop, tls: TlsServer | None
     ) -> list[tuple[str, int]]:
         """Start the HTTP API; its libraries are imported only now, because they load slowly."""
-        from penstock.server.http.listener import HttpListener
-        from penstock.server.http.metrics import MetricsService
+        from penstock.server.http.listener import api_listener
 
-        if self._http is None:
-            metrics = MetricsService(event_loop, self.settings.metrics_objects_max)
-            self._http = HttpListener(event_loop, metrics, self.settings.http_hosts, self.settings.http_origins)
-        addresses = await self._http.start(host, port, tls)
+        if "api" not in self._http:
+            self._http["api"] = api_listener(event_loop, self.settings)
+        addresses = await self._http["api"].start(host, port, tls)
         event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses
 

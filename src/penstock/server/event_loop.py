@@ -52,6 +52,16 @@ READING: Final = ReadState.READING
 log = logging.getLogger("penstock")
 
 
+class Readiness:
+    """Readiness of the broker for clients, and for turns."""
+
+    def __init__(self) -> None:
+        self.obstacle: str = "it is starting"
+        """Reason why no clients are served; empty while they are."""
+        self.resting: bool = False
+        """True if turns are suspended: the store is awaited or recovered, and no client is connected yet."""
+
+
 class EventLoop:
     """All sockets of one broker, on one event loop."""
 
@@ -91,8 +101,7 @@ class EventLoop:
         """Connections with output, in the order in which they got it."""
         self._to_tick: list[Transport] = []
         """Connections still to be ticked in this second."""
-        self.resting: bool = False
-        """True if turns are suspended: the store is being recovered, and no client is connected yet."""
+        self.readiness = Readiness()
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
         self._wall_offset = time.time() - loop.time()
@@ -171,7 +180,7 @@ class EventLoop:
     def run_once(self) -> None:
         """Run one turn: handle waiting input, release waiters, write output, arm the timer."""
         self._scheduled = False
-        if self.resting:
+        if self.readiness.resting:
             return
         driver = self.driver
         start = self._time()
@@ -319,7 +328,7 @@ class EventLoop:
     def _tick(self) -> None:
         due = self._ticking.when()
         self._ticking = self.loop.call_later(TICK_S, self._tick)
-        if self.resting:
+        if self.readiness.resting:
             return
         now = self.loop.time()
         self.driver.begin(now)
@@ -369,6 +378,7 @@ class EventLoop:
 
     def close_connections(self) -> None:
         """Close all connections because the broker stops (320)."""
+        self.readiness.obstacle = "it is stopping"
         self.driver.begin(self.loop.time())
         self.driver.broker.stopping = True
         self.driver.end_lingering()

@@ -40,7 +40,7 @@ class FigureSource:
         event_loop = self._event_loop
         driver = event_loop.driver
         found = NodeFigures()
-        found.ready = not event_loop.resting
+        found.ready = not event_loop.readiness.obstacle
         found.uptime_s = event_loop.loop.time() - event_loop.started
         found.sockets = len(event_loop.transports)
         found.python = platform.python_version()

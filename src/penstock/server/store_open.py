@@ -43,10 +43,10 @@ def _scheme(url: str) -> str:
     return f"{scheme}://..." if border and scheme.isalnum() else "a text without a scheme"
 
 
-async def take_hold(store: Store, standby: bool) -> None:
+async def take_hold(store: Store, standby: bool, report: Callable[[str], None]) -> None:
     """Open a store; a standby waits while another broker has it. Raises StoreError, StoreBusy.
 
-    Once a standby has reached the store, it also waits for a failed server to return.
+    Once a standby has reached the store, it also waits for a failed server to return. What it waits for is reported.
     """
     if not standby:
         await _beside(store, store.open)
@@ -64,6 +64,7 @@ async def take_hold(store: Store, standby: bool) -> None:
             await asyncio.sleep(ASKED_S)
         if state != reported:
             log(STANDBY, "standing by: %s", state)
+            report(f"standing by: {state}")
             reported = state
     log(STANDBY, "the store is ours")
 

@@ -161,13 +161,13 @@ class StoreWriter:
 
         It may be cancelled between two steps: nothing was written then. Raises StoreError.
         """
-        event_loop.resting = True
+        event_loop.readiness.resting = True
         gc.disable()  # Restored objects stay: garbage collections would cost more than the recovery.
         try:
             await self._recover(event_loop)
         finally:
             gc.enable()
-            event_loop.resting = False
+            event_loop.readiness.resting = False
         self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
         self._thread.start()
 

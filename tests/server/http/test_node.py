@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
 
@@ -44,29 +42,3 @@ def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
     assert {"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"} in web.get("/permissions")
     assert web.ask("GET", "/users/nobody").status == 404
     assert web.ask("GET", "/nodes/other").status == 404
-
-
-def test_health_is_checked(served: BrokerProcess, web: Web) -> None:
-    for check in ("alarms", "local-alarms", "virtual-hosts", "node-is-quorum-critical", "protocol-listener/amqp091",
-                  "protocol-listener/amqp", "protocol-listener/http", f"port-listener/{served.port}"):  # fmt: skip
-        assert web.get(f"/health/checks/{check}")["status"] == "ok"
-    assert web.get("/aliveness-test/%2F") == {"status": "ok"}
-    assert web.ask("GET", "/aliveness-test/nowhere").status == 404
-    missing = web.ask("GET", "/health/checks/port-listener/1")
-    assert (missing.status, missing.json["missing"]) == (503, 1)
-    assert web.ask("GET", "/health/checks/protocol-listener/mqtt").status == 503
-    assert web.ask("GET", "/health/checks/port-listener/x").status == 400
-
-
-def test_full_memory_is_an_alarm(tmp_path: Path) -> None:
-    settings = tmp_path / "penstock.toml"
-    settings.write_text('[broker]\nhttp = "127.0.0.1:0"\nmemory-capacity = "64KiB"\n')
-    with serving(tmp_path, "--config", str(settings)) as broker:
-        web = Web(broker.http)
-        assert web.get("/health/checks/alarms") == {"status": "ok"}
-        for number in range(3):
-            web.do("PUT", f"/queues/%2F/q{number}", {"arguments": {"hold-deadline": 0.2}}, status=201)
-            web.publish(f"q{number}", "x" * 18_000)
-        alarm = eventually(lambda: (found := web.ask("GET", "/health/checks/alarms")).status == 503 and found, "alarm")
-        assert alarm.json["alarms"][0]["resource"] == "memory"
-        assert web.get("/nodes")[0]["mem_alarm"] is True

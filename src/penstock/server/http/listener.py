@@ -11,15 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from penstock.config import Settings
 from penstock.protocols.common.refusal_log import HTTP
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.http.guard import BrowserGuard
 from penstock.server.http.metrics import MetricsService
+from penstock.server.http.probes import ProbeApp
 from penstock.server.http.request import Service
 from penstock.server.listener import Listener
 from penstock.server.tls.tls_server import TlsServer
@@ -110,17 +113,35 @@ class BoundedProtocol(H11Protocol):
             self.timeout_keep_alive_task = self.loop.call_at(self.waiting_since + seconds, self.transport.abort)
 
 
+def api_listener(event_loop: EventLoop, settings: Settings) -> HttpListener:
+    """Return the listener of the HTTP API, of metrics for users, and of the console."""
+    service = Service(event_loop)
+    app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max))
+    return HttpListener(event_loop, app, settings.http_hosts, settings.http_origins, service.hub.close)
+
+
+def metrics_listener(event_loop: EventLoop, settings: Settings) -> HttpListener:
+    """Return the listener of metrics and probes without a login."""
+    app = ProbeApp(event_loop, MetricsService(event_loop, settings.metrics_objects_max)).make()
+    return HttpListener(event_loop, app, settings.http_hosts)
+
+
 class HttpListener:
-    """Listeners of one broker's HTTP API."""
+    """Listeners of one application."""
 
     def __init__(
-        self, event_loop: EventLoop, metrics: MetricsService, hosts: Sequence[str] = (), origins: Sequence[str] = ()
+        self,
+        event_loop: EventLoop,
+        app: ASGIApp,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+        on_stop: Callable[[], None] | None = None,
     ) -> None:
-        """`hosts` and `origins` are those of `BrowserGuard`."""
+        """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends what the application has in progress."""
         self.event_loop = event_loop
-        self._service = Service(event_loop)
+        self._on_stop = on_stop
         self._config = uvicorn.Config(
-            BrowserGuard(make_app(self._service, metrics), hosts, origins),
+            BrowserGuard(app, hosts, origins),
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
@@ -147,7 +168,8 @@ class HttpListener:
         """Accept no more requests, wait for those in progress up to `LEAVE_S`, and abort the rest."""
         for listener in self._listeners:
             listener.close()
-        self._service.hub.close()
+        if self._on_stop is not None:
+            self._on_stop()
         for connection in list(self._state.connections):
             connection.shutdown()
         await self._wait_for_answers()

@@ -1,4 +1,4 @@
-"""Handlers for the broker as a whole: overview, node, users, permissions and health checks."""
+"""Handlers for the broker as a whole: overview and node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from penstock.flow.series import SLOT_S, TIERS
 from penstock.management.rabbitmq_json import API_VERSION, Shape, exchange_types
 from penstock.management.totals import totals_steps
 from penstock.server.http.listing import one, sample_ranges
-from penstock.server.http.request import ApiRequest, bad_request, json_response, not_found
+from penstock.server.http.request import ApiRequest, json_response, not_found
 
 RETAINED_S = [round(slots * entries * SLOT_S) for slots, entries in TIERS]
 """Seconds of each tier of samples."""
-PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 
 
 async def overview(request: ApiRequest) -> Response:
@@ -85,10 +84,10 @@ def _node(request: ApiRequest) -> Shape:
         "processors": os.cpu_count() or 1,
         "mem_used": _resident_bytes(),
         "mem_limit": None if limit >= UNLIMITED else limit,
-        "mem_alarm": _memory_alarm(driver),
+        "mem_alarm": memory_alarm(driver),
         "disk_free": None if driver.broker.gates.disk.free >= UNLIMITED else int(driver.broker.gates.disk.free),
         "disk_free_limit": _disk_free_limit(driver),
-        "disk_free_alarm": _disk_alarm(driver),
+        "disk_free_alarm": disk_alarm(driver),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "sockets_used": len(request.event_loop.transports),
         "rates_mode": "basic",
@@ -104,12 +103,13 @@ def _node(request: ApiRequest) -> Shape:
     }
 
 
-def _memory_alarm(driver: BrokerDriver) -> bool:
+def memory_alarm(driver: BrokerDriver) -> bool:
+    """Tell whether the gate of the node's memory is closed."""
     memory = driver.broker.gates.memory
     return memory is not None and not memory.gate.open
 
 
-def _disk_alarm(driver: BrokerDriver) -> bool:
+def disk_alarm(driver: BrokerDriver) -> bool:
     """Tell whether a closed disk gate stops every producer of persistent messages."""
     disk = driver.broker.gates.disk
     return disk.is_failing() or any(each is not None and not each.gate.open for each in (disk.quota, disk.room))
@@ -137,57 +137,3 @@ async def cluster_name(request: ApiRequest) -> Response:
 async def empty(request: ApiRequest) -> Response:
     """Return an empty list, for features that Penstock lacks."""
     return json_response([])
-
-
-# Health
-
-
-async def healthy(request: ApiRequest) -> Response:
-    """Report that the node is healthy."""
-    return json_response({"status": "ok"})
-
-
-async def alone(request: ApiRequest) -> Response:
-    """Report that no other node depends on this one."""
-    return json_response({"status": "ok", "reason": "single node cluster"})
-
-
-async def aliveness(request: ApiRequest) -> Response:
-    """Report whether a virtual host exists."""
-    found = request.vhost_or_all()
-    assert found is not None
-    request.access(found)
-    return json_response({"status": "ok"})
-
-
-async def alarms(request: ApiRequest) -> Response:
-    """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
-    closed = [("memory", _memory_alarm(request.driver)), ("disk", _disk_alarm(request.driver))]
-    found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
-    if not found:
-        return json_response({"status": "ok"})
-    return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
-
-
-async def port_listener(request: ApiRequest) -> Response:
-    """Report whether a port has a listener."""
-    wanted = request.part("port")
-    if not wanted.isdecimal() or len(wanted) > 5:
-        raise bad_request("Invalid port")
-    ports = [port for _, _, port in request.event_loop.listeners]
-    if int(wanted) in ports:
-        return json_response({"status": "ok", "port": int(wanted)})
-    answer = {"status": "failed", "reason": "No active listener", "missing": int(wanted), "ports": ports}
-    return json_response(answer, 503)
-
-
-async def protocol_listener(request: ApiRequest) -> Response:
-    """Report whether a protocol has a listener."""
-    wanted = request.part("protocol")
-    protocol = "amqp" if wanted.lower() in PROTOCOLS else wanted
-    spoken = sorted({each for each, _, _ in request.event_loop.listeners})
-    if protocol in spoken:
-        return json_response({"status": "ok", "protocol": protocol})
-    return json_response(
-        {"status": "failed", "reason": "No active listener", "missing": wanted, "protocols": spoken}, 503
-    )

@@ -1,0 +1,107 @@
+"""Health checks under RabbitMQ's paths: 200 with "ok", or 503 with what is wrong."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.server.http.node import disk_alarm, memory_alarm
+from penstock.server.http.probes import readiness
+from penstock.server.http.request import ApiRequest, bad_request, json_response
+
+PROTOCOLS: Final = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
+UNITS_S: Final = {"days": 86_400, "weeks": 7 * 86_400, "months": 365 * 7_200, "years": 365 * 86_400}
+"""Units of `certificate-expiration` in seconds; a month is a twelfth of a year."""
+NUMBER_MOST: Final = 9
+"""Most digits of a number in a path."""
+
+
+async def ready(request: ApiRequest) -> Response:
+    """Report whether clients are served."""
+    return readiness(request.event_loop)
+
+
+async def virtual_hosts(request: ApiRequest) -> Response:
+    """Report whether all virtual hosts run: one that is being deleted does not."""
+    down = [vhost.name for vhost in request.driver.broker.vhosts.values() if vhost.deleting]
+    if not down:
+        return json_response({"status": "ok"})
+    answer = {"status": "failed", "reason": "Some virtual hosts are down", "virtual-hosts": down}
+    return json_response(answer, 503)
+
+
+async def connections(request: ApiRequest) -> Response:
+    """Report whether there are fewer connections than `connections-max` permits."""
+    most = request.driver.connection_limits.connections_max
+    current = len(request.driver.connections)
+    if not most or current < most:
+        return json_response({"status": "ok", "current": current, "limit": most or "infinity"})
+    reason = "connection limit reached"
+    return json_response({"status": "failed", "reason": reason, "current": current, "limit": most}, 503)
+
+
+async def certificates(request: ApiRequest) -> Response:
+    """Report whether a certificate of TLS ends within a time, or has ended: days, weeks, months or years."""
+    within, unit = request.part("within"), request.part("unit")
+    if unit not in UNITS_S:
+        raise bad_request(f"the unit must be one of {', '.join(UNITS_S)}, not '{unit[:NUMBER_MOST]}'")
+    if not within.isdecimal() or len(within) > NUMBER_MOST:
+        raise bad_request("Invalid expiration period: it must be a whole number")
+    until = time.time() + int(within) * UNITS_S[unit]
+    ending = [
+        {"certfile": file, "name": name or None, "certfile_expires_on": [datetime.fromtimestamp(ends, UTC).isoformat()]}
+        for file, name, ends in request.driver.certificates.ends()
+        if ends <= until
+    ]
+    if not ending:
+        return json_response({"status": "ok"})
+    return json_response({"status": "failed", "reason": "Certificates expiring", "expired": ending}, 503)
+
+
+async def alone(request: ApiRequest) -> Response:
+    """Report that no other node depends on this one."""
+    return json_response({"status": "ok", "reason": "single node cluster"})
+
+
+async def aliveness(request: ApiRequest) -> Response:
+    """Report whether a virtual host exists."""
+    found = request.vhost_or_all()
+    assert found is not None
+    request.access(found)
+    return json_response({"status": "ok"})
+
+
+async def alarms(request: ApiRequest) -> Response:
+    """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
+    closed = [("memory", memory_alarm(request.driver)), ("disk", disk_alarm(request.driver))]
+    found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
+    if not found:
+        return json_response({"status": "ok"})
+    return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
+
+
+async def port_listener(request: ApiRequest) -> Response:
+    """Report whether a port has a listener."""
+    wanted = request.part("port")
+    if not wanted.isdecimal() or len(wanted) > 5:
+        raise bad_request("Invalid port")
+    ports = [port for _, _, port in request.event_loop.listeners]
+    if int(wanted) in ports:
+        return json_response({"status": "ok", "port": int(wanted)})
+    answer = {"status": "failed", "reason": "No active listener", "missing": int(wanted), "ports": ports}
+    return json_response(answer, 503)
+
+
+async def protocol_listener(request: ApiRequest) -> Response:
+    """Report whether a protocol has a listener."""
+    wanted = request.part("protocol")
+    protocol = "amqp" if wanted.lower() in PROTOCOLS else wanted
+    spoken = sorted({each for each, _, _ in request.event_loop.listeners})
+    if protocol in spoken:
+        return json_response({"status": "ok", "protocol": protocol})
+    return json_response(
+        {"status": "failed", "reason": "No active listener", "missing": wanted, "protocols": spoken}, 503
+    )
