@@ -13,7 +13,7 @@ from pyspark_penstock.option_table import Option, parse_options, without_spark_o
 from pyspark_penstock.options import ADMISSION, DELAY_MS, LOGIN, check_least
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
-from pyspark_penstock.tls import TLS_OPTIONS, Servers, servers, tls_of
+from pyspark_penstock.tls import TLS_OPTIONS, ServerAddresses, servers, tls_of
 
 PREFETCH_MAX: Final = 65_535
 """Most of a field of 16 bits in basic.qos."""
@@ -28,7 +28,7 @@ def _folder(text: str) -> str:
 
 
 _SOURCE: Final = (
-    Option("servers", servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    Option("servers", servers, ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
     *LOGIN,
     *TLS_OPTIONS,
     Option("subscribe", parsing.names),

@@ -22,7 +22,7 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.sentences import sentence_of
-from pyspark_penstock.tls import Servers, Tls
+from pyspark_penstock.tls import ServerAddresses, Tls
 from pyspark_penstock.tls import servers as parsed_servers
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ProgressListener(StreamingQueryListener):
     ) -> None:
         """Store the addresses; nothing is connected yet."""
         try:
-            found = Servers((), False) if servers is None else parsed_servers(servers)
+            found = ServerAddresses((), False) if servers is None else parsed_servers(servers)
             by_tls = (tls or Tls()) if found.tls else None
             self._access = Access(found.addresses, vhost, user, password, by_tls)
         except ValueError as error:

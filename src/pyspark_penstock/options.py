@@ -15,7 +15,7 @@ from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unk
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 from pyspark_penstock.subscription import Starting, Subscription, check_starting, checked_subscription
-from pyspark_penstock.tls import TLS_OPTIONS, Servers, Tls, servers, tls_of
+from pyspark_penstock.tls import TLS_OPTIONS, ServerAddresses, Tls, servers, tls_of
 
 DELAY_MS = 900_000
 """Longest wait for minOffsetsPerTrigger without maxTriggerDelay, as in Spark's Kafka source: 15 minutes."""
@@ -50,7 +50,7 @@ ADMISSION = (
 """Options of every streaming source: the size of its batches, and when it gives up."""
 
 _ACCESS = (
-    Option("servers", servers, Servers((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    Option("servers", servers, ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
     *LOGIN,
     *TLS_OPTIONS,
 )

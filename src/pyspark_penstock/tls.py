@@ -22,7 +22,7 @@ _NAMES: Final = tuple(option.name for option in TLS_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
+class ServerAddresses:
     """Addresses of brokers, or of the nodes of one, and whether they are spoken to by TLS."""
 
     addresses: tuple[Address, ...]
@@ -43,7 +43,7 @@ class Tls:
         return tls_context(self.ca, self.certificate, self.key, self.password or "")
 
 
-def servers(text: str) -> Servers:
+def servers(text: str) -> ServerAddresses:
     """Return addresses, each with `amqp://` or `amqps://` before it, or all without."""
     parts = [part.strip() for part in text.split(",")]
     tls = {part.startswith("amqps://") for part in parts}
@@ -52,7 +52,7 @@ def servers(text: str) -> Servers:
     bare = [re.sub(r"^amqps?://", "", part).rstrip("/") for part in parts]
     if True in tls:
         bare = [part if re.search(r":\d+$", part) else f"{part}:{TLS_PORT}" for part in bare]
-    return Servers(parsing.addresses(",".join(bare)), True in tls)
+    return ServerAddresses(parsing.addresses(",".join(bare)), True in tls)
 
 
 def tls_of(value: Mapping[str, Any]) -> Tls | None:
