@@ -25,6 +25,8 @@ from penstock.setting_names.setting_value import BROKER
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+    from penstock.core.queue.queue import Queue
+    from penstock.core.vhost import VirtualHost
 
 COMPARE_WORK: Final = 10
 """Units of work to compare the old and new settings of a pattern."""
@@ -231,13 +233,7 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
                 yield
             if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
                 broker.work.done += RESOLVE_WORK
-                try:
-                    settings = table.queue(vhost.name, queue.name, queue.settings.given, kind_of(queue.features))
-                    check(queue.name, settings, queue.features, broker.journal)
-                    plan.queues.append((queue, settings))
-                except BrokerError:
-                    if not passing_over:
-                        raise
+                resolve_queue(broker, vhost, queue, plan, passing_over)
         for exchange in list(vhost.exchanges.values()):
             broker.work.done += LOOK_WORK
             if broker.work.used_up():
@@ -245,6 +241,20 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
             if everything or patterns["address"].matching(exchange.name):
                 plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
     return plan
+
+
+def resolve_queue(broker: Broker, vhost: VirtualHost, queue: Queue, plan: SettingsChange, passing_over: bool) -> None:
+    """Add a queue with its new settings to a plan; with `passing_over` not if they are contradictory.
+
+    Raises PreconditionFailed (406) otherwise.
+    """
+    try:
+        settings = broker.table.queue(vhost.name, queue.name, queue.settings.given, kind_of(queue.features))
+        check(queue.name, settings, queue.features, broker.journal)
+        plan.queues.append((queue, settings))
+    except BrokerError:
+        if not passing_over:
+            raise
 
 
 def _values(words: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.queue.paging_setup import check
-from penstock.core.settings.changes import LOOK_WORK, RESOLVE_WORK
+from penstock.core.settings.changes import LOOK_WORK, RESOLVE_WORK, resolve_queue
 from penstock.core.settings.policy import EXCHANGES, Policy, kind_of
 from penstock.core.settings.settings_change import SettingsChange
 from penstock.errors import BrokerError, NotFound
@@ -145,13 +144,7 @@ def _prepare_vhost(
         if queue.deleted or not (everything or any(concerns(policy, queue, kind) for policy in policies)):
             continue
         broker.work.done += work
-        try:
-            settings = table.queue(vhost.name, queue.name, queue.settings.given, kind)
-            check(queue.name, settings, queue.features, broker.journal)
-            plan.queues.append((queue, settings))
-        except BrokerError:
-            if not passing_over:
-                raise
+        resolve_queue(broker, vhost, queue, plan, passing_over)
     for exchange in list(vhost.exchanges.values()):
         broker.work.done += look_work
         if broker.work.used_up():

@@ -53,20 +53,25 @@ def look_aheads(text: str) -> tuple[list[tuple[bool, str]], str]:
         return found, text
     at = 1
     while text.startswith(("(?!", "(?="), at):
-        end = _end_of_group(text, at)
+        end, _ = _scan(text, at + 1)
         if end < 0:
             return [], text
         found.append((text[at + 2] == "!", text[at + 3 : end]))
         at = end + 1
     rest = text[at:]
-    if _alternates(rest):
+    _, alternates = _scan(rest, 0)
+    if alternates:
         return [], text  # `^(?!a)b|c` is `(^(?!a)b)|c`.
     return found, "^" + rest
 
 
-def _end_of_group(text: str, start: int) -> int:
-    """Return the index of the parenthesis that closes the one at an index; -1 without one."""
+def _scan(text: str, start: int) -> tuple[int, bool]:
+    """Return where the group ends that begins before `start`, and whether it has `|` outside of groups and classes.
+
+    The end is the index of its parenthesis; -1 without one, as for a whole expression.
+    """
     depth = 0
+    alternates = False
     at = start
     while at < len(text):
         letter = text[at]
@@ -78,10 +83,12 @@ def _end_of_group(text: str, start: int) -> int:
             depth += 1
         elif letter == ")":
             depth -= 1
-            if depth == 0:
-                return at
+            if depth < 0:
+                return at, alternates
+        elif letter == "|" and depth == 0:
+            alternates = True
         at += 1
-    return -1
+    return -1, alternates
 
 
 def _end_of_class(text: str, start: int) -> int:
@@ -94,26 +101,6 @@ def _end_of_class(text: str, start: int) -> int:
     while at < len(text) and text[at] != "]":
         at += 2 if text[at] == "\\" else 1
     return at
-
-
-def _alternates(text: str) -> bool:
-    """Return whether an expression has `|` outside of groups and classes."""
-    depth = 0
-    at = 0
-    while at < len(text):
-        letter = text[at]
-        if letter == "\\":
-            at += 1
-        elif letter == "[":
-            at = _end_of_class(text, at)
-        elif letter == "(":
-            depth += 1
-        elif letter == ")":
-            depth -= 1
-        elif letter == "|" and depth == 0:
-            return True
-        at += 1
-    return False
 
 
 def _compiled(text: str, expression: str) -> Any:
