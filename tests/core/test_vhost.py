@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.vhost import PREDECLARED
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from tests.support.broker_fixture import House
@@ -75,3 +76,14 @@ def test_vhost_refuses_to_delete_an_exchange_in_use_if_it_is_to_be_unused() -> N
         house.vhost.delete_exchange("e", True)
     house.vhost.delete_exchange("e", False)
     assert house.vhost.bindings.count == 0
+
+
+@pytest.mark.parametrize("name", ["", CONTROL_EXCHANGE])
+def test_no_binding_leads_to_the_default_exchange_or_to_the_broker_itself(name: str) -> None:
+    vhost = House().vhost
+    before = vhost.bindings.count
+    with pytest.raises(AccessRefused):
+        vhost.bind("amq.direct", None, vhost.exchange(name), "key", {})
+    with pytest.raises(AccessRefused):
+        vhost.bind(name, None, vhost.exchange("amq.fanout"), "key", {})
+    assert vhost.bindings.count == before

@@ -328,11 +328,17 @@ class VirtualHost(Topology):
         if exchange == "":
             raise AccessRefused("operation not permitted on the default exchange")
 
+    def check_destination(self, exchange: str) -> None:
+        """Raise AccessRefused (403) for an exchange that no binding may lead to."""
+        self.check_not_default(exchange)
+        if exchange == CONTROL_EXCHANGE:
+            raise AccessRefused(f"exchange '{exchange}' cannot be a destination: it leads to the broker itself")
+
     def source(self, name: str) -> Exchange:
         """Return an exchange that may be the source of bindings. Raises NotFound (404), AccessRefused (403)."""
         self.check_not_default(name)
         if name == CONTROL_EXCHANGE:
-            raise AccessRefused(f"exchange '{name}' cannot be a destination: it leads to the broker itself")
+            raise AccessRefused(f"exchange '{name}' cannot be a source: it leads to the broker itself")
         return self.exchange(name)
 
     def bind(
@@ -346,10 +352,12 @@ class VirtualHost(Topology):
     ) -> Binding:
         """Bind a queue, or an exchange, to an exchange; an existing binding stays as it is.
 
-        `from_store`: the binding is restored, and its arguments count without a limit. Raises as `source` does,
-        PreconditionFailed (406) for invalid arguments, ResourceError (506) at a limit.
+        `from_store`: the binding is restored, and its arguments count without a limit. Raises as `source` and
+        `check_destination` do, PreconditionFailed (406) for invalid arguments, ResourceError (506) at a limit.
         """
         origin = self.source(source)
+        if exchange is not None:
+            self.check_destination(exchange.name)
         selector_in(arguments)
         binding = origin.find(queue, exchange, key, arguments)
         if binding is not None:
