@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock import auditlog
 from penstock.config import NO_LOG, Settings
+from tests.support.http_client import Web
 from tests.support.users import file_users
 
 SECRET = "hunter2-of-the-test"
@@ -116,3 +117,36 @@ async def test_audit_log_has_no_secret_and_only_its_owner_reads_it(folder):
     (path,) = auditlog.files(folder)
     assert SECRET not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+ACCESS = (
+    ("PUT", "/users/bob", {"password": SECRET, "tags": "management"}, None),
+    ("PUT", "/users/bob", {"password": SECRET, "tags": "monitoring"}, {"tags": ["management"]}),
+    ("PUT", "/permissions/%2F/bob", {"configure": "a", "write": "b", "read": "c"}, None),
+    ("PUT", "/permissions/%2F/bob", {"configure": "", "write": "", "read": ""}, {"configure": "a", "read": "c"}),
+    ("PUT", "/topic-permissions/%2F/bob", {"exchange": "amq.topic", "write": "w", "read": "r"}, None),
+    ("DELETE", "/topic-permissions/%2F/bob", None, {"amq.topic": {"write": "w", "read": "r"}}),
+    ("DELETE", "/permissions/%2F/bob", None, {"configure": "", "write": "", "read": ""}),
+    ("PUT", "/user-limits/bob/max-channels", {"value": 7}, {}),
+    ("DELETE", "/user-limits/bob/max-channels", None, {"max-channels": 7}),
+    ("PUT", "/policies/%2F/p", {"pattern": "^q", "definition": {"max-length": 5}}, None),
+    ("PUT", "/policies/%2F/p", {"pattern": "^q", "definition": {"max-length": 6}}, {"definition": {"max-length": 5}}),
+    ("DELETE", "/policies/%2F/p", None, {"definition": {"max-length": 6}}),
+    ("DELETE", "/users/bob", None, {"name": "bob", "tags": ["monitoring"]}),
+)
+"""Changes of access and policies by HTTP, each with a part of what the record has as `before`."""
+
+
+async def test_changes_of_access_and_policies_say_what_was_before(folder):
+    async with serve(folder) as broker:
+        web = Web(broker.http_url, "anna", SECRET)
+        for method, path, body, _ in ACCESS:
+            answer = await asyncio.to_thread(web.ask, method, path, body)
+            assert answer.status in (201, 204), (method, path, answer)
+    records = [record for record in auditlog.read(folder) if record["event"] == "change"]
+    assert len(records) == len(ACCESS)
+    for record, (method, path, _, before) in zip(records, ACCESS, strict=True):
+        told = json.loads(record["before"]) if "before" in record else None
+        assert (told is None) == (before is None), (method, path, told)
+        assert before is None or told | before == told, (method, path, told)
+        assert SECRET not in str(record)

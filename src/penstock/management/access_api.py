@@ -60,7 +60,9 @@ def declare_user(node: Node, request: ControlRequest) -> Shape:
 
 def set_password(node: Node, request: ControlRequest) -> Shape:
     """Change the password of a user; its connections stay (as in RabbitMQ)."""
-    node.broker.access.set_password(request.text("name"), _hash(request), _scram(request))
+    name = request.text("name")
+    request.before = has_password(node.broker.access.user(name))
+    node.broker.access.set_password(name, _hash(request), _scram(request))
     return {}
 
 
@@ -74,7 +76,9 @@ def set_tags(node: Node, request: ControlRequest) -> Shape:
 
 def delete_user(node: Node, request: ControlRequest) -> Shape:
     """Delete a user, and close its connections."""
-    access_admin.delete_user(node, request.text("name"))
+    name = request.text("name")
+    request.before = user_view(node.broker.access.user(name))
+    access_admin.delete_user(node, name)
     return {}
 
 
@@ -110,12 +114,32 @@ def user_view(user: User) -> Shape:
     }
 
 
+def has_password(user: User) -> Shape:
+    """Return whether a user has a password, for the audit log."""
+    return {"password": user.password_hash is not None}
+
+
+def permission_view(user: User, vhost: str) -> Shape | None:
+    """Return the permission of a user in a virtual host, for the audit log; None without one."""
+    found = user.permission(vhost)
+    return None if found is None else {"configure": found.configure, "write": found.write, "read": found.read}
+
+
+def topics_view(user: User, vhost: str, exchange: str | None = None) -> Shape | None:
+    """Return the topic permissions of a user for an exchange, or for all of them, for the audit log; None for none."""
+    topics = user.topic_permissions.get(vhost, {})
+    found: Shape = {
+        name: {"write": each.write, "read": each.read}
+        for name, each in topics.items()
+        if exchange is None or name == exchange
+    }
+    return found or None
+
+
 def set_permission(node: Node, request: ControlRequest) -> Shape:
     """Set the permission of a user in a virtual host."""
     name, vhost = request.text("user"), request.text("vhost")
-    former = node.broker.access.user(name).permission(vhost)
-    if former is not None:
-        request.before = {"configure": former.configure, "write": former.write, "read": former.read}
+    request.before = permission_view(node.broker.access.user(name), vhost)
     permission = Permission(request.text("configure"), request.text("write"), request.text("read"))
     node.broker.access.set_permission(name, vhost, permission)
     return {}
@@ -123,12 +147,15 @@ def set_permission(node: Node, request: ControlRequest) -> Shape:
 
 def clear_permission(node: Node, request: ControlRequest) -> Shape:
     """Remove the permission of a user in a virtual host, and close its connections there."""
-    return {"cleared": access_admin.clear_permission(node, request.text("user"), request.text("vhost"))}
+    name, vhost = request.text("user"), request.text("vhost")
+    request.before = permission_view(node.broker.access.user(name), vhost)
+    return {"cleared": access_admin.clear_permission(node, name, vhost)}
 
 
 def set_topic_permission(node: Node, request: ControlRequest) -> Shape:
     """Set the topic permission of a user for an exchange."""
     name, vhost, exchange = request.text("user"), request.text("vhost"), request.text("exchange")
+    request.before = topics_view(node.broker.access.user(name), vhost, exchange)
     permission = TopicPermission(request.text("write"), request.text("read"))
     node.broker.access.set_topic_permission(name, vhost, exchange, permission)
     return {}
@@ -137,8 +164,9 @@ def set_topic_permission(node: Node, request: ControlRequest) -> Shape:
 def clear_topic_permission(node: Node, request: ControlRequest) -> Shape:
     """Remove the topic permission of a user for an exchange, or all in a virtual host."""
     exchange = request.text("exchange") if "exchange" in request.fields else None
-    table = node.broker.access
-    return {"cleared": table.clear_topic_permissions(request.text("user"), request.text("vhost"), exchange)}
+    table, name, vhost = node.broker.access, request.text("user"), request.text("vhost")
+    request.before = topics_view(table.user(name), vhost, exchange)
+    return {"cleared": table.clear_topic_permissions(name, vhost, exchange)}
 
 
 def set_limits(node: Node, request: ControlRequest) -> Shape:

@@ -23,8 +23,8 @@ FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 
 def set_policy_steps(
     node: Node, vhost: str, name: str, fields: dict[str, object], operator: bool, asker: str
-) -> Steps[tuple[Policy, bool, SettingsChange]]:
-    """Set a policy of a virtual host; return it, whether it is new, and what it concerns.
+) -> Steps[tuple[Policy, Policy | None, SettingsChange]]:
+    """Set a policy of a virtual host; return it, the former one if there was one, and what it concerns.
 
     Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or one that contradicts
     the arguments of a queue, ResourceError (506) at a limit.
@@ -34,7 +34,7 @@ def set_policy_steps(
     before = node.broker.table.policies.get(vhost, name, operator)
     plan = yield from change_policies_steps(node.broker, [setting(policy)])
     node.record_setting(policy.title(), f"set by {asker}: '{policy.pattern.text}', {policy.definition}")
-    return policy, before is None, plan
+    return policy, before, plan
 
 
 def clear_steps(node: Node, vhost: str, name: str, operator: bool, asker: str) -> Steps[SettingsChange]:
@@ -51,15 +51,16 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer policy.set {name, pattern, definition, priority, apply-to, operator}: in effect with the answer."""
     operator = _operator(request)
     fields = {name: request.fields[name] for name in FIELDS if request.fields.get(name) is not None}
-    policy, is_new, plan = yield from set_policy_steps(
+    policy, before, plan = yield from set_policy_steps(
         node, request.vhost.name, request.text("name"), fields, operator, request.asker()
     )
+    request.before = None if before is None else view(before)
     queues = [queue.name for queue, _ in plan.queues if _applies(policy, queue.settings.policies.policy)
               or _applies(policy, queue.settings.policies.operator)]  # fmt: skip
     exchanges = [exchange.name for _, exchange, _ in plan.exchanges if _applies(policy, exchange.policy)]
     return {
         **view(policy),
-        "created": is_new,
+        "created": before is None,
         "queues": len(queues),
         "exchanges": len(exchanges),
         "sentences": _sentences(policy, queues, exchanges),
@@ -69,6 +70,8 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
 def answer_clear(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer policy.clear {name, operator}. Raises as `clear_steps` does."""
     name, operator = request.text("name"), _operator(request)
+    before = node.broker.table.policies.get(request.vhost.name, name, operator)
+    request.before = None if before is None else view(before)
     plan = yield from clear_steps(node, request.vhost.name, name, operator, request.asker())
     return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import User
 from penstock.management import access_admin
+from penstock.management.access_api import permission_view, topics_view
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found, text
 from penstock.server.http.users import known_user
@@ -46,6 +47,7 @@ async def put_permission(request: ApiRequest) -> Response:
     fields = await request.fields("configure", "write", "read")
     user, vhost = known_user(request), _vhost(request)
     there = vhost in user.permissions
+    request.before = permission_view(user, vhost)
     given = Permission(text(fields, "configure"), text(fields, "write"), text(fields, "read"))
     request.driver.broker.access.set_permission(user.name, vhost, given)
     return no_content(204 if there else 201)
@@ -54,7 +56,9 @@ async def put_permission(request: ApiRequest) -> Response:
 async def delete_permission(request: ApiRequest) -> Response:
     """Remove the permission of a user in a virtual host, and close its connections there."""
     request.begin()
-    if not access_admin.clear_permission(request.driver, known_user(request).name, _vhost(request)):
+    user, vhost = known_user(request), _vhost(request)
+    request.before = permission_view(user, vhost)
+    if not access_admin.clear_permission(request.driver, user.name, vhost):
         raise not_found()
     return no_content()
 
@@ -78,6 +82,7 @@ async def put_topic_permission(request: ApiRequest) -> Response:
     fields = await request.fields("exchange", "write", "read")
     user, vhost, exchange = known_user(request), _vhost(request), text(fields, "exchange")
     there = exchange in user.topic_permissions.get(vhost, {})
+    request.before = topics_view(user, vhost, exchange)
     given = TopicPermission(text(fields, "write"), text(fields, "read"))
     request.driver.broker.access.set_topic_permission(user.name, vhost, exchange, given)
     return no_content(204 if there else 201)
@@ -86,7 +91,9 @@ async def put_topic_permission(request: ApiRequest) -> Response:
 async def delete_topic_permissions(request: ApiRequest) -> Response:
     """Remove all topic permissions of a user in a virtual host."""
     request.begin()
-    if not request.driver.broker.access.clear_topic_permissions(known_user(request).name, _vhost(request)):
+    user, vhost = known_user(request), _vhost(request)
+    request.before = topics_view(user, vhost)
+    if not request.driver.broker.access.clear_topic_permissions(user.name, vhost):
         raise not_found()
     return no_content()
 
@@ -103,14 +110,18 @@ async def user_limits(request: ApiRequest) -> Response:
 async def put_user_limit(request: ApiRequest) -> Response:
     """Set a limit of a user; a negative value removes it."""
     limits = await _limit(request)
-    request.driver.broker.access.set_user_limits(known_user(request).name, limits)
+    user = known_user(request)
+    request.before = dict(user.limits)
+    request.driver.broker.access.set_user_limits(user.name, limits)
     return no_content()
 
 
 async def delete_user_limit(request: ApiRequest) -> Response:
     """Remove a limit of a user."""
     request.begin()
-    request.driver.broker.access.set_user_limits(known_user(request).name, {request.part("name"): -1})
+    user = known_user(request)
+    request.before = dict(user.limits)
+    request.driver.broker.access.set_user_limits(user.name, {request.part("name"): -1})
     return no_content()
 
 
@@ -125,6 +136,7 @@ async def vhost_limits(request: ApiRequest) -> Response:
 async def put_vhost_limit(request: ApiRequest) -> Response:
     """Set a limit of a virtual host; a negative value removes it."""
     limits = await _limit(request)
+    request.before = dict(request.driver.broker.access.vhost_limits.get(_vhost(request), {}))
     request.driver.broker.access.set_vhost_limits(_vhost(request), limits)
     return no_content()
 
@@ -132,6 +144,7 @@ async def put_vhost_limit(request: ApiRequest) -> Response:
 async def delete_vhost_limit(request: ApiRequest) -> Response:
     """Remove a limit of a virtual host."""
     request.begin()
+    request.before = dict(request.driver.broker.access.vhost_limits.get(_vhost(request), {}))
     request.driver.broker.access.set_vhost_limits(_vhost(request), {request.part("name"): -1})
     return no_content()
 

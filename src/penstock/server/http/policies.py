@@ -63,8 +63,9 @@ def setting(operator: bool) -> Handler:
         vhost, name = request.vhost().name, request.part("name")
         given = {key: value for key, value in fields.items() if key in policies_api.FIELDS}
         steps = policies_api.set_policy_steps(request.driver, vhost, name, given, operator, _asker(request))
-        _, is_new, _ = await request.in_turn(steps)
-        return no_content(201 if is_new else 204)
+        _, before, _ = await request.in_turn(steps)
+        request.before = None if before is None else policies_api.view(before)
+        return no_content(201 if before is None else 204)
 
     return set_policy
 
@@ -76,8 +77,10 @@ def clearing(operator: bool) -> Handler:
         """Remove a policy."""
         request.begin()
         vhost, name = request.vhost().name, request.part("name")
-        if request.driver.broker.table.policies.get(vhost, name, operator) is None:
+        there = request.driver.broker.table.policies.get(vhost, name, operator)
+        if there is None:
             raise not_found()
+        request.before = policies_api.view(there)
         await request.in_turn(policies_api.clear_steps(request.driver, vhost, name, operator, _asker(request)))
         return no_content()
 

@@ -21,6 +21,7 @@ from penstock.access.password_hash import (
 from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import User
 from penstock.management import access_admin
+from penstock.management.access_api import user_view
 from penstock.management.message_stats import tally_stats
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.listing import sample_ranges
@@ -72,6 +73,7 @@ async def put_user(request: ApiRequest) -> Response:
         hashed = read_hash(text(fields, "password_hash"), text(fields, "hashing_algorithm", SHA256))
     table = request.driver.broker.access
     there = table.find(name)
+    request.before = None if there is None else user_view(there)
     table.put_user(name, hashed, _tags(fields))
     if scram is not None:
         table.set_scram(name, scram)
@@ -81,7 +83,9 @@ async def put_user(request: ApiRequest) -> Response:
 async def delete_user(request: ApiRequest) -> Response:
     """Delete a user, and close its connections."""
     request.begin()
-    access_admin.delete_user(request.driver, known_user(request).name)
+    user = known_user(request)
+    request.before = user_view(user)
+    access_admin.delete_user(request.driver, user.name)
     return no_content()
 
 
