@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from penstock.cli import main
 from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
 from tests.support.commands import run
 
@@ -91,3 +94,35 @@ def test_every_command_has_an_example_in_its_help(command: str) -> None:
 def test_command_other_than_serve_starts_without_asyncio_which_would_take_a_third_of_its_start() -> None:
     question = "import sys, penstock.cli; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", question], check=False, timeout=PATIENCE).returncode == 0
+
+
+WITHOUT_JSON = {
+    "penstock serve": "it runs until it is stopped; its log may be JSON",
+    "penstock completion": "it prints a script",
+    "penstock man": "it prints a page",
+    "penstock analyze": "its results are Parquet",
+    "penstock log compact": "its results are Parquet",
+}
+"""Commands without --json, with the reason."""
+
+
+def commands_of(group: click.Group, path: str = "penstock") -> Iterator[tuple[str, click.Command]]:
+    """Return all commands below a group that are no groups."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands_of(command, f"{path} {name}")
+        elif command is not None:
+            yield f"{path} {name}", command
+
+
+def test_every_command_answers_in_json_as_well() -> None:
+    options = {path: {option for each in command.params for option in each.opts} for path, command in commands_of(main)}
+    assert {path for path, names in options.items() if "--json" not in names} == set(WITHOUT_JSON)
+
+
+def test_help_has_each_command_in_a_section() -> None:
+    said = penstock_command("--help").stdout
+    assert "Run a broker:\n  serve" in said
+    assert "\nOthers:" not in said

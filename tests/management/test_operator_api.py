@@ -7,9 +7,9 @@ import json
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import NotFound, PreconditionFailed
+from penstock.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
-from penstock.management.operator_api import block, unblock
+from penstock.management.operator_api import block, close_connection, unblock
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 
@@ -59,3 +59,23 @@ def test_operator_api_unblocks_what_is_there_no_more(driver: BrokerDriver) -> No
     unblock(driver, request(driver, queue="a"))
     with pytest.raises(NotFound, match="is not blocked by the operator"):
         unblock(driver, request(driver, queue="a"))
+
+
+def test_operator_api_closes_a_connection_with_a_reason(driver: BrokerDriver) -> None:
+    first, second = Dialogue(driver).connection, Dialogue(driver).connection
+    assert close_connection(driver, request(driver, connection=str(first.number))) == {"closed": first.name()}
+    assert close_connection(driver, request(driver, connection=second.name(), reason="why not")) == {
+        "closed": second.name()
+    }
+    with pytest.raises(NotFound, match="no connection 'none'"):
+        close_connection(driver, request(driver, connection="none"))
+
+
+def test_operator_api_closes_connections_of_others_for_administrators_only(driver: BrokerDriver) -> None:
+    connection = Dialogue(driver).connection
+    for tag, error in (("management", NotFound), ("monitoring", AccessRefused)):
+        driver.broker.access.put_user(tag, None, [tag])
+        asked = request(driver, connection=str(connection.number))
+        asked.access = access_of(driver.broker, tag)
+        with pytest.raises(error):
+            close_connection(driver, asked)

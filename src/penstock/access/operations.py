@@ -130,6 +130,7 @@ CONTROL: Final[dict[str, ControlNeed]] = {
     "settings.list": ControlNeed(MANAGEMENT),
     "status": ControlNeed(MONITORING),
     "top": ControlNeed(MONITORING),
+    "connection.close": ControlNeed(MANAGEMENT),
     "block": ControlNeed(POLICYMAKER),
     "unblock": ControlNeed(POLICYMAKER),
     "settings.set": ControlNeed(POLICYMAKER),

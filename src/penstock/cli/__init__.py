@@ -3,6 +3,7 @@
 from penstock.cli import (  # noqa: F401
     completion,
     config,
+    connections,
     cursors,
     log_commands,
     man_page,

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.absent import IF_EXISTS, maybe_absent
 from penstock.cli.common import (
     JSON,
     URL,
@@ -123,9 +124,10 @@ def move_cursor(name: str, places: tuple[str, ...], dry_run: bool, force: bool, 
 @cursor.command("release")
 @click.argument("name", shell_complete=names_of("cursors"))
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@IF_EXISTS
 @JSON
 @URL
-def release_cursor(name: str, queues: tuple[str, ...], as_json: bool, url: str) -> None:
+def release_cursor(name: str, queues: tuple[str, ...], if_exists: bool, as_json: bool, url: str) -> None:
     """Release each QUEUE that cursor NAME has left: its query no longer subscribes to it.
 
     What was not settled stays in the queue, for other cursors and consumers. For example: penstock cursor release
@@ -133,7 +135,8 @@ def release_cursor(name: str, queues: tuple[str, ...], as_json: bool, url: str) 
     """
     from penstock.client import cursor_control
 
-    with report_errors(), control_session(url) as control:
+    absent = maybe_absent(if_exists, as_json, {"cursor": name}, f"cursor {name} does not exist")
+    with report_errors(), control_session(url) as control, absent:
         cursor_control.release_cursor(control, name, list(queues))
     if as_json:
         say_json({"released": list(queues)})

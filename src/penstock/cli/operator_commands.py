@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.absent import IF_EXISTS, maybe_absent
 from penstock.cli.common import (
     JSON,
     URL,
@@ -14,6 +15,7 @@ from penstock.cli.common import (
     limits,
     main,
     percent,
+    print_result,
     report_errors,
     say,
     say_json,
@@ -65,30 +67,33 @@ SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
 @click.argument("scope", type=SCOPES)
 @click.argument("name", shell_complete=names_by_scope)
 @click.option("--reason", default="", help="Send this reason to blocked clients.")
+@JSON
 @URL
-def block(scope: str, name: str, reason: str, url: str) -> None:
+def block(scope: str, name: str, reason: str, as_json: bool, url: str) -> None:
     """Hold all publishes to a queue, address or virtual host, or of a user or connection, until `penstock unblock`.
 
     Consumers continue. A publish is refused at its hold deadline, as with any other gate. For example: penstock block
     queue orders --reason 'database upgrade'
     """
     with control_session(url) as control:
-        control.block(scope, name, reason)
-        say(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` releases it")
+        answer = control.block(scope, name, reason)
+        print_result(as_json, answer, f"{scope} {name} is blocked; `penstock unblock {scope} {name}` releases it")
 
 
 @main.command()
 @click.argument("scope", type=SCOPES)
 @click.argument("name", shell_complete=names_by_scope)
+@IF_EXISTS
+@JSON
 @URL
-def unblock(scope: str, name: str, url: str) -> None:
+def unblock(scope: str, name: str, if_exists: bool, as_json: bool, url: str) -> None:
     """Release the publishes that `penstock block` holds.
 
     For example: penstock unblock queue orders
     """
-    with control_session(url) as control:
-        control.unblock(scope, name)
-        say(f"{scope} {name} is not blocked any more")
+    absent = maybe_absent(if_exists, as_json, {scope: name}, f"{scope} {name} is not blocked")
+    with control_session(url) as control, absent:
+        print_result(as_json, control.unblock(scope, name), f"{scope} {name} is not blocked any more")
 
 
 def _disk(disk: dict[str, Any]) -> str:
@@ -193,9 +198,10 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
 @main.command()
 @click.argument("scope", type=ALL_SCOPES)
 @click.argument("words", metavar="[PATTERN] [NAME...]", nargs=-1)
+@IF_EXISTS
 @JSON
 @URL
-def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+def unset(scope: str, words: tuple[str, ...], if_exists: bool, as_json: bool, url: str) -> None:
     """Remove settings of PATTERN that `penstock set` has made: the named ones, or all.
 
     For example: penstock unset queue 'orders.#' stop-percent
@@ -206,7 +212,9 @@ def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
         if scope != "broker" and not words:
             raise ConfigError(f"scope {scope} needs the pattern to unset: `penstock settings` lists all patterns")
         pattern, names = ("", words) if scope == "broker" else (words[0], words[1:])
-        with control_session(url) as control:
+        of = f"{scope} {pattern}".strip()
+        absent = maybe_absent(if_exists, as_json, {"scope": scope, "pattern": pattern}, f"nothing is set for {of}")
+        with control_session(url) as control, absent:
             _print_settings(control.unset(scope, pattern, names or None), as_json)
 
 

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from penstock.cli.absent import IF_EXISTS, maybe_absent
 from penstock.cli.common import JSON, URL, control_session, main, pairs, report_errors, say, say_json
 from penstock.cli.completion import names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
@@ -67,16 +68,18 @@ def set_(
 @policies.command("clear")
 @click.argument("name", shell_complete=names_of("policies"))
 @OPERATOR
+@IF_EXISTS
 @JSON
 @URL
-def clear(name: str, operator: bool, as_json: bool, url: str) -> None:
+def clear(name: str, operator: bool, if_exists: bool, as_json: bool, url: str) -> None:
     """Remove policy NAME.
 
     For example: penstock policies clear short
     """
     from penstock.client.policy_control import clear_policy
 
-    with control_session(url) as control:
+    absent = maybe_absent(if_exists, as_json, {"policy": name}, f"policy {name} does not exist")
+    with control_session(url) as control, absent:
         answer = clear_policy(control, name, operator)
     if as_json:
         say_json(answer)

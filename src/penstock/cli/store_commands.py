@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.common import counted, main, report_errors, say
+from penstock.cli.common import JSON, counted, main, print_result, report_errors, say, say_json
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path)
 @TARGET
 @DATA
 @STORE
-def backup(target: Path, data: Path | None, store: str | None) -> None:
+@JSON
+def backup(target: Path, data: Path | None, store: str | None, as_json: bool) -> None:
     """Copy a broker's store into DIR, which is new or empty; the broker may keep running.
 
     The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
@@ -47,13 +48,15 @@ def backup(target: Path, data: Path | None, store: str | None) -> None:
     with report_errors():
         _refuse_database(store, "backed up with pg_dump, which may run while brokers use it")
         copy(_directory(data) / FILE, target, _progress("copied"))
-        say(f"backed up to {target}: {(target / FILE).stat().st_size:,} bytes")
+        octets = (target / FILE).stat().st_size
+        print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
 
 
 @main.command()
 @DATA
 @STORE
-def check(data: Path | None, store: str | None) -> None:
+@JSON
+def check(data: Path | None, store: str | None, as_json: bool) -> None:
     """Read everything in the data directory or database of a stopped broker, and report damage.
 
     Nothing is changed. Exit code 0: no damage; 1: damage. `penstock repair` saves the rest of a damaged data directory.
@@ -65,6 +68,12 @@ def check(data: Path | None, store: str | None) -> None:
         raise click.UsageError("--data and --store exclude each other: give the directory or the database")
     with report_errors():
         place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
+        if as_json:
+            damaged = [{"what": each.what, "why": each.why, "messages": each.messages} for each in found.damaged]
+            say_json({"store": place, "damaged": damaged, "losses": [str(loss) for loss in found.losses]})
+            if damaged:
+                sys.exit(1)
+            return
         if found.damaged:
             _report(found.damaged, found.losses)
             places = counted(len(found.damaged), "place")
@@ -76,7 +85,8 @@ def check(data: Path | None, store: str | None) -> None:
 @TARGET
 @DATA
 @STORE
-def repair(target: Path, data: Path | None, store: str | None) -> None:
+@JSON
+def repair(target: Path, data: Path | None, store: str | None, as_json: bool) -> None:
     """Copy everything readable from a damaged data directory into DIR, which is new or empty.
 
     The damaged directory is not changed. Exit code 0: something was saved; losses are reported. A queue with messages
@@ -91,9 +101,18 @@ def repair(target: Path, data: Path | None, store: str | None) -> None:
         _report(saved.lost, losses)
         for queue in declared:
             say(f"{queue} had lost its declaration and was declared again without its arguments", err=True)
-        say(
+        answer: dict[str, object] = {
+            "saved": str(target),
+            "messages": int(messages),
+            "declarations": int(saved.metadata),
+            "lost": len(saved.lost),
+            "declared_again": [str(queue) for queue in declared],
+        }
+        print_result(
+            as_json,
+            answer,
             f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
-            f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}"
+            f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}",
         )
 
 

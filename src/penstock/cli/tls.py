@@ -36,7 +36,8 @@ def tls() -> None:
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Name or address of the server besides localhost.")
 @click.option("--user", default="guest", show_default=True, help="User that the client's certificate names.")
 @click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Days of validity.")
-def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int) -> None:
+@JSON
+def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int, as_json: bool) -> None:
     """Make an authority for development in DIR, and certificates of it for a server and a client.
 
     The authority's key is not kept. For example: penstock tls self-signed ./tls && penstock serve --config
@@ -61,6 +62,9 @@ def self_signed(folder: Path, names: tuple[str, ...], user: str, days: int) -> N
                     file.write(text)
         except OSError as error:
             raise ConfigError(f"cannot write to '{folder}': {error.strerror}") from None
+        if as_json:
+            say_json({"folder": str(folder), "files": list(FILES), "days": days})
+            return
         say(
             f"certificates for {days} days are in '{folder}'; "
             f"start with `penstock serve --config {folder}/penstock.toml`"

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.absent import IF_EXISTS, NOT_FOUND, maybe_absent
 from penstock.cli.common import (
     JSON,
     URL,
@@ -199,14 +200,16 @@ def _by(key: str) -> str:
 
 @main.command()
 @click.argument("queue", shell_complete=names_of("queues"))
+@IF_EXISTS
 @JSON
 @URL
-def purge(queue: str, as_json: bool, url: str) -> None:
+def purge(queue: str, if_exists: bool, as_json: bool, url: str) -> None:
     """Drop all ready messages of QUEUE; unacknowledged messages stay.
 
     For example: penstock purge orders
     """
-    with connected(url) as connection:
+    absent = maybe_absent(if_exists, as_json, {"queue": queue}, f"queue {queue} does not exist")
+    with connected(url) as connection, absent:
         count = connection.channel().queue_purge(queue)
         print_result(
             as_json, {"queue": queue, "purged": count}, f"queue {queue} is purged of {counted(count, 'message')}"
@@ -216,10 +219,6 @@ def purge(queue: str, as_json: bool, url: str) -> None:
 @main.group()
 def delete() -> None:
     """Delete a queue, an exchange, a cursor or a virtual host. Exit code 1: it does not exist."""
-
-
-IF_EXISTS = click.option("--if-exists", is_flag=True, help="Accept that it does not exist.")
-NOT_FOUND = 404
 
 
 def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable[[], dict[str, object]]) -> None:
@@ -434,8 +433,9 @@ HERE = click.option("--here", is_flag=True, help="Export only the virtual host i
 @definitions.command("export")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 @HERE
+@JSON
 @URL
-def export(file: Path, here: bool, url: str) -> None:
+def export(file: Path, here: bool, as_json: bool, url: str) -> None:
     """Write the definitions to FILE, or to standard output.
 
     For example: penstock definitions export broker.json
@@ -451,7 +451,8 @@ def export(file: Path, here: bool, url: str) -> None:
             file.write_text(text)
         except OSError as error:
             raise ConfigError(f"cannot write '{file}': {error.strerror}") from None
-        say(f"{file}: {_counted({name: len(items) for name, items in found.items() if isinstance(items, list)})}")
+        counts = {name: len(items) for name, items in found.items() if isinstance(items, list)}
+        print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
 
 
 @definitions.command("import")

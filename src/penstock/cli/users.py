@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from penstock.cli.absent import IF_EXISTS, maybe_absent
 from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json
 from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
@@ -134,12 +135,14 @@ def change_tags(name: str, tags: tuple[str, ...], as_json: bool, url: str) -> No
 
 @users.command("delete")
 @click.argument("name", shell_complete=names_of("users"))
+@IF_EXISTS
 @JSON
 @URL
-def delete_user(name: str, as_json: bool, url: str) -> None:
+def delete_user(name: str, if_exists: bool, as_json: bool, url: str) -> None:
     """Delete user NAME with its permissions, and close its connections."""
+    absent = maybe_absent(if_exists, as_json, {"user": name}, f"user {name} does not exist")
     with report_errors():
-        with control_session(url) as control:
+        with control_session(url) as control, absent:
             try:
                 control.request("user.delete", {"name": name})
             except PenstockError as closed:
@@ -205,18 +208,23 @@ def set_permission(
 @click.argument("user", shell_complete=names_of("users"))
 @VHOST
 @click.option("--topic", metavar="EXCHANGE", help="Clear the topic permission for this exchange.")
+@IF_EXISTS
 @JSON
 @URL
-def clear_permission(user: str, vhost: str, topic: str | None, as_json: bool, url: str) -> None:
+def clear_permission(user: str, vhost: str, topic: str | None, if_exists: bool, as_json: bool, url: str) -> None:
     """Take away what USER may do, and close its connections there."""
-    with report_errors():
-        fields: dict[str, object] = {"user": user, "vhost": vhost}
-        if topic is None:
-            answer = _request(url, "permission.clear", fields)
-        else:
-            answer = _request(url, "topic-permission.clear", {**fields, "exchange": topic})
-        there = "" if answer["cleared"] else "; there was none"
-        print_result(as_json, answer, f"user {user} has no permission in vhost {vhost}{there}")
+    sentence = f"user {user} has no permission in vhost {vhost}"
+    fields: dict[str, object] = {"user": user, "vhost": vhost}
+    if topic is not None:
+        fields["exchange"] = topic
+    operation = "permission.clear" if topic is None else "topic-permission.clear"
+    absent = maybe_absent(if_exists, as_json, {"user": user, "vhost": vhost}, sentence)
+    with control_session(url) as control, absent:
+        answer = control.request(operation, fields)
+        assert isinstance(answer, dict)
+        if not answer["cleared"] and not if_exists:
+            raise ConfigError(f"user '{user}' has no such permission in vhost '{vhost}': nothing was changed")
+        print_result(as_json, answer, sentence)
 
 
 @permissions.command("list")

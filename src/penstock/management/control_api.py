@@ -106,6 +106,7 @@ class ControlApi:
             "query.progress": lambda request: query_progress.answer(node, request),
             "block": lambda request: operator_api.block(node, request),
             "unblock": lambda request: operator_api.unblock(node, request),
+            "connection.close": lambda request: operator_api.close_connection(node, request),
             "show": lambda request: settings_api.show(node, request),
             "definitions.export": lambda request: definitions_export.answer_export(node, request),
             "tls.reload": lambda request: answer_reload(node.certificates, request),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.access.tags import ADMINISTRATOR
+from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
-from penstock.errors import NotFound, PreconditionFailed
+from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
+from penstock.management import why
 from penstock.management.control_request import ControlRequest
 from penstock.protocols.common.authorization import check_tag
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
+
+CLOSED: Final = "closed by an operator"
+"""Default of the reason that a client hears when its connection is closed."""
 
 
 def block(node: Node, request: ControlRequest) -> dict[str, object]:
@@ -30,6 +34,31 @@ def unblock(node: Node, request: ControlRequest) -> dict[str, object]:
     scope, vhost, name = _what(node, request, False)
     gate = node.broker.gates.unblock(scope, vhost, name)
     return {"unblocked": gate.gate.name}
+
+
+def close_connection(node: Node, request: ControlRequest) -> dict[str, object]:
+    """Close a connection (320) by its number, name, `connection_name` or port, with a reason for its client.
+
+    A user closes its own connections, an administrator all. Raises NotFound (404), AccessRefused (403), and
+    PreconditionFailed (406) for the connection of the request.
+    """
+    name = request.text("connection")
+    access = request.access
+    try:
+        found = why.connection_named(node, name)
+    except NotFound:
+        if access.rules.has_tag(MONITORING):
+            raise
+        raise NotFound(f"no connection '{name}' of user '{access.user}'") from None
+    if found.user != access.user:
+        if not access.rules.has_tag(MONITORING):
+            raise NotFound(f"no connection '{name}' of user '{access.user}'")
+        check_tag(access, ADMINISTRATOR, f"closing connection '{name}' of user '{found.user}'")
+    if found is request.connection:
+        raise PreconditionFailed(f"connection '{name}' is the one that asks: close it yourself")
+    reason = request.fields.get("reason")
+    found.close(ConnectionForced(reason if isinstance(reason, str) and reason else CLOSED))
+    return {"closed": found.name()}
 
 
 def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:

@@ -66,7 +66,7 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     if subject == "queue":
         return of_queue(request.vhost.queue(name, request.connection), node.broker)
     if subject == "connection":
-        return of_connection(_connection(node, name), node)
+        return of_connection(connection_named(node, name), node)
     if subject == "channel":
         return of_channel(_channel(node, name), node)
     if subject == "link":
@@ -79,7 +79,7 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     return of_user(name, connections, node)
 
 
-def _connection(node: Node, name: str) -> Connection:
+def connection_named(node: Node, name: str) -> Connection:
     """Find a connection by its number (2 or con:2), its full name in the log, its client's `connection_name` property,
     or its client's address or port (40312).
     """
@@ -101,7 +101,7 @@ def _channel(node: Node, name: str) -> Session:
     number = number.removeprefix("ch:").removeprefix("ssn:")
     if not slash or not number.isdecimal():
         raise PreconditionFailed(f"'{name}' is not a channel; write CONNECTION/CHANNEL, such as 2/1")
-    connection = _connection(node, of)
+    connection = connection_named(node, of)
     channel = connection.engine.session(int(number))
     if channel is None:
         raise NotFound(f"{connection.name()} has no channel {number}")
