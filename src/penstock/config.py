@@ -135,27 +135,29 @@ class Settings:
     """Start-up settings of a broker, and its settings by pattern."""
 
     listen: list[str] = field(default_factory=lambda: ["127.0.0.1:5672"])
-    """Addresses HOST:PORT of the listeners; port 0 picks a free one."""
+    """HOST:PORT of each listener; port 0 picks a free one."""
     listen_tls: list[str] = field(default_factory=list)
-    """Addresses HOST:PORT of the listeners with TLS, usually with port 5671."""
+    """HOST:PORT of each listener with TLS, usually with port 5671."""
     http: str | None = AUTO_HTTP
-    """Address HOST:PORT of the HTTP API and the console; `AUTO_HTTP`, or NO_HTTP or None, which disable it."""
+    """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` has port
+    0 or nothing, or `http-tls` is set. `off`: nowhere.
+    """
     http_hosts: list[str] = field(default_factory=list)
-    """More names under which the HTTP API is reached, with `*` for any letters."""
+    """More names under which the HTTP API is reached, such as `["*.svc.cluster.local"]`."""
     http_origins: list[str] = field(default_factory=list)
-    """Sites whose pages may use the HTTP API from a browser: https://console.example.com."""
+    """Sites whose pages may use the HTTP API from a browser (CORS), such as `["https://console.example.com"]`."""
     http_tls: str | None = None
-    """Address HOST:PORT of the HTTP API with TLS, usually with port 15671; None disables it."""
+    """HOST:PORT of the HTTP API with TLS, usually with port 15671."""
     metrics_listen: str | None = None
-    """Address HOST:PORT of metrics and probes without a login, usually with port 15692; None: there is none."""
+    """HOST:PORT of metrics and probes without a login, usually with port 15692; none: there is none."""
     metrics_objects_max: int = 10_000
     """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
     data: str | None = None
-    """Data directory; None keeps everything in memory."""
+    """Data directory; `penstock serve` takes this user's where nothing is said, with `--memory` none."""
     store: str | None = None
-    """URL of a database for the store: postgresql://HOST/DATABASE; None uses the data directory."""
+    """A store elsewhere instead: `postgresql://HOST/DATABASE`."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])
-    """Virtual hosts."""
+    """Virtual hosts; `penstock declare vhost` makes more."""
     users: list[User] | None = None
     """Users of the settings file; None: it names none."""
     tokens: TokenSettings | None = None
@@ -173,71 +175,77 @@ class Settings:
     hold_bytes: int = 1024 * 1024
     """Bytes that a connection may have held before its reading is paused."""
     transaction_bytes: int = 16 * 1024 * 1024
-    """Bytes of uncommitted publishes of a connection with transactions; further publishes are refused."""
+    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are
+    refused.
+    """
     transaction_timeout_s: int = 1800
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
     message_bytes_max: int = 128 * 1024 * 1024
-    """Largest body, in octets."""
+    """Octets of the largest body."""
     min_large_message: int = 1024 * 1024
-    """Octets from which on a body goes in pieces; 0 is never."""
+    """Octets from which on a body of several frames goes in pieces (Artemis: `amqpMinLargeMessageSize`); 0 is
+    never.
+    """
     arriving_bytes_max: int = 256 * 1024 * 1024
-    """Bytes of incomplete messages on one connection; the largest message always fits."""
+    """Bytes of messages that arrive in pieces on one connection and are not whole; the largest message always
+    fits.
+    """
     arguments_octets_max: int = TABLE_OCTETS_MAX
     """Octets of the arguments of one queue, exchange, binding or consumer."""
     arguments_bytes_max: int = ARGUMENTS_BYTES
-    """Memory of the arguments of all of them, in bytes; an eighth of the node's memory at most, and half of it for one
-    virtual host.
+    """Memory of the arguments of all of them; an eighth of the node's memory at most, half of it for one virtual
+    host.
     """
     frame_max: int = 131072
-    """Largest frame that is proposed, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
+    """Octets of the largest frame that is offered."""
     initial_frame_max: int = 4096
-    """Largest frame of a client before login, in octets."""
+    """Octets of the largest frame before the login."""
     sasl_mechanisms: list[str] = field(default_factory=lambda: list(SASL_MECHANISMS))
-    """SASL mechanisms that clients are offered, in order."""
+    """Mechanisms that clients are offered, in order."""
     insecure_mechanisms: list[str] = field(default_factory=lambda: list(SASL_MECHANISMS))
-    """Those of clients on other machines without TLS; HTTP's basic authentication is PLAIN."""
+    """Those of clients on other machines without TLS. Without PLAIN and AMQPLAIN no password is sent that others
+    can read; HTTP's basic authentication counts as PLAIN.
+    """
     rabbitmq_version: str | None = None
-    """Version of RabbitMQ that AMQP 1.0 clients are told, which those of RabbitMQ require; None tells Penstock's."""
+    """Version of RabbitMQ that its AMQP 1.0 clients are told; none: they are told Penstock's."""
     channel_max: int = 2047
     """Channels of a connection."""
     heartbeat_s: int = 60
-    """Proposed seconds between heartbeats; 0 disables them."""
+    """Seconds between heartbeats that are offered; 0 is none."""
     handshake_s: int = 10
     """Seconds from connect until the connection must be open."""
     connections_max: int = 0
-    """Open connections; 0 is no limit but that of open files."""
+    """Open connections; 0: no limit but that of open files. Beyond, opening is refused (530)."""
     connections_address_max: int = 0
-    """Open connections of one address (an IPv6 network of 64 bits) other than this machine; 0 is no limit."""
+    """Open connections of one address other than this machine; 0: no limit."""
     handshakes_max: int = 1000
-    """Connections that are not logged in, without those of this machine; half of the open files at most."""
+    """Connections that have not logged in, of all other machines; half of the open files at most."""
     handshakes_address_max: int = 500
-    """Connections that are not logged in, of one address (an IPv6 network of 64 bits), and of this machine; a quarter
-    of the open files at most.
-    """
+    """The same of one address, and of this machine; a quarter of the open files at most."""
     login_rate_max: int = 0
-    """Logins a second of all other machines, and as many of this one; further ones are refused. 0 is no limit."""
+    """Logins a second of all other machines, and as many of this one; 0: no limit."""
     login_rate_address_max: int = 0
-    """Logins a second of one address (an IPv6 network of 64 bits) other than this machine; 0 is no limit."""
+    """The same of one address other than this machine; 0: no limit."""
     login_threads: int = 0
-    """Threads that verify passwords; 0 is one for two cores, 4 at most. Each takes 16 MiB while it verifies one."""
+    """Threads that verify passwords; 0 is one for two cores, 4 at most. Each takes 16 MiB while it verifies."""
     flow_log: str | None = None
-    """Directory of the flow log; None is flow-log in the data directory if there is one, "off" disables it."""
+    """Directory of the flow log; none: in the data directory; `off`: nowhere."""
     flow_log_files: int = 8
-    """Most files of the flow log; beyond, the oldest is deleted."""
+    """Files of the flow log; beyond, the oldest is deleted."""
     flow_log_file_bytes: int = 16 * 1024 * 1024
-    """Largest file of the flow log: 8 of them cover days of a quiet broker and about an hour of a busy one."""
+    """Bytes of the largest file of the flow log."""
     audit_log: str | None = None
-    """Directory of the audit log; None is audit-log in the data directory if there is one, "off" disables it."""
+    """Directory of the audit log; none: in the data directory; `off`: nowhere."""
     audit_log_files: int = 32
-    """Most files of the audit log; beyond, the oldest is deleted."""
+    """Files of the audit log; beyond, the oldest is deleted."""
     audit_log_file_bytes: int = 4 * 1024 * 1024
-    """Largest file of the audit log: 32 of them hold some 400,000 records."""
+    """Bytes of the largest file of the audit log."""
     log_level: str = "info"
-    """Least level of the records of the log: debug, info, warning or error; read again at SIGHUP."""
+    """Least level of the records of the log: `debug`, `info`, `warning`, `error`; SIGHUP reads it again."""
     log_format: str = "text"
-    """Format of the log on standard error: text, or json for a JSON object a line."""
+    """Format of the log: `text`, or `json`, which is a JSON object a line."""
     slow_turn_ms: int = 100
-    """Milliseconds from which a turn of the event loop is logged as slow; 0 is never. Read again at SIGHUP."""
+    """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
     tls: TlsSettings | None = None
     """Certificates of the listeners with TLS; None without the table."""
     file: Path | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from penstock.cli import main
 from penstock.config import AT_START, RANGES, Settings, load
+from tests.support import settings_tables
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
@@ -19,7 +21,7 @@ def rows(first_column: str) -> list[list[str]]:
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
             break
-        found.append([cell.strip().strip("`") for cell in line.strip("|").split("|")])
+        found.append([cell.strip().strip("`") for cell in re.split(r"(?<!\\)\|", line.strip("|"))])
     return found
 
 
@@ -57,3 +59,15 @@ def test_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
     assert settings.users is not None
     assert ([user.name for user in settings.users], settings.http) == (["ada"], "127.0.0.1:15672")
     assert [(scope, pattern) for scope, pattern, _ in settings.patterns] == [("queue", "orders.#")]
+
+
+def test_tables_are_those_of_the_code() -> None:
+    text = DOCUMENT.read_text()
+    for table in settings_tables.generated().values():
+        assert table in text, f"run {settings_tables.COMMAND}"
+
+
+def test_variables_of_the_environment_are_told_from_those_of_the_command_line() -> None:
+    found = settings_tables.variables()
+    assert len(set(found)) == len(found)
+    assert not {"PENSTOCK_URL", "PENSTOCK_PROFILE", "PENSTOCK_PROFILES"} & set(found)

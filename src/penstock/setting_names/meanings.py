@@ -1,0 +1,83 @@
+"""Meanings of the settings by pattern and of the kinds of their values, in a phrase each (docs/settings.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.setting_names import setting_names as kinds
+
+KINDS: Final[dict[str, str]] = {
+    kinds.COUNT: "messages, or `none`",
+    kinds.BYTES: "bytes, `64MiB`, or `none`",
+    kinds.PERCENT: "percent, or `none`",
+    kinds.POLICY: "a policy",
+    kinds.SECONDS: "seconds; 0 and `none`: for ever",
+    kinds.PERIOD: "seconds, more than 0",
+    kinds.MILLISECONDS: "milliseconds, or `none`",
+    kinds.RATE: "a second, more than 0; or `none`",
+    kinds.BURST: "from 1",
+    kinds.LIMIT: "from 1, or `none`",
+    kinds.WINDOW: "bytes; 0: one message; -1 and `none`: unbounded",
+    kinds.SLOW: "`notify`, `cancel`",
+    kinds.LAG: "`tell`, `detach`",
+    kinds.NAME: "a name",
+    kinds.PAGE_FULL: "`block`, `reject`, `drop-new`",
+    kinds.WEIGHT: "1 to 100",
+    kinds.SWITCH: "`true`, `false`",
+    kinds.MEMORY: "bytes, `40%` of the machine, or `none`",
+    kinds.FREE: "bytes, `5%` of the file system, or `none`",
+    kinds.QUOTA: "bytes, from 1; or `none`",
+}
+"""Values of each kind."""
+
+MEANINGS: Final[dict[str, str]] = {
+    "capacity-messages": "most messages; beyond, the overflow policy decides",
+    "capacity-bytes": "most bytes (charges)",
+    "stop-messages": "messages above which the gate closes",
+    "stop-bytes": "bytes above which the gate closes",
+    "resume-messages": "messages at which it opens again",
+    "resume-bytes": "bytes at which it opens again",
+    "stop-percent": "the stop as a share of the capacity",
+    "resume-percent": "the resume as a share of the capacity",
+    "max-length": "RabbitMQ's limit of ready messages",
+    "max-length-bytes": "RabbitMQ's limit of the bytes of ready messages",
+    "overflow": "what happens at the capacity",
+    "page-limit-messages": "most messages that a paging queue has on the disk",
+    "page-limit-bytes": "most bytes of them",
+    "page-full-policy": "what happens at that limit",
+    "hold-deadline": "how long a publish may wait for a gate",
+    "message-ttl": "age at which a message expires",
+    "expires": "time without use after which the queue is deleted",
+    "delivery-limit": "how often a message may be redelivered; -1 is no limit",
+    "dead-letter-exchange": "exchange that gets dead letters",
+    "dead-letter-routing-key": "their routing key, instead of their own",
+    "consumer-timeout": "time in which a delivery must be acknowledged",
+    "consumer-window-bytes": "most unsettled bytes of a consumer",
+    "consumer-window-adaptive": "whether the window follows the consumer's pace",
+    "consumer-window-min": "least messages of an adaptive window",
+    "consumer-window-max": "most messages of an adaptive window",
+    "consumer-max-rate": "most messages a second to a consumer",
+    "slow-consumer-rate": "rate of settled messages below which a consumer is slow",
+    "slow-consumer-period": "period of that rate",
+    "slow-consumer-policy": "what happens to a slow consumer",
+    "cursor-max-lag-messages": "most messages that a cursor may be behind",
+    "cursor-max-lag-bytes": "most bytes that a cursor may be behind",
+    "cursor-max-lag-age": "greatest age of the next message of a cursor",
+    "cursor-max-lag-policy": "what happens to a cursor beyond",
+    "credit-window-messages": "most credit of a link that publishes",
+    "credit-window-bytes": "most bytes for which it has credit",
+    "credit-idle": "time without a message after which its credit is set aside",
+    "auto-create": "whether a link of AMQP 1.0 creates the queue that it names",
+    "rate-messages": "most messages a second",
+    "rate-bytes": "most bytes a second",
+    "burst-messages": "messages that may come at once, within the rate",
+    "burst-bytes": "bytes that may come at once, within the rate",
+    "weight": "share of the turns of waiting publishers",
+    "memory-capacity": "most memory of all messages",
+    "memory-stop": "memory above which the gate closes",
+    "memory-resume": "memory at which it opens again",
+    "disk-overfull": "stored bytes above which publishers wait",
+    "disk-underfull": "stored bytes at which they go on",
+    "min-disk-free": "space of the file system that stays free",
+}
+"""Meaning of each setting; in several scopes it is of all messages that the scope covers."""
