@@ -154,11 +154,13 @@ class QueueCounters:
         self._schedule_report()
         self.removed_bytes += bytes
         self.dropped += 1
+        self.losses.dropped += 1
         self.unreported_dropped += 1
 
     def count_refusal(self, reported: bool) -> None:
         """Count a refused message; `reported` is false if only the publisher is notified."""
         self.refused += 1
+        self.losses.refused += 1
         if reported:
             self._schedule_report()
             self.unreported_refused += 1
@@ -167,15 +169,18 @@ class QueueCounters:
         """Count a dead letter that went nowhere."""
         self._schedule_report()
         self.dead_letters_lost += 1
+        self.losses.dead_letters_lost += 1
         self.unreported_dead_letters += 1
 
     def count_dead_letter(self) -> None:
         """Count a message that became a dead letter elsewhere."""
         self.dead_lettered += 1
+        self.losses.dead_lettered += 1
 
     def count_expiry(self) -> None:
         """Count a message that expired."""
         self.expired += 1
+        self.losses.expired += 1
 
     def _schedule_report(self) -> None:
         """Have the loss that is about to be counted reported, with those that follow until the report."""
