@@ -14,10 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.consume.session import Session
 from penstock.core.gates.registry import Gates
+from penstock.core.publish.session_counts import tally_of
 from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange_counters import ExchangeCounters
 from penstock.management.metrics.client_families import CHANNEL_FAMILIES, CONNECTION_FAMILIES
 from penstock.management.metrics.cursor_families import CURSOR_FAMILIES, CURSORS, CursorSample
 from penstock.management.metrics.exposition import GAUGE, Exposition, Family, label
+from penstock.management.metrics.message_families import (
+    CHANNEL_COUNTS,
+    EXCHANGE_COUNTS,
+    EXCHANGES,
+    QUEUE_COUNTS,
+    write_messages,
+)
 from penstock.management.metrics.node_families import (
     NodeFigures,
     Totals,
@@ -42,10 +51,11 @@ CLIENTS_A_SLICE: Final = 50
 SHARED_MOST: Final = 1000
 """Most shared gates: those of addresses and the operator's."""
 GROUPS: Final = frozenset(
-    [family.group for family in FAMILIES]
+    [family.group for family in FAMILIES + QUEUE_COUNTS]
+    + [family.group for family in CHANNEL_COUNTS]
     + [family.group for family in CONNECTION_FAMILIES]
     + [family.group for family in CHANNEL_FAMILIES]
-    + [CURSORS]
+    + [CURSORS, EXCHANGES]
 )
 """Groups of families that `/metrics/detailed?family=` takes."""
 OMITTED: Final = Family(
@@ -130,6 +140,7 @@ class Scrape:
             if not each.gate.open:
                 totals.closed[each.gate.kind] += 1
         self._count_rates(totals)
+        write_messages(out, node)
         write_node(out, node, self._figures, totals)
         write_gates(out, node, totals)
         yield self._take()
@@ -190,12 +201,13 @@ class Scrape:
         """Return the slices of `/metrics/per-object` and `/metrics/detailed`."""
         write_identity(self._out, self._node, self._figures)
         yield from self._queues(selection)
+        yield from self._exchanges(selection)
         yield from self._cursors(selection)
         yield from self._clients(selection)
         yield self._end()
 
     def _queues(self, selection: Selection) -> Iterator[str]:
-        families = [family for family in FAMILIES if selection.has(family.group)]
+        families = [family for family in FAMILIES + QUEUE_COUNTS if selection.has(family.group)]
         if not families:
             return
         queues: list[Queue] = []
@@ -227,6 +239,28 @@ class Scrape:
                             out.add(shown.name, labels[index], value)
                 yield self._take()
 
+    def _exchanges(self, selection: Selection) -> Iterator[str]:
+        if not selection.has(EXCHANGES):
+            return
+        found: list[tuple[str, ExchangeCounters]] = []
+        left_out = 0
+        for vhost in list(self._node.broker.vhosts.values()):
+            if not selection.covers(vhost.name):
+                continue
+            part = list(islice(vhost.exchanges.values(), selection.objects_max - len(found)))
+            left_out += len(vhost.exchanges) - len(part)
+            head = label("vhost", vhost.name)
+            found += [(f"{head},{label('exchange', exchange.name)}", exchange.counters) for exchange in part]
+            yield self._take()
+        self._omit("exchange", left_out)
+        for family in EXCHANGE_COUNTS:
+            shown = selection.shown(family)
+            self._out.begin(shown)
+            for labels, counters in found:
+                self._out.add(shown.name, labels, family.value(counters))
+                if self._is_full():
+                    yield self._take()
+
     def _cursors(self, selection: Selection) -> Iterator[str]:
         if not selection.has(CURSORS):
             return
@@ -256,7 +290,8 @@ class Scrape:
     def _clients(self, selection: Selection) -> Iterator[str]:
         connection_families = [family for family in CONNECTION_FAMILIES if selection.has(family.group)]
         channel_families = [family for family in CHANNEL_FAMILIES if selection.has(family.group)]
-        if not connection_families and not channel_families:
+        counts = [family for family in CHANNEL_COUNTS if selection.has(family.group)]
+        if not connection_families and not channel_families and not counts:
             return
         connections: list[tuple[str, Connection]] = []
         channels: list[tuple[str, Session]] = []
@@ -291,6 +326,13 @@ class Scrape:
             self._out.begin(shown)
             for labels, session in channels:
                 self._out.add(shown.name, labels, channel_family.value(session))
+                if self._is_full():
+                    yield self._take()
+        for tally_family in counts:
+            shown = selection.shown(tally_family)
+            self._out.begin(shown)
+            for labels, session in channels:
+                self._out.add(shown.name, labels, tally_family.value(tally_of(session)))
                 if self._is_full():
                     yield self._take()
 

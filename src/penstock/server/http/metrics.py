@@ -30,10 +30,9 @@ OPENMETRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=
 PATHS: Final = ("/metrics", "/metrics/per-object", "/metrics/detailed")
 IGNORED: Final = frozenset(
     (
-        "auth_attempt_detailed_metrics", "auth_attempt_metrics", "channel_exchange_metrics", "channel_process_metrics",
-        "channel_queue_metrics", "connection_churn_metrics", "connection_coarse_metrics", "exchange_bindings",
-        "exchange_metrics", "exchange_names", "federation_link_metrics", "node_coarse_metrics", "node_metrics",
-        "node_persister_metrics", "queue_delivery_metrics", "queue_exchange_metrics", "ra_metrics",
+        "auth_attempt_detailed_metrics", "auth_attempt_metrics", "channel_process_metrics", "connection_churn_metrics",
+        "connection_coarse_metrics", "exchange_bindings", "exchange_names", "federation_link_metrics",
+        "node_coarse_metrics", "node_metrics", "node_persister_metrics", "queue_exchange_metrics", "ra_metrics",
         "stream_consumer_metrics", "vhost_status",
     )
 )  # fmt: skip
