@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from penstock import __version__, config
+from penstock.management.metrics.scrape import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -30,8 +31,6 @@ PROMETHEUS = ROOT / "deploy" / "docker" / "prometheus.yml"
 CHART = ROOT / "deploy" / "helm" / "penstock"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 KUBERNETES = "1.33.0"
-MADE_LATER = ("./deploy/prometheus", "./deploy/grafana")
-"""Folders of rules and boards, which come with the metrics; an engine makes them empty until then."""
 PAIR = ("postgres.enabled=true", "tls.secret=certificate", "serviceMonitor.enabled=true")
 
 
@@ -187,17 +186,18 @@ def test_compose_file_takes_passwords_as_secrets_from_the_environment() -> None:
 def test_compose_file_mounts_what_the_repository_has() -> None:
     mounts = [volume.split(":") for service in COMPOSE["services"].values() for volume in service["volumes"]]
     paths = [source for source, *_ in mounts if source.startswith("./")]
-    assert [path for path in paths if not (ROOT / path).exists() and path not in MADE_LATER] == []
+    assert [path for path in paths if not (ROOT / path).exists()] == []
     named = {source for source, *_ in mounts if not source.startswith("./")}
     assert named == COMPOSE["volumes"].keys()
 
 
 def test_prometheus_asks_the_broker_as_the_user_that_it_has() -> None:
-    (job,) = yaml.safe_load(PROMETHEUS.read_text())["scrape_configs"]
-    assert job["static_configs"] == [{"targets": ["penstock:15672"]}]
-    assert f"[users.{job['basic_auth']['username']}]" in SETTINGS.read_text()
-    secret = Path(job["basic_auth"]["password_file"])
-    assert secret.name in {each["source"] for each in COMPOSE["services"]["prometheus"]["secrets"]}
+    for job in yaml.safe_load(PROMETHEUS.read_text())["scrape_configs"]:
+        assert job["static_configs"] == [{"targets": ["penstock:15672"]}]
+        assert f"[users.{job['basic_auth']['username']}]" in SETTINGS.read_text()
+        secret = Path(job["basic_auth"]["password_file"])
+        assert secret.name in {each["source"] for each in COMPOSE["services"]["prometheus"]["secrets"]}
+        assert set(job.get("params", {}).get("family", [])) <= GROUPS
     assert '"penstock"' in SETTINGS.read_text().partition("http-hosts = ")[2].splitlines()[0]
 
 

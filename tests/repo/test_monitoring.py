@@ -1,0 +1,93 @@
+"""The rules and the board in the repository: promtool accepts them, and every metric that they name is in a scrape."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock import Broker
+from penstock.server.node_figures import FigureSource
+from tests.support.metric_tables import all_families
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "deploy" / "prometheus" / "penstock-rules.yml"
+CASES = ROOT / "deploy" / "prometheus" / "penstock-cases.yml"
+BOARD = ROOT / "deploy" / "grafana" / "penstock.json"
+NAME = re.compile(r"\b(?:penstock|rabbitmq|process|python)_\w+")
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed"
+)
+
+
+def promtool(*words: str) -> str:
+    done = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=120, cwd=CASES.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs_promtool
+def test_rules_are_accepted_and_raise_their_alerts() -> None:
+    assert "SUCCESS" in promtool("check", "rules", "--lint=all", "--lint-fatal", str(RULES))
+    assert "SUCCESS" in promtool("test", "rules", str(CASES))
+
+
+def board() -> Any:
+    return json.loads(BOARD.read_text())
+
+
+def expressions() -> list[str]:
+    """All queries of the rules and of the board."""
+    rules = [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    panels = [target["expr"] for panel in board()["panels"] for target in panel.get("targets", [])]
+    variables = [each["definition"] for each in board()["templating"]["list"] if "definition" in each]
+    return rules + panels + variables
+
+
+def named(text: str) -> set[str]:
+    """The families that a query names: a histogram by the name of the whole, RabbitMQ's detailed ones by the other."""
+    text = text.replace("rabbitmq(_detailed)?_", "rabbitmq_")
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in NAME.findall(text)}
+
+
+async def test_metrics_of_rules_and_board_are_in_a_scrape() -> None:
+    async with Broker(listen="127.0.0.1:0") as broker:
+        assert broker._event_loop is not None
+        process = {family.name for family, _ in FigureSource(broker._event_loop).figures().process}
+    wanted = set().union(*(named(each) for each in expressions()))
+    assert len(wanted) > 30
+    assert wanted - all_families() - process == set()
+
+
+def test_every_alert_says_what_to_look_at_and_has_a_severity() -> None:
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            if "alert" in rule:
+                assert rule["labels"]["severity"] in ("critical", "warning", "info")
+                assert {"summary", "description"} == rule["annotations"].keys()
+
+
+def test_panels_of_the_board_do_not_overlap_and_have_a_title_and_a_query() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in board()["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not taken & cells, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+        assert panel["title"]
+        assert panel["type"] == "row" or all(target["expr"] for target in panel["targets"])
+    ids = [panel["id"] for panel in board()["panels"]]
+    assert len(set(ids)) == len(ids)
+    assert board()["uid"] == "penstock"
