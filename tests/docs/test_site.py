@@ -76,3 +76,13 @@ def test_site_fetches_nothing_from_elsewhere(site: Path, pages: dict[Path, str])
 def test_table_below_a_comment_is_a_table(pages: dict[Path, str]) -> None:
     (amqp10,) = [text for path, text in pages.items() if path.name == "amqp10.html"]
     assert "| from AMQP 1.0 |" not in amqp10
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "b.html").write_text('<h1 id="there"></h1>')
+    links = (
+        '<a href="b.html#there"><a href="b.html#gone"><a href="gone.html"><a href="#gone"><a href="https://a.example">'
+    )
+    pages = {tmp_path / "a.html": links, tmp_path / "b.html": (tmp_path / "b.html").read_text()}
+    (tmp_path / "a.html").write_text(links)
+    assert [link for _, link in dead(pages)] == ["#gone", "b.html#gone", "gone.html"]
