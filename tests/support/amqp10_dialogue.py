@@ -53,7 +53,12 @@ class Amqp10Dialogue:
     """A connection that has been opened, with a session on channel 0."""
 
     def __init__(
-        self, driver: BrokerDriver | None = None, session: bool = True, open_channel: int = 0, **open_fields: object
+        self,
+        driver: BrokerDriver | None = None,
+        session: bool = True,
+        open_channel: int = 0,
+        password: str = "guest",
+        **open_fields: object,
     ) -> None:
         self.driver = make_driver() if driver is None else driver
         self.connection = self.driver.connect(Peer("127.0.0.1:1", True))
@@ -62,7 +67,7 @@ class Amqp10Dialogue:
         self._sending: set[tuple[int, int]] = set()
         self.grants: dict[tuple[int, int], Heard] = {}
         """The last flow of each link that we send on, by channel and handle, besides those after its attach."""
-        data = self.raw(login())
+        data = self.raw(login(password=password))
         assert data.startswith(SASL_HEADER)
         self._splitter.feed(data[8:])
         assert self.raw(AMQP_HEADER) == AMQP_HEADER

@@ -93,6 +93,7 @@ AMQP_1_0: Final[dict[str, tuple[str, ...]]] = {
     "GET /bindings": NOTHING,
     "POST /bindings": _BIND_QUEUE,
     "DELETE /bindings/:binding": _BIND_QUEUE,
+    "PUT /auth/tokens": NOTHING,
 }
 """Links of AMQP 1.0 and requests to its management node. A queue that an attach creates is declared: configure."""
 

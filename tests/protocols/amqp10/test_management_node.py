@@ -172,7 +172,6 @@ def test_exchange_is_bound_to_an_exchange(client: ManagementClient) -> None:
         ("DELETE", "/bindings/src=amq.direct;dstq=none", None, 400),
         ("DELETE", "/bindings/src=;dstq=q;key=q;args=", None, 403),
         ("GET", "/nowhere", None, 404),
-        ("PUT", "/auth/tokens", b"token", 404),
         ("", "", None, 404),
         ("POST", "/queues/q", None, 405),
         ("GET", "/exchanges/amq.direct", None, 405),

@@ -10,6 +10,8 @@ from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, method_frame
 from penstock.wire.sasl import plain_response
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition
+from tests.support.amqp10_management import ManagementClient, request_message
 from tests.support.driven_connection import Dialogue, make_driver, methods
 from tests.support.tokens import policy, rsa_key, token
 
@@ -88,3 +90,31 @@ def test_a_refused_token_is_answered_as_a_wrong_password() -> None:
     assert b"ACCESS_REFUSED" in other.take_output()
     refusal = "login refused: audience of the token does not include 'penstock', resource-server-id"
     assert [line.text for line in driver.log_queue.take(9) if line.text.endswith(refusal)]
+
+
+def amqp10_client(exp: float) -> ManagementClient:
+    driver = make()
+    driver.connection_limits.initial_frame_max = 16_384
+    given = token("penstock.read:*/*", exp=exp)
+    return ManagementClient(Amqp10Dialogue(driver, password=given))
+
+
+def test_a_newer_token_over_the_management_node_of_amqp_1_0() -> None:
+    client = amqp10_client(WALL - 20)
+    rules = client.dialogue.connection.access.rules
+    newer = token("penstock.write:*/*", exp=WALL)
+    assert client.ask("PUT", "/auth/tokens", newer.encode()).status == 204
+    assert (rules.permits(READ, "/", "q"), rules.permits(WRITE, "/", "q")) == (False, True)
+    heard = client.dialogue.listen(29.0)
+    assert "close" not in [each.name for each in heard], heard
+    (closed,) = [each for each in client.dialogue.listen(30.0) if each.name == "close"]
+    assert "has expired" in str(closed.field("error"))
+
+
+def test_a_token_over_amqp_1_0_that_is_refused_ends_the_connection() -> None:
+    client = amqp10_client(WALL + 60)
+    message = request_message("PUT", "/auth/tokens", token("penstock.read:*/*", sub="eve").encode())
+    heard = client.dialogue.say(client.dialogue.transfer(message, 20, settled=True))
+    (closed,) = [each for each in heard if each.name == "close"]
+    assert condition(closed) == "amqp:unauthorized-access"
+    assert amqp10_client(WALL + 60).ask("PUT", "/auth/tokens", "text").status == 400

@@ -6,6 +6,7 @@
 | `/queues/:queue/messages` | DELETE |
 | `/exchanges/:exchange` | PUT, DELETE |
 | `/bindings` | POST; GET with `src`, `key`, and `dstq` or `dste` in the query |
+| `/auth/tokens` | PUT: a newer token, as binary |
 | `/bindings/src=:exchange;dstq=:queue;key=:key;args=:hash` | DELETE; `dste` for an exchange |
 
 Requests do what declarations of AMQP 0-9-1 do, with the same checks. An error is a status and a text.
@@ -27,6 +28,7 @@ from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
 from penstock.protocols.amqp10.neutral_values import neutral_table, to_amqp10
 from penstock.protocols.common import authorization, topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
+from penstock.protocols.common.secret_update import SecretUpdate
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed, ulong
 
@@ -99,7 +101,23 @@ class ManagementNode:
             return self._bindings(request)
         if first == "bindings" and count == 2:
             return self._binding(request)
-        raise NotFound(f"no path '{request.path[:200]}'; there are /queues/:queue, /exchanges/:exchange and /bindings")
+        if first == "auth" and count == 2 and segments[1] == "tokens":
+            return self._renew(request)
+        known = "/queues/:queue, /exchanges/:exchange, /bindings and /auth/tokens"
+        raise NotFound(f"no path '{request.path[:200]}'; there are {known}")
+
+    def _renew(self, request: HttpRequest) -> Answer:
+        """Take a newer token; the response is sent before it is verified, and one that is refused ends the connection.
+
+        That is RabbitMQ's behaviour.
+        """
+        if request.method != "PUT":
+            return _not_allowed(request, "PUT")
+        token = request.body
+        if not isinstance(token, bytes):
+            raise InvalidField("PUT /auth/tokens needs the token as binary")
+        SecretUpdate(self._connection).start(token.decode(errors="replace"))
+        return 204, None
 
     # Queues
 

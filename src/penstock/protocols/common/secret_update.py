@@ -1,8 +1,11 @@
-"""Update of the secret of a connection that is open: `connection.update-secret` (RabbitMQ's extension)."""
+"""Update of the secret of a connection that is open: `connection.update-secret`, and `/auth/tokens` of AMQP 1.0.
+
+Both are extensions of RabbitMQ.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -15,6 +18,10 @@ from penstock.protocols.common.services import CredentialCheck
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
+
+
+UNAUTHORIZED: Final = "amqp:unauthorized-access"
+"""Condition that AMQP 1.0 clients of RabbitMQ get."""
 
 
 class SecretUpdate(LoginListener):
@@ -52,7 +59,9 @@ class SecretUpdate(LoginListener):
         if refusal or not isinstance(rules, TokenRules) or not isinstance(newer, TokenRules):
             text = f"[{connection.name()}] new secret refused: {refusal or 'it is no token'}"
             connection.services.log_limited(LogLine(text, {"id": SECRET}))
-            connection.close(NotAllowed("New secret was refused by one of the backends"))
+            refused = NotAllowed("New secret was refused by one of the backends")
+            refused.finer_condition = UNAUTHORIZED
+            connection.close(refused)
         else:
             rules.replace(newer)
             connection.login.expire(connection, check.expires_at())
