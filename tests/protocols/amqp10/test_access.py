@@ -8,10 +8,11 @@ import pytest
 
 from penstock.access.operations import AMQP_1_0
 from penstock.access.permission import Permission, TopicPermission
+from penstock.protocols.amqp10.addresses import AddressKind
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.composite import composite, encode
 from tests.support.access_matrix import grants
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, data_section, performative
 from tests.support.amqp10_management import ManagementClient
 
 Act = Callable[[Amqp10Dialogue], list[Heard]]
@@ -30,15 +31,29 @@ REQUESTS: dict[str, tuple[str, str, object]] = {
     ),
     "DELETE /exchanges/:exchange": ("DELETE", "/exchanges/x", None),
     "POST /bindings": ("POST", "/bindings", BINDING),
+    "GET /bindings": ("GET", "/bindings?src=x&dstq=q&key=k", None),
     "DELETE /bindings/:binding": ("DELETE", "/bindings/src=x;dstq=q;key=k;args=", None),
+    "PUT /auth/tokens": ("PUT", "/auth/tokens", b"token"),
 }  # fmt: skip
 LINKS: dict[str, Act] = {
     "attach, target /queues/:queue": lambda client: client.attach_sender("/queues/q"),
     "attach, target /exchanges/:exchange": lambda client: client.attach_sender("/exchanges/x"),
     "attach, target /exchanges/:exchange/:key": lambda client: client.attach_sender("/exchanges/x/k"),
     "attach, target null": lambda client: client.attach_sender(None),
+    "attach, target /management": lambda client: ManagementClient(client).attached[:1],
+    "attach, target coordinator": lambda client: client.attach_sender(None, target=composite(spec.COORDINATOR)),
+    "attach, source /management": lambda client: ManagementClient(client).attached[1:],
     "attach, source /queues/:queue": lambda client: client.attach_receiver("/queues/q"),
 }
+
+TRANSFERS: dict[str, tuple[str | None, dict[str, str]]] = {
+    "transfer, target /exchanges/:exchange": ("/exchanges/x", {"subject": "k"}),
+    "transfer, target null": (None, {"to": "/exchanges/x/k"}),
+}
+"""Address of the target, and properties of the message."""
+DYNAMIC = ("attach, source dynamic", "attach, target dynamic")
+SUBSCRIPTIONS = ("attach, source /exchanges/:exchange", "attach, source null")
+OPEN = ("open",)
 
 
 def restricted(needs: list[str], new: str = "") -> Amqp10Dialogue:
@@ -88,7 +103,108 @@ def test_request_without_one_of_its_needs_is_403(row: str, need: str) -> None:
     assert f"{need.partition(' ')[0]} access to " in str(response.body)
 
 
-@pytest.mark.parametrize("dynamic", ["attach, source dynamic", "attach, target dynamic"])
+def test_every_row_is_tried() -> None:
+    assert sorted([*LINKS, *REQUESTS, *TRANSFERS, *DYNAMIC, *SUBSCRIPTIONS, *OPEN]) == sorted(AMQP_1_0)
+
+
+def test_rows_of_requests_are_the_methods_that_the_management_node_has() -> None:
+    client = ManagementClient(restricted([]))
+    paths: dict[str, set[str]] = {}
+    for row, (method, path, _) in REQUESTS.items():
+        paths.setdefault(path.partition("?")[0], set()).add(method)
+        assert row.startswith(method)
+    paths["/queues/q"] |= paths.pop("/queues/new")
+    paths["/exchanges/x"] |= paths.pop("/exchanges/new")
+    for path, methods in paths.items():
+        response = client.ask("PATCH", path)
+        assert response.status == 405
+        assert set(response.body.partition("it has ")[2].split(", ")) == methods, path
+    unknown = client.ask("GET", "/nowhere")
+    assert unknown.status == 404
+    named = unknown.body.partition("there are ")[2].replace(" and ", ", ").split(", ")
+    assert {each.split("/")[1] for each in named} == {path.split("/")[1] for path in paths}
+
+
+def test_rows_of_links_are_the_kinds_of_addresses() -> None:
+    words = {
+        AddressKind.QUEUE: "/queues/:queue", AddressKind.EXCHANGE: "/exchanges/:exchange", AddressKind.PLAIN: "",
+        AddressKind.ANONYMOUS: "null", AddressKind.MANAGEMENT: "/management",
+    }  # fmt: skip
+    assert set(words) == set(AddressKind)
+    for kind, word in words.items():
+        assert kind is AddressKind.PLAIN or f"attach, target {word}" in AMQP_1_0
+        assert kind is AddressKind.PLAIN or f"attach, source {word}" in AMQP_1_0
+
+
+def transferred(row: str, needs: list[str]) -> str:
+    """Attach a link that may do everything, take all but these permissions away, and return what a transfer gets."""
+    address, properties = TRANSFERS[row]
+    client = restricted(list(AMQP_1_0[row]))
+    client.attach_sender(address)
+    given = grants(needs)
+    table = client.driver.broker.access
+    table.set_permission("guest", "/", Permission(given.configure, given.write, given.read))
+    table.set_topic_permission("guest", "/", "x", TopicPermission(given.topic_write, given.topic_read))
+    return str(client.say(client.transfer(encode(spec.PROPERTIES, **properties) + data_section(b"m"))))
+
+
+@pytest.mark.parametrize("row", TRANSFERS)
+def test_transfer_with_what_it_needs_is_taken(row: str) -> None:
+    assert "unauthorized" not in transferred(row, list(AMQP_1_0[row]))
+
+
+@pytest.mark.parametrize(("row", "need"), cells({**TRANSFERS}))
+def test_transfer_without_one_of_its_needs_is_rejected(row: str, need: str) -> None:
+    assert "amqp:unauthorized-access" in transferred(row, [each for each in AMQP_1_0[row] if each != need])
+
+
+def subscribed(row: str, needs: list[str]) -> list[str]:
+    """Return what a receiver gets that subscribes to exchange `x`, or finds its subscription by a null source."""
+    client = restricted(["configure queue"])
+    table = client.driver.broker.access
+    source = None
+    if row.endswith("null"):
+        table.set_permission("guest", "/", Permission(".*", ".*", ".*"))
+        table.set_topic_permission("guest", "/", "x", TopicPermission(".*", ".*"))
+        lasting = composite(
+            spec.SOURCE, address="/exchanges/x/k", capabilities=["topic"], durable=2, expiry_policy="never"
+        )
+        client.attach_receiver(None, 1, name="sub", source=lasting)
+        client.say(performative(spec.DETACH, handle=1, closed=False))
+    else:
+        source = composite(spec.SOURCE, address="/exchanges/x/k", capabilities=["topic"])
+    queue, reads = "^amq[.]subscription", []
+    if "read queue" in needs:
+        reads.append(queue)
+    if "read exchange" in needs:
+        reads.append("^x$")
+    configure = queue if "configure queue" in needs else ""
+    write = queue if "write queue" in needs else ""
+    table.set_permission("guest", "/", Permission(configure, write, "|".join(reads)))
+    table.set_topic_permission("guest", "/", "x", TopicPermission("", "^k$" if "read topic" in needs else ""))
+    return [str(each) for each in client.attach_receiver(None, 2, name="sub", source=source)]
+
+
+@pytest.mark.parametrize("row", SUBSCRIPTIONS)
+def test_subscription_with_what_it_needs_is_attached(row: str) -> None:
+    assert "unauthorized" not in "".join(subscribed(row, list(AMQP_1_0[row])))
+
+
+@pytest.mark.parametrize(("row", "need"), cells(dict.fromkeys(SUBSCRIPTIONS)))
+def test_subscription_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
+    assert "amqp:unauthorized-access" in subscribed(row, [each for each in AMQP_1_0[row] if each != need])[-1]
+
+
+def test_open_needs_a_permission_in_the_virtual_host() -> None:
+    client = restricted([])
+    assert client.opened[0].name == "open"
+    client.driver.broker.access.clear_permission("guest", "/")
+    refused = Amqp10Dialogue(client.driver, session=False).opened
+    assert [each.name for each in refused] == ["open", "close"]
+    assert "access to vhost '/' refused for user 'guest'" in str(refused[1].field("error"))
+
+
+@pytest.mark.parametrize("dynamic", DYNAMIC)
 def test_dynamic_nodes_need_to_be_declared_and_used(dynamic: str) -> None:
     for permission, attached in (
         (Permission("^amq[.]dyn", "^amq[.]default$", "^amq[.]dyn"), True),
