@@ -201,6 +201,14 @@ def test_prometheus_asks_the_broker_as_the_user_that_it_has() -> None:
     assert '"penstock"' in SETTINGS.read_text().partition("http-hosts = ")[2].splitlines()[0]
 
 
+def test_prometheus_reads_the_rules_of_the_repository() -> None:
+    (pattern,) = yaml.safe_load(PROMETHEUS.read_text())["rule_files"]
+    mounts = [volume.split(":") for volume in COMPOSE["services"]["prometheus"]["volumes"]]
+    (folder,) = [source for source, target, *_ in mounts if pattern.startswith(f"{target}/") and source != target]
+    files = [path.name for path in (ROOT / folder).glob(pattern.rpartition("/")[2])]
+    assert files == ["penstock-rules.yml"]
+
+
 def test_promtool_accepts_the_configuration() -> None:
     assert "SUCCESS" in passes(tool("promtool"), "check", "config", "--syntax-only", str(PROMETHEUS))
 
@@ -244,6 +252,13 @@ def test_templates_of_the_chart_use_values_that_exist_and_use_all_of_them() -> N
 def parts_of(value: object) -> list[str]:
     """Return the names in a table of values, or an empty one for a value."""
     return list(value) if isinstance(value, dict) and value else [""]
+
+
+def test_chart_and_compose_file_scrape_the_same_families() -> None:
+    template = (CHART / "templates" / "servicemonitor.yaml").read_text()
+    families = re.findall(r"family: \[(.*)\]", template) + re.findall(r"family: \[(.*)\]", PROMETHEUS.read_text())
+    assert len(families) == 2
+    assert len(set(families)) == 1
 
 
 def rendered(*values: str) -> list[dict[str, Any]]:
