@@ -143,6 +143,7 @@ def _parts(control: ControlClient) -> Iterator[tuple[str, Part]]:
     """Return the questions to the broker, by title."""
     yield "why", lambda: control.why()
     yield "status", lambda: _short_status(control.status())
+    yield "configuration", lambda: control.request("config.show", {})
     yield "settings of the broker", lambda: control.show("broker", "")
     yield "settings by pattern", lambda: control.settings()
     for kind in LISTS:

@@ -46,7 +46,7 @@ INTERVAL = click.option(
 
 @main.command()
 @INTERVAL
-@click.option("--order", type=click.Choice(["blocked", "fill", "messages", "bytes"]), default="blocked",
+@click.option("--order", type=click.Choice(["blocked", "fill", "messages", "bytes", "rate"]), default="blocked",
               show_default=True, help="Show the queues in this order, the highest first.")  # fmt: skip
 @click.option("--everywhere", is_flag=True, help="Show all virtual hosts, not only the one in --url.")
 @click.option("--once", is_flag=True, help="Print one picture and exit, as where the output is no terminal.")

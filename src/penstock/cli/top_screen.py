@@ -24,7 +24,7 @@ NAME_CELLS: Final = 36
 """Width from which names are cut."""
 RIGHT: Final = ("messages", "unacked", "bytes", "in/s", "out/s", "consumers", "blocked", "closed for")
 STYLES: Final = {"alarm": "bold red", "warning": "yellow", "good": "green", "heading": "bold"}
-ORDERS: Final = ("blocked", "fill", "messages", "bytes")
+ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 
 
 class WhyScreen(ModalScreen[None]):

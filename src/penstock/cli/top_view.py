@@ -63,6 +63,9 @@ def rate(item: Item, *names: str) -> float | None:
 
 def rates(item: Item) -> tuple[float | None, float | None]:
     """Return the rates of publishes into, and of deliveries out of, a queue."""
+    own = item["penstock"].get("rates")
+    if own is not None:
+        return float(own["publish"]), float(own["deliver_get"])
     return rate(item, "publish"), rate(item, "deliver_get", "deliver")
 
 
@@ -101,11 +104,13 @@ def headline(top: Item) -> str:
     """Return the broker in one line."""
     sums = top["sums"]
     turn = top["turns"]["recent"]["ms"]
+    both = sums.get("rates")
+    flow = "" if both is None else f", in {both['publish']:,.1f}/s, out {both['deliver_get']:,.1f}/s"
     return (
         f"penstock {top['version']}, vhost {printable(top['vhost'])}: {counted(top['connections'], 'connection')}, "
         f"{counted(sums['queues'], 'queue')} ({sums['gates_closed']:,} closed), "
         f"{counted(sums['messages'], 'message')} ({sums['messages_unacknowledged']:,} unacknowledged), "
-        f"{size(sums['bytes'])}; longest turn {turn:.1f} ms"
+        f"{size(sums['bytes'])}{flow}; longest turn {turn:.1f} ms"
     )
 
 

@@ -17,19 +17,27 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management import rabbitmq_json, views
 from penstock.management.control_request import ControlRequest
+from penstock.management.message_stats import DELIVERIES, QUEUE_KEYS
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
 
-ORDERS: Final = ("blocked", "fill", "messages", "bytes")
-"""Orders of queues, each descending; `blocked` is by the time that a gate is closed, then by fill and messages."""
+ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
+"""Orders of queues, each descending; `blocked` is by the time that a gate is closed, then by fill and messages. `rate`
+is by messages in and out a second.
+"""
 COUNT_MOST: Final = 500
 """Most queues in an answer."""
 COUNT_DEFAULT: Final = 100
 SHOWN_WORK: Final = 10
-"""Units of work per queue that is shown; one that is only ranked costs 1."""
+"""Units of work per queue that is shown; one that is only ranked costs 2."""
+RANKED_WORK: Final = 2
 RANKED_AT_ONCE: Final = 100
 """Queues ranked per step."""
+
+PUBLISHED: Final[int] = QUEUE_KEYS.index("publish")
+DELIVERED: Final[tuple[int, ...]] = tuple([QUEUE_KEYS.index(key) for key in DELIVERIES])
+"""Columns of a queue's counts."""
 
 Rank = tuple[float, float, float]
 Ranked = tuple[Rank, int, Queue]
@@ -45,6 +53,8 @@ class Sums:
         self.messages: int = 0
         self.unacknowledged: int = 0
         self.bytes: int = 0
+        self.publish_rate: float = 0.0
+        self.deliver_rate: float = 0.0
 
     def add(self, queue: Queue) -> None:
         """Add a queue."""
@@ -52,6 +62,8 @@ class Sums:
         self.messages += int(queue.depth_messages())
         self.unacknowledged += int(queue.unacked_messages)
         self.bytes += int(queue.depth_bytes())
+        self.publish_rate += _publish_rate(queue)
+        self.deliver_rate += _deliver_rate(queue)
         if not queue.gate.open:
             self.closed += 1
 
@@ -63,6 +75,7 @@ class Sums:
             "messages": self.messages,
             "messages_unacknowledged": self.unacknowledged,
             "bytes": self.bytes,
+            "rates": {"publish": round(self.publish_rate, 3), "deliver_get": round(self.deliver_rate, 3)},
         }
 
 
@@ -124,7 +137,7 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
                     heapq.heappush(heap, entry)
                 else:
                     heapq.heappushpop(heap, entry)
-            work.done += RANKED_AT_ONCE
+            work.done += RANKED_AT_ONCE * RANKED_WORK
             if work.used_up():
                 yield
     heap.sort(key=_place, reverse=True)
@@ -151,11 +164,30 @@ def _rank(queue: Queue, order: str, now: float) -> Rank:
         return messages, 0.0, 0.0
     if order == "bytes":
         return float(queue.depth_bytes()), messages, 0.0
+    if order == "rate":
+        return _publish_rate(queue) + _deliver_rate(queue), messages, 0.0
     fill = views.fill_percent(queue) or 0.0
     if order == "fill":
         return fill, messages, 0.0
     since = queue.gate.stats.since
     return -1.0 if since is None else now - since, fill, messages
+
+
+def _publish_rate(queue: Queue) -> float:
+    """Return the messages that come into a queue a second."""
+    series = queue.counters.series
+    return 0.0 if series is None else series.rate(PUBLISHED)
+
+
+def _deliver_rate(queue: Queue) -> float:
+    """Return the messages that a queue hands out a second."""
+    series = queue.counters.series
+    if series is None:
+        return 0.0
+    found = 0.0
+    for column in DELIVERED:
+        found += series.rate(column)
+    return found
 
 
 def _place(entry: Ranked) -> tuple[Rank, int]:
