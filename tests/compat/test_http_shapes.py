@@ -226,3 +226,73 @@ def test_definitions_go_from_one_to_the_other(sides: list[Side]) -> None:
     for side in sides:
         side.web.do("DELETE", "/queues/other/shapes")
         side.web.do("DELETE", "/exchanges/other/shapes")
+
+
+COUNTED = {
+    "queue": {
+        "publish": 10, "deliver": 6, "deliver_no_ack": 0, "get": 1, "get_no_ack": 1, "get_empty": 1, "ack": 4,
+        "redeliver": 1, "deliver_get": 8,
+    },
+    "exchange": {"publish_in": 13, "publish_out": 20},
+    "channel": {
+        "publish": 13, "confirm": 13, "return_unroutable": 2, "drop_unroutable": 1, "deliver": 6, "deliver_no_ack": 0,
+        "get": 1, "get_no_ack": 1, "get_empty": 1, "ack": 4, "redeliver": 1, "deliver_get": 8,
+    },
+}  # fmt: skip
+
+
+def count(connection: pika.BlockingConnection) -> None:
+    """Publish, return, deliver, requeue, reject, get and acknowledge some messages."""
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.exchange_declare("counted", "topic")
+    for queue in ("counted", "counted-too"):
+        channel.queue_declare(queue)
+        channel.queue_bind(queue, "counted", "a.#")
+    for _ in range(10):
+        channel.basic_publish("counted", "a.b", b"x")
+    channel.basic_publish("counted", "b", b"x")
+    for _ in range(2):
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channel.basic_publish("counted", "b", b"x", mandatory=True)
+    channel.basic_qos(prefetch_count=5)
+    tags: list[int] = []
+    consumer = channel.basic_consume("counted", lambda _c, method, _p, _b: tags.append(method.delivery_tag))
+    eventually(lambda: (connection.process_data_events(0), len(tags) == 5)[1], "five are delivered")
+    channel.basic_cancel(consumer)
+    channel.basic_reject(tags.pop(), requeue=False)
+    for _ in range(3):
+        channel.basic_ack(tags.pop(0))
+    channel.basic_nack(tags.pop(), requeue=True)
+    channel.basic_qos(prefetch_count=1)
+    consumer = channel.basic_consume("counted", lambda _c, method, _p, _b: tags.append(method.delivery_tag))
+    eventually(lambda: (connection.process_data_events(0), len(tags) == 1)[1], "the one that came back is delivered")
+    channel.basic_cancel(consumer)
+    channel.basic_ack(tags.pop())
+    channel.basic_get("counted")
+    channel.basic_get("counted", auto_ack=True)
+    channel.queue_purge("counted")
+    channel.basic_get("counted")
+
+
+def counts(side: Side) -> dict[str, dict[str, int]]:
+    """Return what a side has counted, without rates."""
+    channels = [each for each in side.web.get("/channels") if each.get("message_stats", {}).get("publish") == 13]
+    found = {
+        "queue": side.web.get("/queues/%2F/counted"),
+        "exchange": side.web.get("/exchanges/%2F/counted"),
+        "channel": channels[0] if channels else {},
+    }
+    return {
+        name: {key: value for key, value in each.get("message_stats", {}).items() if not key.endswith("_details")}
+        for name, each in found.items()
+    }
+
+
+def test_counts_are_those_of_rabbitmq(sides: list[Side]) -> None:
+    for side in sides:
+        connection = pika.BlockingConnection(pika.URLParameters(side.url))
+        count(connection)
+        assert counts(side) == COUNTED if side is sides[0] else True
+        eventually(lambda side=side: counts(side) == COUNTED, "RabbitMQ counts every five seconds", 30)
+        connection.close()
