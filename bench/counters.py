@@ -28,7 +28,7 @@ def resident() -> int:
 def touch(driver: BrokerDriver, count: int) -> None:
     """Let something happen in so many queues."""
     for queue in list(driver.broker.vhosts["/"].queues.values())[:count]:
-        queue.counters.gets_empty += 1
+        queue.counters.own().gets_empty += 1
 
 
 def one_pass(driver: BrokerDriver, slot: int) -> tuple[float, float]:

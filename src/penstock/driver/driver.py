@@ -240,9 +240,9 @@ class BrokerDriver(Node):
     def tick(self) -> None:
         """Write the reports of each second: losses by overflow policies, and the flow log's samples."""
         for queue in self.broker.losses.take(LOSING_AT_ONCE):
-            if queue.counters.unreported_dropped or queue.counters.unreported_refused:
+            if queue.counters.rare.unreported_dropped or queue.counters.rare.unreported_refused:
                 self.log(log_messages.dropped(queue))
-            if queue.counters.unreported_dead_letters:
+            if queue.counters.rare.unreported_dead_letters:
                 self.log(log_messages.letters_lost(queue))
             if self.recorder is not None:
                 self.recorder.lost(queue)

@@ -121,10 +121,10 @@ class Recorder:
 
     def lost(self, queue: Queue) -> None:
         """Record messages that a queue's overflow policy dropped, or lost dead letters."""
-        if queue.counters.unreported_dropped:
-            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.counters.unreported_dropped))
-        if queue.counters.unreported_dead_letters:
-            self._dropped(queue, "PST-1009", "dead-letter", int(queue.counters.unreported_dead_letters))
+        if queue.counters.rare.unreported_dropped:
+            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.counters.rare.unreported_dropped))
+        if queue.counters.rare.unreported_dead_letters:
+            self._dropped(queue, "PST-1009", "dead-letter", int(queue.counters.rare.unreported_dead_letters))
 
     def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
         record = self._of_gate("dropped", queue.gate, self.broker.now)

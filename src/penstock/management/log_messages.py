@@ -53,7 +53,7 @@ def slow_turn(seconds: float, work: int, connection: str, share: int) -> LogLine
 
 def dropped(queue: Queue) -> LogLine:
     """Return the line of messages that a queue's overflow policy dropped or refused since the last line (QUE-1005)."""
-    count = int(queue.counters.unreported_dropped + queue.counters.unreported_refused)
+    count = int(queue.counters.rare.unreported_dropped + queue.counters.rare.unreported_refused)
     capacity = queue.thresholds.capacity
     return LogLine(
         f"{text_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
@@ -101,7 +101,7 @@ def _of_cursor(cursor: Cursor, queue: Queue, number: str, text: str) -> LogLine:
 
 def letters_lost(queue: Queue) -> LogLine:
     """Return the line of lost dead letters since the last such line."""
-    count = int(queue.counters.unreported_dead_letters)
+    count = int(queue.counters.rare.unreported_dead_letters)
     exchange = queue.settings.dead_letter_exchange
     return LogLine(
         f"{text_of(queue.gate).subject(queue.gate)} PST-1009 : Dead Letters Lost : {count:,} messages, "

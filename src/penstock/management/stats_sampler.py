@@ -223,7 +223,7 @@ class StatsSampler(Chore):
                 continue
             if series is None:
                 series = self._new_series(QUEUE_COUNTERS, len(QUEUE_LEVELS), True)
-                queue.counters.series = series
+                queue.counters.own().series = series
             units += self._record(series, queue_counts(queue, now))
         return units + 1
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.core.queue.counters import QueueCounters
+from penstock.core.consume.consumer import Consumer
+from penstock.core.queue.counters import NONE_RARE, QueueCounters
 from penstock.core.queue.losses import UnreportedLosses
 from tests.support.broker_fixture import House
 
@@ -47,3 +48,15 @@ def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
     counters.count_dead_letter()
     assert (counters.expired, counters.dead_lettered) == (1, 1)
     assert not counters.has_unreported()
+
+
+def test_queue_with_ordinary_traffic_shares_its_rare_counters() -> None:
+    house = House()
+    house.queue("q")
+    house.publish_now("q", 100)
+    queue = house.vhost.queues["q"]
+    house.session.take_batch(Consumer("c", house.session, queue, False, False, 0), 1, 100.0)
+    house.session.unsettled.acknowledge(1, False, 100.0)
+    assert queue.counters.rare is NONE_RARE
+    queue.counters.own().gets_empty += 1
+    assert (int(queue.counters.gets_empty), int(NONE_RARE.gets_empty)) == (1, 0)

@@ -172,7 +172,7 @@ class Session:
         consumer.credit.spend(count, charge)
         if consumer.no_ack:
             self.tally.deliver_no_ack += count
-            counters.delivered_no_ack += count
+            counters.own().delivered_no_ack += count
             consumer.credit.restore(count, charge)
             if queue.tracks_removals:
                 queue.release(messages, now)
@@ -220,7 +220,7 @@ class Session:
     def count_get_empty(self, queue: Queue) -> None:
         """Count an answer to basic.get without a message."""
         self.tally.get_empty += 1
-        queue.counters.gets_empty += 1
+        queue.counters.own().gets_empty += 1
 
     def grant_credit(self, consumer: Consumer, delivery_count: i64, link_credit: i64) -> None:
         """Grant link credit to a consumer, as its receiver asks; see `LinkCredit.grant`."""

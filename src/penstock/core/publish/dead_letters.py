@@ -210,7 +210,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         queue.unacked(-1, -message.charge)
         if queue.tracks_removals:
             queue.release([message], self.broker.now)
-        queue.counters.withdrawn += 1
+        queue.counters.own().withdrawn += 1
         queue.settle(1, message.charge, self.broker.now)
 
     def count_lost(self) -> None:

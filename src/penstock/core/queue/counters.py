@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -19,6 +19,46 @@ if TYPE_CHECKING:
     from penstock.flow.series import Series
 
 
+class RareCounters:
+    """Counters that an idle queue does not need."""
+
+    __slots__ = (
+        "unreported_dropped",
+        "unreported_refused",
+        "unreported_dead_letters",
+        "delivered_no_ack",
+        "gets",
+        "gets_no_ack",
+        "gets_empty",
+        "redelivered",
+        "withdrawn",
+        "series",
+    )
+
+    def __init__(self) -> None:
+        self.unreported_dropped: i64 = 0
+        self.unreported_refused: i64 = 0
+        """Messages that the overflow policy dropped, or refused, since the last QUE-1005."""
+        self.unreported_dead_letters: i64 = 0
+        """Dead letters that went nowhere since the last PST-1009."""
+        self.delivered_no_ack: i64 = 0
+        """Those of the deliveries that are not acknowledged; `gets_no_ack` are among them."""
+        self.gets: i64 = 0
+        self.gets_no_ack: i64 = 0
+        self.gets_empty: i64 = 0
+        """Answers to basic.get: with a message to be acknowledged, with one that is not, and without one."""
+        self.redelivered: i64 = 0
+        """Those of the deliveries whose message had been delivered before."""
+        self.withdrawn: i64 = 0
+        """Settled messages that no consumer acknowledged: rejected, expired, dead-lettered or purged ones."""
+        self.series: Series | None = None
+        """Its samples; None before its first message."""
+
+
+NONE_RARE: Final = RareCounters()
+"""Those of a queue that has counted none of these; never written."""
+
+
 class QueueCounters:
     """Counters of one queue. Depth and settlements are counted by the queue itself, on its hot path."""
 
@@ -30,21 +70,12 @@ class QueueCounters:
         "refused",
         "dead_lettered",
         "dead_letters_lost",
-        "unreported_dropped",
-        "unreported_refused",
-        "unreported_dead_letters",
         "removed_bytes",
         "delivered",
         "delivered_bytes",
-        "delivered_no_ack",
-        "gets",
-        "gets_no_ack",
-        "gets_empty",
-        "redelivered",
+        "rare",
         "returned",
-        "withdrawn",
         "restored",
-        "series",
         "next_sample",
         "last_look",
     )
@@ -58,36 +89,57 @@ class QueueCounters:
         self.refused: i64 = 0
         self.dead_lettered: i64 = 0
         self.dead_letters_lost: i64 = 0
-        self.unreported_dropped: i64 = 0
-        self.unreported_refused: i64 = 0
-        """Messages that the overflow policy dropped, or refused, since the last QUE-1005."""
-        self.unreported_dead_letters: i64 = 0
-        """Dead letters that went nowhere since the last PST-1009."""
         self.removed_bytes: i64 = 0
         """Bytes (charges) of all messages that have left the queue; their number follows from tail and depth."""
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
         """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
-        self.delivered_no_ack: i64 = 0
-        """Those of the deliveries that are not acknowledged; `gets_no_ack` are among them."""
-        self.gets: i64 = 0
-        self.gets_no_ack: i64 = 0
-        self.gets_empty: i64 = 0
-        """Answers to basic.get: with a message to be acknowledged, with one that is not, and without one."""
-        self.redelivered: i64 = 0
-        """Those of the deliveries whose message had been delivered before."""
+        self.rare: RareCounters = NONE_RARE
+        """The other counters; shared and only read until the first of them is needed (see `own`)."""
         self.returned: i64 = 0
         """At least the ready messages that had been delivered before; mostly 0, and then no delivery is examined."""
-        self.withdrawn: i64 = 0
-        """Settled messages that no consumer acknowledged: rejected, expired, dead-lettered or purged ones."""
         self.restored: i64 = 0
         """Sequences that were given before the last restart."""
-        self.series: Series | None = None
-        """Its samples; None before its first message."""
         self.next_sample: i64 = UNLIMITED
         """Sequence from which the next message is sampled."""
         self.last_look: LastLook | None = None
         """State at the last look of the flow log; None before the first, and without a flow log."""
+
+    def own(self) -> RareCounters:
+        """Return the rare counters, to be changed."""
+        if self.rare is NONE_RARE:
+            self.rare = RareCounters()
+        return self.rare
+
+    @property
+    def series(self) -> Series | None:
+        """Its samples; None before its first message."""
+        return self.rare.series
+
+    @property
+    def delivered_no_ack(self) -> i64:
+        """See `RareCounters`."""
+        return self.rare.delivered_no_ack
+
+    @property
+    def gets(self) -> i64:
+        """See `RareCounters`."""
+        return self.rare.gets
+
+    @property
+    def gets_no_ack(self) -> i64:
+        """See `RareCounters`."""
+        return self.rare.gets_no_ack
+
+    @property
+    def gets_empty(self) -> i64:
+        """See `RareCounters`."""
+        return self.rare.gets_empty
+
+    @property
+    def redelivered(self) -> i64:
+        """See `RareCounters`."""
+        return self.rare.redelivered
 
     def sample(self, sender: str, charge: i64, sequence: i64) -> None:
         """Sample a message that its publisher has put into the queue."""
@@ -108,9 +160,9 @@ class QueueCounters:
     def count_get(self, no_ack: bool) -> None:
         """Count one of the deliveries as the answer to a basic.get."""
         if no_ack:
-            self.gets_no_ack += 1
+            self.own().gets_no_ack += 1
         else:
-            self.gets += 1
+            self.own().gets += 1
 
     def count_redelivered(self, messages: Sequence[Message | None]) -> i64:
         """Count those of a delivery's messages that had been delivered before; returns their number."""
@@ -118,7 +170,7 @@ class QueueCounters:
         for message in messages:
             if message is not None and message.past != NEVER_DELIVERED:
                 found += 1
-        self.redelivered += found
+        self.own().redelivered += found
         self.returned -= found
         if self.returned < 0 or self.queue.available() == 0:
             self.returned = 0
@@ -135,7 +187,7 @@ class QueueCounters:
         queue = self.queue
         if queue.tail != self.restored or queue.settled != 0 or self.delivered != 0:
             return True
-        return self.gets_empty != 0 or self.refused != 0
+        return self.rare.gets_empty != 0 or self.refused != 0
 
     def published(self) -> i64:
         """Return the messages that came into the queue, dead letters included."""
@@ -143,11 +195,11 @@ class QueueCounters:
 
     def delivered_to_ack(self) -> i64:
         """Return the deliveries to consumers that acknowledge; what a cursor has settled was one."""
-        return self.delivered - self.delivered_no_ack - self.gets
+        return self.delivered - self.rare.delivered_no_ack - self.rare.gets
 
     def acknowledged(self) -> i64:
         """Return the deliveries that were acknowledged; messages that all cursors have settled are among them."""
-        return self.queue.settled - self.delivered_no_ack - self.withdrawn
+        return self.queue.settled - self.rare.delivered_no_ack - self.rare.withdrawn
 
     def count_drop(self, bytes: i64) -> None:
         """Count a message that the overflow policy dropped."""
@@ -155,7 +207,7 @@ class QueueCounters:
         self.removed_bytes += bytes
         self.dropped += 1
         self.losses.dropped += 1
-        self.unreported_dropped += 1
+        self.own().unreported_dropped += 1
 
     def count_refusal(self, reported: bool) -> None:
         """Count a refused message; `reported` is false if only the publisher is notified."""
@@ -163,14 +215,14 @@ class QueueCounters:
         self.losses.refused += 1
         if reported:
             self._schedule_report()
-            self.unreported_refused += 1
+            self.own().unreported_refused += 1
 
     def count_lost_dead_letter(self) -> None:
         """Count a dead letter that went nowhere."""
         self._schedule_report()
         self.dead_letters_lost += 1
         self.losses.dead_letters_lost += 1
-        self.unreported_dead_letters += 1
+        self.own().unreported_dead_letters += 1
 
     def count_dead_letter(self) -> None:
         """Count a message that became a dead letter elsewhere."""
@@ -189,10 +241,12 @@ class QueueCounters:
 
     def has_unreported(self) -> bool:
         """Return whether there is a loss to report."""
-        return self.unreported_dropped > 0 or self.unreported_refused > 0 or self.unreported_dead_letters > 0
+        rare = self.rare
+        return rare.unreported_dropped > 0 or rare.unreported_refused > 0 or rare.unreported_dead_letters > 0
 
     def clear_unreported(self) -> None:
         """Reset the losses after a report."""
-        self.unreported_dropped = 0
-        self.unreported_refused = 0
-        self.unreported_dead_letters = 0
+        if self.rare is not NONE_RARE:
+            self.rare.unreported_dropped = 0
+            self.rare.unreported_refused = 0
+            self.rare.unreported_dead_letters = 0

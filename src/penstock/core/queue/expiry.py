@@ -49,7 +49,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
             messages += 1
             size += message.charge
     if messages > 0:
-        queue.counters.withdrawn += messages
+        queue.counters.own().withdrawn += messages
         queue.settle(messages, size, now)
     return left > 0 or len(queue.cursors) > 0
 

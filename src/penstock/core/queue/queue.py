@@ -443,7 +443,7 @@ class Queue(GateOwner):
             return
         if self.tracks_removals:
             self.release([message], now)
-        self.counters.withdrawn += 1
+        self.counters.own().withdrawn += 1
         self.settle(1, message.charge, now)
 
     def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
@@ -473,7 +473,7 @@ class Queue(GateOwner):
             self.length.bodies = 0
         paged: i64 = 0 if self.pager is None else self.pager.clear()
         self.settled += paged
-        self.counters.withdrawn += messages + paged
+        self.counters.own().withdrawn += messages + paged
         self.settle(messages, size, now)
         if self.pager is not None:
             self.update_gate(now)
