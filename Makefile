@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-flow bench-spark crash victim quota paging large guard dist docs docs-serve lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-scrape bench-flow bench-spark crash victim quota paging large guard dist docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -49,6 +49,9 @@ bench: setup  ## CPU time per message, beside the peers that are installed: make
 
 bench-tls: setup  ## CPU time per message of 1 KiB by TLS 1.3, RabbitMQ's beside it where it is installed
 	@$(RUN) -m bench.tls $(ARGS)
+
+bench-scrape: setup  ## Scrapes of 10,000 queues: time, processor time, longest pass of the loop
+	@$(RUN) -m bench.scrape $(ARGS)
 
 bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
 	@$(RUN) -m bench.flow $(ARGS)

@@ -1,0 +1,15 @@
+"""The measurement of scrapes runs, and measures whole answers."""
+
+from __future__ import annotations
+
+from bench.scrape import PATHS, TIMES, measured
+
+
+async def test_each_path_is_scraped_whole() -> None:
+    found = await measured(20)
+    assert list(found) == list(PATHS)
+    for path, scrapes in found.items():
+        assert len(scrapes) == TIMES
+        for each in scrapes:
+            assert each.octets > 1000, path
+            assert each.cpu_ms > 0 or each.longest_ms > 0
