@@ -11,6 +11,10 @@ import click
 import pytest
 
 from penstock.cli import main
+from penstock_simulation.candidate import Candidate
+from penstock_simulation.outcome import Outcome
+from penstock_simulation.simulation import simulate
+from penstock_simulation.workload import Source, Worker, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
@@ -93,3 +97,18 @@ def test_sums_of_the_sizing_guide_are_right() -> None:
     for number in (f"{messages:,} messages", f"{messages // 2_000} s", f"{octets:,} bytes"):
         assert number in page
     assert f"{octets / 0.8 / 1024 / 1024:.1f} MiB" in page
+
+
+def burst(capacity: int) -> Outcome:
+    """Simulate a tenth of the guide's example: 300 messages a second against 200, for 30 s."""
+    workload = Workload((Source("steady", octets=1_024, rates=(300.0,)),), (Worker("constant", (200.0,)),), 30.0)
+    return simulate(workload, Candidate(capacity_messages=capacity))
+
+
+def test_formula_of_the_sizing_guide_is_what_the_brokers_code_does() -> None:
+    page = (ROOT / "docs" / "how-to" / "sizing.md").read_text()
+    enough, small = burst(3_750), burst(2_500)
+    assert f"{enough.depth_messages:,} messages" in page
+    assert f"{enough.depth:,} bytes" in page
+    assert enough.depth_messages == pytest.approx((300 - 200) * 30, rel=0.01)
+    assert f"for {100 * enough.blocked:.2f} % of the time, and with 2,500 for {100 * small.blocked:.0f} %" in page
