@@ -12,7 +12,11 @@ from penstock.access.operations import ENTERED, HTTP, SEEN
 from penstock.access.permission import Permission
 from penstock.access.rules import UserRules
 from penstock.access.tags import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, grants
+from penstock.client import Connection, ControlClient
 from penstock.server.http.authorization import NO_VHOST, REASONS, refusal_of
+from tests.support import access_matrix
+from tests.support.brokers import BrokerProcess
+from tests.support.http_client import Answer, Web
 
 TAGS = ("", MANAGEMENT, POLICYMAKER, MONITORING, ADMINISTRATOR)
 ROWS = [(path, method) for path, methods in HTTP.items() for method in methods]
@@ -93,3 +97,83 @@ def test_refusals_have_rabbitmqs_words() -> None:
         assert str(refusal_of(rules_of(have, True), path, method, {})) == REASONS[tag]
     refusal = refusal_of(rules_of(MANAGEMENT, False), "/queues/{vhost}", "GET", {"vhost": "%2F"})
     assert (str(refusal), refusal and refusal.headers) == (NO_VHOST, None)
+
+
+WHERE = "/{vhost}/{name}"
+CURSOR = f"/penstock/cursors{WHERE}"
+BINDING = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
+TAKEN: dict[tuple[str, str], tuple[str, object]] = {
+    (f"/queues{WHERE}", "PUT"): ("/queues/cells/q", {}),
+    (f"/queues{WHERE}", "DELETE"): ("/queues/cells/q", None),
+    (f"/queues{WHERE}/contents", "DELETE"): ("/queues/cells/q/contents", None),
+    (f"/queues{WHERE}/get", "POST"): (
+        "/queues/cells/q/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    ),
+    (f"/exchanges{WHERE}", "PUT"): ("/exchanges/cells/x", {"type": "topic"}),
+    (f"/exchanges{WHERE}", "DELETE"): ("/exchanges/cells/x", None),
+    (f"/exchanges{WHERE}/publish", "POST"): (
+        "/exchanges/cells/x/publish",
+        {"properties": {}, "routing_key": "k", "payload": "m", "payload_encoding": "string"},
+    ),
+    (BINDING, "POST"): ("/bindings/cells/e/x/q/q", {"routing_key": "k"}),
+    (BINDING + "/{key}", "DELETE"): ("/bindings/cells/e/x/q/q/k", None),
+    (CURSOR, "GET"): ("/penstock/cursors/cells/c", None),
+    (CURSOR, "DELETE"): ("/penstock/cursors/cells/c", None),
+    (f"{CURSOR}/move", "POST"): ("/penstock/cursors/cells/c/move", {"to": "latest"}),
+}  # fmt: skip
+"""Requests that need permissions, by their rows: what they are for and their bodies."""
+CELLS = [(*row, need) for row in TAKEN for need in HTTP[row[0]][row[1]].permissions]
+
+
+def test_every_row_with_permissions_for_queues_and_exchanges_is_tried() -> None:
+    rows = {(path, method) for path, methods in HTTP.items() for method, need in methods.items() if need.permissions}
+    others = {row for row in rows if "own connection" in HTTP[row[0]][row[1]].permissions[0]}
+    assert set(TAKEN) == rows - others
+
+
+@pytest.fixture(scope="module")
+def cells(served: BrokerProcess) -> tuple[Web, Web]:
+    """An administrator, and bob with the tag management, who share the virtual host `cells`."""
+    admin = Web(served.http)
+    admin.do("PUT", "/vhosts/cells", status=201)
+    admin.do("PUT", "/users/bob", {"password": "b", "tags": "management"}, status=201)
+    return admin, Web(served.http, "bob", "b")
+
+
+def asked(cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str, needs: list[str]) -> Answer:
+    """Ask as bob with these permissions, for objects that are there."""
+    admin, bob = cells
+    admin.ask("DELETE", "/queues/cells/q")
+    admin.ask("DELETE", "/exchanges/cells/x")
+    admin.do("PUT", "/queues/cells/q", {}, status=201)
+    admin.do("PUT", "/exchanges/cells/x", {"type": "topic"}, status=201)
+    admin.do("POST", "/bindings/cells/e/x/q/q", {"routing_key": "k"}, status=201)
+    if path.startswith(CURSOR):
+        with Connection(served.url + "cells") as connection, ControlClient(connection) as control:
+            control.attach("c", ["q"])
+    given = access_matrix.grants(needs)
+    texts = {"configure": given.configure, "write": given.write, "read": given.read}
+    assert admin.ask("PUT", "/permissions/cells/bob", texts).status in (201, 204)
+    topics = {"exchange": "x", "write": given.topic_write, "read": given.topic_read}
+    assert admin.ask("PUT", "/topic-permissions/cells/bob", topics).status in (201, 204)
+    return bob.ask(method, *TAKEN[path, method])
+
+
+@pytest.mark.parametrize(("path", "method"), TAKEN, ids=lambda value: str(value))
+def test_request_with_the_permissions_that_it_needs_is_carried_out(
+    cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str
+) -> None:
+    answer = asked(cells, served, path, method, list(HTTP[path][method].permissions))
+    assert answer.status in (200, 201, 204), answer
+
+
+@pytest.mark.parametrize(("path", "method", "need"), CELLS, ids=lambda value: str(value))
+def test_request_without_one_of_the_permissions_is_401(
+    cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str, need: str
+) -> None:
+    needs = [each for each in HTTP[path][method].permissions if each != need]
+    answer = asked(cells, served, path, method, needs)
+    assert (answer.status, answer.json["error"]) == (401, "not_authorised")
+    kind = need.partition(" ")[0]
+    assert f"{kind} access to " in answer.reason
+    assert "refused for user 'bob'" in answer.reason
