@@ -279,15 +279,28 @@ def test_chart_makes_one_broker_with_a_volume_that_is_probed(tmp_path: Path) -> 
     pods = objects["StatefulSet", "release-penstock"]["spec"]
     assert pods["replicas"] == 1
     (container,) = pods["template"]["spec"]["containers"]
-    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= container.keys()
+    check_probes(container)
     assert pods["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
     assert [each["metadata"]["name"] for each in pods["volumeClaimTemplates"]] == ["data"]
     settings = loaded(objects["ConfigMap", "release-penstock"]["data"]["penstock.toml"], tmp_path)
     assert settings.data == "/var/lib/penstock"
     assert settings.store is None
+    assert settings.metrics_listen == "0.0.0.0:15692"
+    open_to_pods = objects["NetworkPolicy", "release-penstock"]["spec"]["ingress"]
+    assert open_to_pods == [{"ports": [{"port": "amqp"}, {"port": "http"}]}]
 
 
-def test_chart_makes_a_pair_on_postgresql_whose_standby_is_not_killed() -> None:
+def check_probes(container: dict[str, Any]) -> None:
+    """Look at the probes of a broker: they ask the address without a login."""
+    asked = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("readiness", "liveness")}
+    assert asked == {
+        "readiness": {"path": "/ready", "port": "probes"},
+        "liveness": {"path": "/live", "port": "probes"},
+    }
+    assert {each["name"]: each["containerPort"] for each in container["ports"]}["probes"] == 15692
+
+
+def test_chart_makes_a_pair_on_postgresql_whose_standby_lives() -> None:
     objects = {(each["kind"], each["metadata"]["name"]): each for each in rendered(*PAIR)}
     pods = objects["StatefulSet", "release-penstock"]["spec"]
     assert pods["replicas"] == 2
@@ -295,7 +308,7 @@ def test_chart_makes_a_pair_on_postgresql_whose_standby_is_not_killed() -> None:
     assert "volumeClaimTemplates" not in pods
     (container,) = pods["template"]["spec"]["containers"]
     assert container["args"][-1] == "--standby"
-    assert {"startupProbe", "livenessProbe"} & container.keys() == set()
+    check_probes(container)
     text = objects["ConfigMap", "release-penstock"]["data"]["penstock.toml"]
     assert 'store = "postgresql://penstock@postgres:5432/penstock?schema=penstock&sslmode=require"' in text
     assert ("ServiceMonitor", "release-penstock") in objects
