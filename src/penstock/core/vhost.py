@@ -28,6 +28,7 @@ from penstock.core.settings.policy import EXCHANGES, kind_of
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.churn import Churn
 from penstock.flow.level import UNLIMITED
 from penstock.flow.tally import Tally
 from penstock.flow.work import AT_ONCE
@@ -99,6 +100,7 @@ class VirtualHost(Topology):
         self.bindings = Bindings()
         self.ending: dict[tuple[str, str], BindingsTeardown] = {}
         """Deleted queues and exchanges, by kind and name, that still have bindings."""
+        self.churn = Churn()
         self.closed_counts = Tally()
         """Counts of its connections that are closed."""
         for exchange, kind in PREDECLARED:
@@ -133,6 +135,7 @@ class VirtualHost(Topology):
         or inequivalent arguments. Nothing is created then.
         """
         self.broker.work.done += DECLARE_WORK
+        self.churn.queues_declared += 1
         if name in self.queues:
             queue = self.queue(name, asker)
             if (queue.owner is None) != (owner is None):
@@ -172,6 +175,7 @@ class VirtualHost(Topology):
     def add_queue(self, queue: Queue) -> None:
         """Add a created queue; its name is free."""
         self.queues[queue.name] = queue
+        self.churn.queues_created += 1
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
             enable_paging(self.broker, queue)

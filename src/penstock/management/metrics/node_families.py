@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.gates.disk import Disk
+from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
 from penstock.flow.histogram import Histogram
 from penstock.flow.level import UNLIMITED
@@ -61,6 +62,8 @@ class Totals:
         self.channels: int = 0
         self.channel_sums: list[int] = []
         self.consumers: int = 0
+        self.publishers: int = 0
+        """Channels that have published."""
 
 
 IDENTITY: Final = Family("rabbitmq_identity_info", INFO, "RabbitMQ node & cluster identity info")
@@ -119,6 +122,16 @@ LOGINS_REFUSED: Final = Family(
 )
 OPENED: Final = Family("rabbitmq_connections_opened_total", COUNTER, "Total number of connections opened")
 CLOSED: Final = Family("rabbitmq_connections_closed_total", COUNTER, "Total number of connections closed or terminated")
+OPENED_CHANNELS: Final = Family("rabbitmq_channels_opened_total", COUNTER, "Total number of channels opened")
+CLOSED_CHANNELS: Final = Family("rabbitmq_channels_closed_total", COUNTER, "Total number of channels closed")
+DECLARED: Final = Family("rabbitmq_queues_declared_total", COUNTER, "Total number of queues declared")
+CREATED: Final = Family("rabbitmq_queues_created_total", COUNTER, "Total number of queues created, or restored")
+DELETED: Final = Family("rabbitmq_queues_deleted_total", COUNTER, "Total number of queues deleted")
+PUBLISHERS: Final = Family(
+    "rabbitmq_global_publishers", GAUGE, "Publishers currently connected: channels that published"
+)
+GLOBAL_CONSUMERS: Final = Family("rabbitmq_global_consumers", GAUGE, "Consumers currently connected")
+SOCKETS_MAX: Final = Family("rabbitmq_process_max_tcp_sockets", GAUGE, "Open TCP sockets limit: that of open files")
 QUEUES: Final = Family("rabbitmq_queues", GAUGE, "Queues available")
 CONNECTIONS: Final = Family("rabbitmq_connections", GAUGE, "Connections currently open")
 CHANNELS: Final = Family("rabbitmq_channels", GAUGE, "Channels currently open")
@@ -144,6 +157,7 @@ def write_node(out: Exposition, node: Node, figures: NodeFigures, totals: Totals
         (OPEN_FILES, figures.open_files),
         (FILES_MAX, figures.files_max),
         (RESIDENT, figures.resident_bytes),
+        (SOCKETS_MAX, figures.files_max),
     ):
         if value is not None:
             out.single(family, value)
@@ -167,11 +181,25 @@ def write_node(out: Exposition, node: Node, figures: NodeFigures, totals: Totals
     out.single(CHANNELS, totals.channels)
     out.single(CONSUMERS, totals.consumers)
     out.single(QUEUES, totals.queues)
+    out.single(PUBLISHERS, totals.publishers)
+    out.single(GLOBAL_CONSUMERS, totals.consumers)
     vhosts = list(node.broker.vhosts.values())
+    write_churn(out, vhosts, totals)
     out.single(EXCHANGES, sum([len(vhost.exchanges) for vhost in vhosts]))
     out.single(BINDINGS, sum([int(vhost.bindings.count) for vhost in vhosts]))
     out.single(VHOSTS, len(vhosts))
     out.single(UNROUTABLE, int(node.broker.unroutable))
+
+
+def write_churn(out: Exposition, vhosts: list[VirtualHost], totals: Totals) -> None:
+    """Write what came and went since the start, in the virtual hosts that there are."""
+    opened = sum([int(vhost.churn.channels_opened) for vhost in vhosts])
+    created = sum([int(vhost.churn.queues_created) for vhost in vhosts])
+    out.single(OPENED_CHANNELS, opened)
+    out.single(CLOSED_CHANNELS, max(opened - totals.channels, 0))
+    out.single(DECLARED, sum([int(vhost.churn.queues_declared) for vhost in vhosts]))
+    out.single(CREATED, created)
+    out.single(DELETED, max(created - totals.queues, 0))
 
 
 # Gates

@@ -181,6 +181,7 @@ class Scrape:
             for session in list(connection.engine.sessions()):
                 totals.channels += 1
                 totals.consumers += len(session.consumers)
+                totals.publishers += 1 if tally_of(session).publish > 0 else 0
                 for index, channel_family in enumerate(CHANNEL_FAMILIES):
                     totals.channel_sums[index] += channel_family.value(session)
                 done += 1

@@ -105,6 +105,7 @@ def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
     engine.services.open_connections.check_channels(engine.connection)
     assert engine.connection.vhost is not None
     engine.channels[number] = Channel(engine, number, engine.connection.vhost, engine.broker)
+    engine.connection.vhost.churn.channels_opened += 1
     engine.send(number, spec.CHANNEL_OPEN_OK, {})
 
 

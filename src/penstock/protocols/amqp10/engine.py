@@ -261,6 +261,8 @@ class Amqp10Engine(ProtocolEngine):
         self.services.open_connections.check_channels(self.connection)
         session = AmqpSession(self, channel, begin)
         self.channels[channel] = session
+        if self.connection.vhost is not None:
+            self.connection.vhost.churn.channels_opened += 1
         session.send(session.windows.begin(channel, HANDLE_MAX))
 
     def _on_end(self, session: AmqpSession) -> None:
