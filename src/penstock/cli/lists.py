@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -164,6 +163,8 @@ def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
     for name in sorted(named - known):
         if not rows or any(_has(item, name) for item in rows) or name.split(".")[0] in OPTIONAL:
             continue
+        import difflib
+
         names = sorted({*known, *rows[0], *(f"penstock.{each}" for each in _own_fields(rows[0]))})
         near = difflib.get_close_matches(name, names, SUGGESTED)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,14 +42,16 @@ def profiles_file(environment: Mapping[str, str]) -> Path:
 
 def read_profiles(path: Path) -> dict[str, dict[str, str]]:
     """Return the profiles of a file by name, {} without a file. Raises ConfigError."""
+    if not os.path.exists(path):
+        return {}
+    import tomllib  # Most commands have no file of profiles, and start without it.
+
     try:
         with path.open("rb") as file:
             octets = file.read(OCTETS_MAX + 1)
         if len(octets) > OCTETS_MAX:
             raise ConfigError(f"'{path}' has more than {OCTETS_MAX:,} octets, which no file of profiles needs")
         found = tomllib.loads(octets.decode())
-    except FileNotFoundError:
-        return {}
     except OSError as error:
         raise ConfigError(f"cannot read the profiles in '{path}': {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -67,6 +67,8 @@ def _check(path: Path, name: str, table: object) -> None:
         raise ConfigError(f"'{path}': '{name}' is no profile: write [{name}] and its url below")
     for key, value in table.items():
         if key not in KEYS:
+            import difflib
+
             near = difflib.get_close_matches(key, KEYS, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}"
             raise ConfigError(f"'{path}': unknown key '{key}' in profile {name}{hint}")
@@ -79,6 +81,8 @@ def _check(path: Path, name: str, table: object) -> None:
 def profile_of(path: Path, profiles: dict[str, dict[str, str]], name: str) -> Profile:
     """Return a profile by name, with paths relative to the file's folder. Raises ConfigError."""
     if name not in profiles:
+        import difflib
+
         near = difflib.get_close_matches(name, profiles, 1)
         known = ", ".join(sorted(profiles)[:20]) or "none"
         hint = f"did you mean {near[0]}?" if near else f"known are: {known}"

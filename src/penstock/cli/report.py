@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
 import sys
-import tomllib
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -100,11 +97,14 @@ def _write(path: Path, text: str) -> None:
 
 def _client() -> dict[str, object]:
     """Return this installation and this machine."""
+    import platform  # Both take a third of the start of a command, and the others need neither.
+    from importlib import metadata
+
     versions = {}
     for name in PACKAGES:
         try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
             continue
     variables = sorted(name for name in os.environ if name.startswith("PENSTOCK_"))
     return {
@@ -178,6 +178,8 @@ def _try(part: Part) -> object:
 
 def _settings_file(path: Path) -> object:
     """Return the settings; a user's text is a password, and gets that name. Raises ConfigError, OSError."""
+    import tomllib
+
     try:
         found = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError:
