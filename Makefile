@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-scrape bench-flow bench-spark crash victim quota paging large guard dist docs docs-serve lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-tls bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -73,6 +73,9 @@ paging: setup  ## A queue of 100 times its memory on the disk: memory, depth, ra
 
 large: setup  ## A message of 1 GiB from a producer to a slow consumer: the broker's memory, and a picture of it
 	@$(RUN) -m bench.memory --large
+
+console: setup  ## What ten consoles cost a broker with 10,000 queues, and what they cost others
+	@$(RUN) -m bench.console
 
 victim: setup  ## What one client's work costs the others: a victim's latency beside clients that ask for much
 	@$(RUN) -m bench.victim

@@ -108,7 +108,7 @@ class FlowMap:
         return self.rules is None or self.rules.enters(vhost) or self.rules.has_tag(ADMINISTRATOR)
 
     def steps(self) -> Steps[dict[str, object]]:
-        """Return the next map."""
+        """Return the next map. `seconds` are those since the map before, 0 for the first, which has no rates."""
         broker = self.node.broker
         began = broker.now
         seconds = began - self._at if self._at else 0.0
@@ -131,7 +131,8 @@ class FlowMap:
         for producer in blocked:
             shapes.add_blocked(producer)
         self._readers = shapes.readers_seen
-        return {"totals": totals.as_dict(), "more_queues": int(totals.queues) - len(queues), **shapes.as_dict()}
+        more = int(totals.queues) - len(queues)
+        return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **shapes.as_dict()}
 
     def stop(self) -> None:
         """Stop the samples: nobody watches any more."""

@@ -2,92 +2,96 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pika
 import pytest
 
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import serving
 from tests.support.console_browser import chromium, console
 
 PICTURES = Path(__file__).resolve().parents[4] / "docs" / "pictures"
 BYTES_MOST = 150_000
 WATCHED_MS = 50_000
+QUEUES = {"orders": 1000, "invoices": 60, "mail": 5000}
+"""Queues with their capacities in messages."""
+PRODUCERS = (
+    ("web shop", "orders", 0.005),
+    ("nightly import", "orders", 0.005),
+    ("billing", "invoices", 0.01),
+    ("mailer", "mail", 0.02),
+)
+CONSUMERS = (("ledger", "invoices", 0.03), ("smtp", "mail", 0.0))
+"""Clients with their queues, and seconds from one message to the next."""
 
 pytestmark = pytest.mark.skipif(os.environ.get("PENSTOCK_PICTURES") != "1", reason="PENSTOCK_PICTURES=1 makes them")
 
 
-class Shop:
-    """Clients of a shop: producers that are faster than some of the consumers."""
+def connected(url: str, name: str) -> pika.BlockingConnection:
+    parameters = pika.URLParameters(url)
+    parameters.client_properties = {"connection_name": name}
+    return pika.BlockingConnection(parameters)
 
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.broker = broker
-        self.stopped = threading.Event()
-        self.threads: list[threading.Thread] = []
 
-    def connect(self, name: str) -> pika.BlockingConnection:
-        parameters = pika.URLParameters(self.broker.url)
-        parameters.client_properties = {"connection_name": name}
-        return pika.BlockingConnection(parameters)
+def publish(url: str, name: str, queue: str, pause_s: float) -> None:
+    """Publish with confirms for ever; a held publish waits."""
+    channel = connected(url, name).channel()
+    channel.confirm_delivery()
+    while not threading.Event().wait(pause_s):
+        channel.basic_publish("", queue, b"x" * 200)
 
-    def start(self, work: Callable[..., None], *words: object) -> None:
-        thread = threading.Thread(target=work, args=words, daemon=True)
-        self.threads.append(thread)
+
+def consume(url: str, name: str, queue: str, pause_s: float) -> None:
+    """Acknowledge one message after the other for ever."""
+    channel = connected(url, name).channel()
+    channel.basic_qos(prefetch_count=20)
+    for method, _, _ in channel.consume(queue):
+        threading.Event().wait(pause_s)
+        channel.basic_ack(method.delivery_tag)
+
+
+def run_clients(url: str) -> None:
+    """Run all clients; this is a process of its own, which is ended when the pictures are made."""
+    connection = connected(url, "setup")
+    for queue, capacity in QUEUES.items():
+        connection.channel().queue_declare(queue, arguments={"capacity-messages": capacity})
+    connection.close()
+    threads = [threading.Thread(target=publish, args=(url, *each)) for each in PRODUCERS]
+    threads += [threading.Thread(target=consume, args=(url, *each)) for each in CONSUMERS]
+    for thread in threads:
         thread.start()
-
-    def publish(self, name: str, queue: str, pause_s: float) -> None:
-        """Publish with confirms until the end; a held publish waits."""
-        channel = self.connect(name).channel()
-        channel.confirm_delivery()
-        while not self.stopped.wait(pause_s):
-            channel.basic_publish("", queue, b"x" * 200)
-
-    def consume(self, name: str, queue: str, pause_s: float) -> None:
-        """Acknowledge one message after the other."""
-        connection = self.connect(name)
-        channel = connection.channel()
-        channel.basic_qos(prefetch_count=20)
-        for method, _, _ in channel.consume(queue):
-            if self.stopped.wait(pause_s):
-                return
-            channel.basic_ack(method.delivery_tag)
 
 
 @contextmanager
-def shop(broker: BrokerProcess) -> Iterator[None]:
-    found = Shop(broker)
-    connection = found.connect("setup")
-    for queue, capacity in (("orders", 1000), ("invoices", 60), ("mail", 5000)):
-        connection.channel().queue_declare(queue, arguments={"capacity-messages": capacity})
-    connection.close()
-    for name, queue in (("web shop", "orders"), ("nightly import", "orders"), ("billing", "invoices")):
-        found.start(found.publish, name, queue, 0.005 if queue == "orders" else 0.01)
-    found.start(found.publish, "mailer", "mail", 0.02)
-    found.start(found.consume, "ledger", "invoices", 0.03)
-    found.start(found.consume, "smtp", "mail", 0.0)
+def shop(url: str) -> Iterator[None]:
+    """A shop whose producers are faster than some of its consumers."""
+    process = multiprocessing.get_context("spawn").Process(target=run_clients, args=(url,))
+    process.start()
     yield
-    found.stopped.set()
+    process.kill()
+    process.join()
 
 
 def test_pictures_of_the_console(tmp_path: Path) -> None:
-    with chromium() as browser, serving(tmp_path, "--http", "127.0.0.1:0") as broker, shop(broker):
-        with console(browser, broker.http, 1280, 720) as page:
+    with chromium() as browser, serving(tmp_path, "--http", "127.0.0.1:0") as broker, shop(broker.url):
+        with console(browser, broker.http, 1240, 600) as page:
+            page.locator("svg .producer.blocked", has_text="web shop").wait_for()
             page.goto(f"{broker.http}/#/queues/%2F/invoices")
             page.get_by_role("heading", name="invoices").wait_for()
             page.wait_for_timeout(WATCHED_MS)
             page.get_by_role("region", name="Band").screenshot(path=PICTURES / "console-band.png")
             page.goto(f"{broker.http}/#/flow")
-            page.locator("svg .producer.blocked").first.wait_for()
+            page.locator("svg .producer.blocked", has_text="web shop").wait_for()
             page.wait_for_timeout(10_000)
             page.locator("svg .producer.blocked", has_text="web shop").click()
             page.get_by_role("heading", name="What would open it").wait_for()
             page.screenshot(path=PICTURES / "console-flow.png")
         with console(browser, broker.http, 390, 844, "dark") as page:
-            page.goto(f"{broker.http}/#/flow")
             page.get_by_text("↓ gate").first.wait_for()
             page.wait_for_timeout(5_000)
             page.screenshot(path=PICTURES / "console-phone.png")

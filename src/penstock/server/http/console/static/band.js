@@ -60,6 +60,8 @@ const LINES = {
     { label: "stop", name: "stop", stroke: "bad", dash: [6, 4] },
     { label: "capacity", name: "capacity", stroke: "quiet" },
   ],
+  // Messages of the whole node.
+  total: () => [{ label: "messages", name: "messages", stroke: "chart", width: 2, filled: true, dots: true }],
   // Rates, and the duty cycle of the gate on a scale of its own.
   rates: () => [
     { label: "in", name: "in", stroke: "chart", width: 2, dots: true },
@@ -73,6 +75,7 @@ export class Chart {
   constructor(place, kind, unit) {
     Object.assign(this, { place, kind, unit, plot: null, lines: LINES[kind](unit) });
     this.height = kind === "band" ? 260 : 180;
+    this.counted = kind !== "rates";
     this.watcher = new ResizeObserver(() => this.plot?.setSize({ width: this.place.clientWidth, height: this.height }));
     this.watcher.observe(place);
   }
@@ -84,7 +87,7 @@ export class Chart {
   }
 
   options() {
-    const shown = this.kind === "band" ? (value) => amount(this.unit, value) : (value) => `${count(Math.round(value * 10) / 10)}/s`;
+    const shown = this.counted ? (value) => amount(this.unit, value) : (value) => `${count(Math.round(value * 10) / 10)}/s`;
     const share = (value) => `${Math.round(value)} %`;
     const say = (text) => (plot, value) => (value === null ? "" : text(value));
     const axis = { stroke: colour("text"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };

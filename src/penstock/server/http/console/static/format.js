@@ -36,7 +36,7 @@ export function percent(value) {
 export function level(pair) {
   if (!pair) return "none";
   const parts = [];
-  if (pair.messages !== null && pair.messages !== undefined) parts.push(`${count(pair.messages)} messages`);
+  if (pair.messages !== null && pair.messages !== undefined) parts.push(plural(pair.messages, "message"));
   if (pair.bytes !== null && pair.bytes !== undefined) parts.push(bytes(pair.bytes));
   return parts.join(", ") || "no limit";
 }

@@ -6,7 +6,7 @@ export const live = { map: null, state: "new", reason: "", totals: [], past: new
 
 export function take(map) {
   live.map = map;
-  push(live.totals, { at: map.at / 1000, ...map.totals });
+  push(live.totals, { at: map.at / 1000, ...map.totals, ...(map.seconds ? {} : { in_rate: null, out_rate: null }) });
   const seen = new Set();
   for (const gate of map.gates) {
     const key = gateKey(gate);

@@ -183,7 +183,9 @@ function box(column, y, height) {
 }
 
 function words(column, y, text, kind, most) {
-  return s("text", { class: kind ?? "", x: COLUMNS[column][0] + 8, y }, short(text, most ?? Math.floor(COLUMNS[column][1] / 7.4)));
+  const width = COLUMNS[column][1] - 14;
+  const letter = kind === "bad" ? 7.4 : kind === "quiet" ? 6.6 : 7.3;
+  return s("text", { class: kind ?? "", x: COLUMNS[column][0] + 8, y }, short(text, Math.min(most ?? 99, Math.floor(width / letter))));
 }
 
 // A client by the name that it gave itself, with the number of its connection.
@@ -239,7 +241,7 @@ function queueNode(queue, nodes, row) {
   return node(`q ${queue.id}`, "", `Queue ${queue.name}: ${describe(queue)}${gate.open ? "" : ", gate closed"}`, () => showQueue(queue),
     s("title", {}, `${where}: ${describe(queue)}`), s("rect", { class: "box", x, y: y - 33, width, height: 66, rx: 6 }),
     words("queues", y - 16, where), bar(queue, x + 8, y - 8, width - 16, 12),
-    words("queues", y + 24, `${count(queue.messages)} deep · ${rate(queue.in_rate)} in · ${rate(queue.out_rate)} out`, "quiet", 44));
+    words("queues", y + 24, `${count(queue.messages)} deep · ${rate(queue.in_rate)} in · ${rate(queue.out_rate)} out`, "quiet"));
 }
 
 function readerName(reader) {
@@ -247,10 +249,11 @@ function readerName(reader) {
 }
 
 function readerNode(reader, y) {
-  const more = reader.kind === "consumer" ? `${count(reader.unacknowledged)} unacknowledged` : `lag ${count(reader.lag)}`;
+  const more = reader.kind === "consumer" ? `${count(reader.unacknowledged)} unacked` : `lag ${count(reader.lag)}`;
+  const stuck = reader.obstacles.length > 0 && !reader.rate;
   return node(`r ${reader.id}`, "", `${reader.kind} ${reader.name}, ${more}`, () => showReader(reader),
     s("title", {}, `${reader.name} ${reader.of}`), box("readers", y, 38), words("readers", y - 3, readerName(reader)),
-    words("readers", y + 13, reader.obstacles.length ? short(reader.obstacles[0], 28) : `${reader.rate === null ? "" : `${rate(reader.rate)} · `}${more}`, reader.obstacles.length ? "bad" : "quiet", 32));
+    words("readers", y + 13, stuck ? reader.obstacles[0] : [reader.rate === null ? "" : rate(reader.rate), more].filter(Boolean).join(" · "), stuck ? "bad" : "quiet"));
 }
 
 // On a narrow screen each queue is a card with those before and behind it.
@@ -266,7 +269,7 @@ function lanes(map, nodes) {
       h("p", {}, "↓ gate ", stateOfGate(gate), " ", h("span", { class: "quiet" }, dutyText(gate)), " ", button("Why", () => choose(`q ${queue.id}`, () => showQueue(queue)), { "data-key": `q ${queue.id}` })),
       s("svg", { viewBox: "0 0 300 18", width: "100%", role: "img", "aria-label": describe(queue) }, bar(queue, 1, 3, 298, 12)),
       h("p", { class: "quiet" }, `${describe(queue)} · ${rate(queue.in_rate)} in · ${rate(queue.out_rate)} out`),
-      readers.map((reader) => h("p", {}, `↓ ${readerName(reader)} `, h("span", { class: "quiet" }, reader.rate === null ? "" : rate(reader.rate)), reader.obstacles.length ? h("span", { class: "blocked" }, ` ${reader.obstacles[0]}`) : null)));
+      readers.map((reader) => h("p", {}, `↓ ${readerName(reader)} `, h("span", { class: "quiet" }, reader.rate === null ? "" : rate(reader.rate)), reader.obstacles.length && !reader.rate ? h("span", { class: "blocked" }, ` ${reader.obstacles[0]}`) : null)));
   });
 }
 

@@ -1,8 +1,12 @@
 // The overview: totals, rates and alarms of the node.
 
 import { get } from "../api.js";
-import { h, replace } from "../dom.js";
+import { Chart } from "../band.js";
+import { button, h, replace } from "../dom.js";
 import { bytes, count, rate, seconds } from "../format.js";
+import { live } from "../live.js";
+
+const SPANS = [["live", "Live"], ["60", "Hour"], ["300", "Day"]];
 
 let state = null;
 
@@ -10,11 +14,35 @@ export function open(main) {
   const figures = h("div", { class: "cards" });
   const alarms = h("div", {});
   const node = h("div", {}, h("p", { class: "quiet" }, "Loading."));
-  replace(main, h("h1", { tabindex: "-1" }, "Overview"), alarms, figures, h("h2", {}, "Node"), node);
-  state = { figures, alarms, node };
+  const spans = h("div", { class: "row" }), place = h("div", { class: "chart", role: "img", "aria-label": "Messages and rates of the node" });
+  replace(main, h("h1", { tabindex: "-1" }, "Overview"), alarms, figures,
+    h("section", { class: "card", "aria-label": "Over time" }, h("h2", {}, "Messages, rates, and the gate of the node's memory"), spans, place), h("h2", {}, "Node"), node);
+  state = { figures, alarms, node, spans, place, span: "live", charts: [] };
+  draw();
   load();
   const timer = setInterval(load, 10000);
-  return { update, reload: load, leave: () => { clearInterval(timer); state = null; } };
+  return { update, reload: load, leave: () => { clearInterval(timer); for (const each of state.charts) each.leave(); state = null; } };
+}
+
+function draw() {
+  for (const each of state.charts) each.leave();
+  const places = [h("div", {}), h("div", {})];
+  replace(state.place, places);
+  replace(state.spans, SPANS.map(([span, title]) => button(title, () => { state.span = span; draw(); }, { "aria-pressed": String(state.span === span) })));
+  state.charts = [new Chart(places[0], "total", "messages"), new Chart(places[1], "rates")];
+  plot();
+}
+
+async function plot() {
+  const span = state.span;
+  let points = live.totals.map((each) => ({ at: each.at, messages: each.messages, in: each.in_rate, out: each.out_rate }));
+  if (span !== "live") {
+    const found = (await get(`/penstock/history?seconds=${span}`).catch(() => null))?.tiers[0];
+    if (!state || span !== state.span || !found) return;
+    points = found.messages.map((messages, at) => ({
+      at: found.end / 1000 - (found.messages.length - 1 - at) * found.seconds, messages, in: found.publish[at], out: found.deliver_get[at], closed: 100 * found.closed[at] }));
+  }
+  for (const each of state.charts) each.set(points);
 }
 
 function card(title, figure, more) {
@@ -30,6 +58,7 @@ function update(map) {
     card("Queues", count(t.queues), `${count(t.closed_queues)} with a closed gate`),
     card("Connections", count(t.connections), `${count(t.channels)} channels`),
     card("Consumers", count(t.consumers)));
+  if (state.span === "live") plot();
   const found = [];
   if (map.node.memory_alarm) found.push("The gate of the node's memory is closed: nobody may publish until messages are consumed.");
   if (map.node.disk_alarm) found.push("A gate of the disk is closed: nobody may publish what is to be stored.");
@@ -37,6 +66,7 @@ function update(map) {
 }
 
 async function load() {
+  if (state.span !== "live") plot();
   const [overview, nodes] = await Promise.all([get("/overview").catch(() => null), get("/nodes").catch(() => null)]);
   if (!state || !overview) return;
   const one = nodes?.[0];

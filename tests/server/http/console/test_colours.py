@@ -1,0 +1,42 @@
+"""Colours of the console: every text can be read by those who see contrasts badly (WCAG 2.2, 1.4.3 and 1.4.11: AA)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock.server.http.console.pages import FILES
+
+TEXT, GRAPHICS = 4.5, 3.0
+"""Least contrasts of texts, and of lines."""
+TEXTS = ("text", "quiet", "accent", "good", "bad")
+GROUNDS = ("ground", "card", "bad-ground")
+
+
+def colours(theme: str) -> dict[str, str]:
+    """Return the colours of a theme by name."""
+    rules = re.search(rf"^{re.escape(theme)} {{(.*?)^}}", (FILES / "console.css").read_text(), re.DOTALL | re.MULTILINE)
+    assert rules is not None
+    return dict(re.findall(r"--([\w-]+): (#\w{6})", rules[1]))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("theme", [":root", ":root.dark"])
+def test_texts_and_lines_stand_out(theme: str) -> None:
+    found = colours(theme)
+    for ground in GROUNDS:
+        for text in TEXTS:
+            assert contrast(found[text], found[ground]) >= TEXT, f"{text} on {ground}"
+        assert contrast(found["flow"], found[ground]) >= GRAPHICS
+    assert contrast(found["accent-text"], found["accent"]) >= TEXT
