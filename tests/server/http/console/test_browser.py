@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from penstock.client import Connection
+from penstock.client.control import ControlClient
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.console_browser import chromium, console
 from tests.support.http_client import Web
@@ -68,7 +69,7 @@ def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(shown: t
         said = panel.inner_text()
         assert "is blocked" in said
         assert f"by queue {queue}: 4 messages > stop 3 (opens at 1)" in said
-        assert "It opens when its depth is at most 1 messages; now it is 4 messages" in said
+        assert "It opens when its depth is at most 1 message; now it is 4 messages" in said
         assert f"start a consumer of queue {queue}" in said
         Web(process.http).do("DELETE", f"{path_of(queue)}/contents")
         page.get_by_text("Nobody is blocked.").wait_for()
@@ -112,8 +113,9 @@ def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Pa
     process, page = shown
     queue = some_name("seen")
     Web(process.http).do("PUT", path_of(queue), {}, status=201)
-    with Connection(process.url) as connection:
+    with Connection(process.url) as connection, ControlClient(connection) as control:
         connection.channel().confirm_select()
+        control.attach(f"reader of {queue}", [queue])
         for key, heading, text in (
             ("overview", "Overview", "Blocked producers"),
             ("exchanges", "Exchanges", "amq.topic"),
@@ -122,6 +124,8 @@ def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Pa
             ("channels", "Channels", "confirms"),
             ("users", "Users and permissions", "administrator"),
             ("settings", "Settings", "Nothing is set: all defaults are in effect."),
+            ("cursors", "Cursors", f"reader of {queue}"),
+            ("policies", "Policies", "Operator policies"),
             ("definitions", "Definitions", "Download"),
         ):
             page.goto(f"{process.http}/#/{key}")

@@ -5,11 +5,13 @@ import { button, field, h, input, replace } from "./dom.js";
 import { live, take } from "./live.js";
 import * as channels from "./pages/channels.js";
 import * as connections from "./pages/connections.js";
+import * as cursors from "./pages/cursors.js";
 import * as definitions from "./pages/definitions.js";
 import * as exchanges from "./pages/exchanges.js";
 import * as flow from "./pages/flow.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
+import * as policies from "./pages/policies.js";
 import * as queue from "./pages/queue.js";
 import * as settings from "./pages/settings.js";
 import * as users from "./pages/users.js";
@@ -21,7 +23,9 @@ const PAGES = [
   ["exchanges", "Exchanges", exchanges],
   ["connections", "Connections", connections],
   ["channels", "Channels", channels],
+  ["cursors", "Cursors", cursors],
   ["users", "Users", users],
+  ["policies", "Policies", policies],
   ["settings", "Settings", settings],
   ["definitions", "Definitions", definitions],
 ];

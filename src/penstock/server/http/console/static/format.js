@@ -28,6 +28,12 @@ export function seconds(value) {
   return `${Math.floor(value / 86400)} d ${Math.floor((value % 86400) / 3600)} h`;
 }
 
+// A time in one number, for little room.
+export function about(value) {
+  for (const [most, one, unit] of [[100, 1, "s"], [5400, 60, "min"], [129600, 3600, "h"]]) if (value < most) return `${one === 1 && value < 10 ? value.toFixed(1) : Math.round(value / one)} ${unit}`;
+  return `${Math.round(value / 86400)} d`;
+}
+
 export function percent(value) {
   return value === null || value === undefined ? "" : `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
 }

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { bar, describe } from "../band.js";
 import { button, h, replace, s } from "../dom.js";
-import { count, plural, rate, seconds, short } from "../format.js";
+import { about, count, plural, rate, seconds, short } from "../format.js";
 import { duty, live } from "../live.js";
 import { blockedFor, line, relief, sentences, stateOfGate, whyGate, whyProducer, whyQueue } from "../why.js";
 
@@ -198,7 +198,7 @@ function waits(producer) {
   const since = blockedFor(producer);
   if (since === null) return "";
   const more = [producer.held ? `${count(producer.held)} held` : "", producer.withheld ? `${count(producer.withheld)} unconfirmed` : ""].filter(Boolean);
-  return [`blocked ${seconds(since)}`, ...more].join(", ");
+  return [`blocked ${about(since)}`, ...more].join(", ");
 }
 
 function producerNode(producer, y) {
@@ -221,7 +221,7 @@ function sharedNode(gate, y) {
 function gateNode(gate, queue, row) {
   const [x, width] = COLUMNS.gates;
   const y = row.middle;
-  const text = gate.open ? "open" : `closed ${seconds(gate.closed_for_s)}`;
+  const text = gate.open ? "open" : `closed ${about(gate.closed_for_s)}`;
   const bars = gate.open
     ? [s("line", { class: "gate open", x1: x + 30, x2: x + 30, y1: y - 28, y2: y - 12, "stroke-width": 5 }), s("line", { class: "gate open", x1: x + 30, x2: x + 30, y1: y + 2, y2: y + 14, "stroke-width": 5 })]
     : s("line", { class: "gate closed", x1: x + 30, x2: x + 30, y1: y - 28, y2: y + 14, "stroke-width": 6 });
