@@ -129,7 +129,7 @@ def test_every_page_opens_and_shows_what_there_is(shown: tuple[BrokerProcess, Pa
             ("definitions", "Definitions", "Download"),
         ):
             page.goto(f"{process.http}/#/{key}")
-            page.get_by_role("heading", name=heading, exact=True).wait_for()
+            page.get_by_role("heading", name=heading, exact=True, level=1).wait_for()
             page.get_by_text(text).first.wait_for()
 
 
@@ -148,6 +148,28 @@ def test_limits_are_set_after_a_preview(shown: tuple[BrokerProcess, Page]) -> No
     page.get_by_role("button", name="Set", exact=True).click()
     page.get_by_text(re.compile("^closed ")).first.wait_for()
     assert not web.get(path_of(queue))["penstock"]["gate"]["open"]
+
+
+def test_login_is_refused_in_words_and_one_without_monitoring_has_lists(
+    browser: Browser, shown: tuple[BrokerProcess, Page]
+) -> None:
+    process, _ = shown
+    web = Web(process.http)
+    web.do("PUT", "/users/manager", {"password": "a long password", "tags": "management"}, status=201)
+    window = browser.new_context()
+    page = window.new_page()
+    page.goto(process.http)
+    for password, expected in (("wrong", "The broker refuses this login."), ("a long password", "needs the tag")):
+        page.get_by_label("User").fill("manager")
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_text(expected).wait_for()
+    page.goto(f"{process.http}/#/overview")
+    page.get_by_text("Messages", exact=True).wait_for()
+    page.get_by_role("button", name="Log out manager").click()
+    page.get_by_label("Password").wait_for()
+    assert page.evaluate("sessionStorage.length") == 0
+    window.close()
 
 
 def test_console_says_that_the_broker_is_away_and_comes_back_by_itself(browser: Browser, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ async function enter(name, password, said) {
     keepLogin();
   } catch (error) {
     logOut();
-    said.textContent = error.status === 401 ? "The broker refuses this login." : error.message;
+    said.textContent = error.message === "Login failed" ? "The broker refuses this login." : error.message;
   }
 }
 

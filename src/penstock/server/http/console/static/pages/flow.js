@@ -297,8 +297,11 @@ async function showProducer(producer) {
   const gates = (shape?.blocked ?? []).map((block) => live.map.gates.find((gate) => gate.id === block.gate)).filter(Boolean);
   const advice = [];
   for (const gate of gates) advice.push(...relief((await whyGate(gate).catch(() => null)) ?? {}));
-  return [h("h2", {}, "Producer"), h("p", { class: "name" }, producer.name), sentences(found.sentences),
-    advice.length ? [h("h3", {}, "What would open it"), sentences(advice)] : null, gates.map(line)];
+  const first = advice.length ? found.sentences.slice(0, 2) : found.sentences;
+  const rest = found.sentences.slice(first.length);
+  return [h("h2", {}, "Producer"), h("p", { class: "name" }, producer.name), sentences(first),
+    advice.length ? [h("h3", {}, "What would open it"), sentences(advice)] : null,
+    rest.length ? [h("h3", {}, "Besides"), sentences(rest)] : null, gates.map(line)];
 }
 
 async function showGate(gate) {

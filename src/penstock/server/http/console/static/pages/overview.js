@@ -65,10 +65,17 @@ function update(map) {
   replace(state.alarms, found.map((text) => h("p", { class: "card bad-text" }, text)));
 }
 
+// What users without the tag monitoring see: no events, and only what is theirs.
+function counted(messages, objects) {
+  replace(state.figures, card("Messages", count(messages.messages), `${count(messages.messages_ready)} ready, ${count(messages.messages_unacknowledged)} unacknowledged`),
+    card("Queues", count(objects.queues)), card("Connections", count(objects.connections), `${count(objects.channels)} channels`), card("Consumers", count(objects.consumers)));
+}
+
 async function load() {
   if (state.span !== "live") plot();
   const [overview, nodes] = await Promise.all([get("/overview").catch(() => null), get("/nodes").catch(() => null)]);
   if (!state || !overview) return;
+  if (!live.map) counted(overview.queue_totals, overview.object_totals);
   const one = nodes?.[0];
   replace(state.node, h("div", { class: "card" }, h("dl", { class: "facts" },
     fact("Name", overview.node), fact("Version", `${overview.product_name} ${overview.product_version}`),
