@@ -25,7 +25,6 @@ LOCAL = {
     "SaslError",
     "TokenError",
     "BackEndError",
-    "_Denied",
     "ClientError",
     "OutputError",
     "NoJavaError",

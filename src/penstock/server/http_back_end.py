@@ -49,11 +49,10 @@ class HttpBackEnd(BackEnd):
 
     @override
     def tags_of(self, user: str, password: str) -> list[str]:
-        answer = self._ask(self._settings.user_path, {"username": user, "password": password})
-        words = answer.lower().split()
-        if words[:1] != ["allow"]:
-            raise _unreadable(answer)
-        return words[1 : TAGS_MOST + 1]
+        allowed, rest = self._ask(self._settings.user_path, {"username": user, "password": password})
+        if not allowed:
+            raise BackEndError("the back end denies it" + (f": {rest[:SHOWN_LETTERS]!r}" if rest else ""))
+        return rest.lower().split()[:TAGS_MOST]
 
     @override
     def entered(self, user: str, vhosts: list[str], address: str, tags: list[str]) -> list[str]:
@@ -65,17 +64,13 @@ class HttpBackEnd(BackEnd):
         for vhost in vhosts:
             if self._clock() > ends:
                 raise BackEndError(f"the back end '{url}' takes too long for {len(vhosts)} virtual hosts")
-            try:
-                answer = self._ask(url, {"username": user, "vhost": vhost, "ip": address, "tags": " ".join(tags)})
-            except _Denied:
-                continue
-            if answer.lower() != "allow":
-                raise _unreadable(answer)
-            found.append(vhost)
+            allowed, _ = self._ask(url, {"username": user, "vhost": vhost, "ip": address, "tags": " ".join(tags)})
+            if allowed:
+                found.append(vhost)
         return found
 
-    def _ask(self, url: str, fields: dict[str, str]) -> str:
-        """Return an answer that is no refusal. Raises _Denied for a refusal, and BackEndError for no answer."""
+    def _ask(self, url: str, fields: dict[str, str]) -> tuple[bool, str]:
+        """Return whether the back end allows it, and what it says besides. Raises BackEndError for any other answer."""
         if self._clock() < self._away_until:
             raise BackEndError(f"the back end was away a moment ago: {self._failure}")
         try:
@@ -90,10 +85,10 @@ class HttpBackEnd(BackEnd):
         if len(body) > ANSWER_OCTETS:
             raise BackEndError(f"the back end '{url}' answered with more than {ANSWER_OCTETS} octets")
         answer = body.decode(errors="replace").strip()
-        verdict, _, reason = answer.partition(" ")
-        if verdict.lower() == "deny":
-            raise _Denied("the back end denies it" + (f": {reason[:SHOWN_LETTERS]!r}" if reason else ""))
-        return answer
+        verdict, _, rest = answer.partition(" ")
+        if verdict.lower() not in ("allow", "deny"):
+            raise BackEndError(f"the back end answered neither allow nor deny, but {answer[:SHOWN_LETTERS]!r}")
+        return verdict.lower() == "allow", rest.strip()
 
     def _exchange(self, url: str, form: str) -> tuple[int, bytes]:
         """Send a question; return status and body. A connection that the server has closed is opened once more."""
@@ -121,10 +116,6 @@ class HttpBackEnd(BackEnd):
         """Close all connections; a question that is being asked fails."""
         for connection in self._connections:
             connection.close()
-
-
-class _Denied(BackEndError):
-    """Refusal by the back end."""
 
 
 class _Connection:
@@ -206,7 +197,3 @@ class _UntilDeadline(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _unreadable(answer: str) -> BackEndError:
-    return BackEndError(f"the back end answered neither allow nor deny, but {answer[:SHOWN_LETTERS]!r}")
