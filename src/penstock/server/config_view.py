@@ -51,7 +51,7 @@ def table_rows(settings: Settings) -> list[dict[str, object]]:
     if settings.tokens is not None:
         found["oauth"] = "configured"
     if settings.back_end is not None:
-        found["http-back-end"] = "configured"
+        found["auth-http"] = "configured"
     if settings.tls is not None:
         found["tls"] = {"certificate": str(settings.tls.files.certificate), "names": sorted(settings.tls.names)}
     return [
