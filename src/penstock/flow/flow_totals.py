@@ -53,13 +53,15 @@ class KindTotals:
 class FlowTotals:
     """Totals by the kind of gate, and the latency of resumption."""
 
-    __slots__ = ("kinds", "resume_latency")
+    __slots__ = ("kinds", "resume_latency", "holds")
 
     def __init__(self) -> None:
         self.kinds: dict[str, KindTotals] = {}
         """By `Gate.kind`; there are seven."""
         self.resume_latency = Histogram()
         """Seconds from the opening of a gate until a producer that it blocked went on."""
+        self.holds = Histogram()
+        """Seconds for which a publish was held until its turn came; a refused one does not count."""
 
     def of(self, kind: str) -> KindTotals:
         """Return the totals of a kind; creates them at first use."""

@@ -48,6 +48,22 @@ def test_producer_that_goes_on_when_its_gate_opens_counts_as_resumed() -> None:
     assert found[("penstock_resume_latency_seconds_sum",)] == 0.5
 
 
+def test_publish_that_was_held_counts_its_seconds_when_it_passes() -> None:
+    rig = BlockedProducers()
+    for _ in range(4):
+        rig.do("publish", 0, "orders")
+    for number in (1, 2):
+        rig.do("publish", number, "orders")
+    rig.user.listen(10.0)
+    assert samples_of(scraped(rig.driver))[("penstock_publish_hold_seconds_count",)] == 0
+    rig.driver.broker.vhosts["/"].purge_queue(rig.driver.broker.vhosts["/"].queues["orders"], 10.0)
+    rig.user.listen(10.0)
+    found = samples_of(scraped(rig.driver))
+    held = rig.driver.broker.turns.totals.holds
+    assert found[("penstock_publish_hold_seconds_count",)] == held.cumulative()[-1] >= 1
+    assert found[("penstock_publish_hold_seconds_sum",)] == 10.0 * held.cumulative()[-1]
+
+
 def test_shared_gates_are_told_one_by_one() -> None:
     driver = make_driver()
     driver.broker.gates.block("vhost", "/", "/", "maintenance")

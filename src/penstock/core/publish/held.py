@@ -34,7 +34,7 @@ need more. It is what a client may have in flight after channel.flow (decision 1
 class Held:
     """An entry of the outbox that passes in one turn: a publish, or a whole commit."""
 
-    __slots__ = ("queues", "charge", "messages", "pending", "deadline")
+    __slots__ = ("queues", "charge", "messages", "pending", "deadline", "since")
 
     def __init__(
         self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
@@ -47,6 +47,8 @@ class Held:
         self.pending = pending
         """Its confirm; None for a publish without one, whatever its producer does now."""
         self.deadline = deadline
+        self.since: float = 0.0
+        """Time from which it has been held (monotonic seconds)."""
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it in its turn; `own` are its producer's gates.

@@ -329,6 +329,7 @@ class HeldBlock(Held):
             self._wait_at(self.source.route.queues)
             producer.hold_budget.take(self.charge, 1)
             producer.count_held(self.queues[0].gate, self.charge, 1)
+            self.since = producer.broker.now
             producer.outbox.append(self)
             producer.wake_at(self.deadline)
         elif not self.over:

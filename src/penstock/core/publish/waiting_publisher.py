@@ -87,6 +87,7 @@ class WaitingPublisher(Waiter):
         gate = self.gate if self.outbox else obstacle
         if self.outbox is NOTHING_HELD:
             self.outbox = deque()
+        held.since = self.broker.now
         self.outbox.append(held)
         self.wake_at(held.deadline)
         if gate is not None:
@@ -119,6 +120,7 @@ class WaitingPublisher(Waiter):
     @override
     def take_turn(self, now: float) -> i64:
         held = self.pop_held()
+        self.broker.turns.totals.holds.count(now - held.since)
         charge = held.charge  # A block goes on with its next row.
         held.admit()
         self.after_release(now)

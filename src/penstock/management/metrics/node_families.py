@@ -219,6 +219,11 @@ RESUME: Final = Family(
     "penstock_resume_latency_seconds", HISTOGRAM,
     "Seconds from the opening of a gate until a producer that it blocked goes on; 0 within one turn",
 )  # fmt: skip
+HOLDS: Final = Family(
+    "penstock_publish_hold_seconds",
+    HISTOGRAM,
+    "Seconds for which publishes, commits and dead letters were held until their turn came, without refused ones",
+)
 SHARED_OPEN: Final = Family("penstock_gate_open", GAUGE, "Whether a shared gate is open (1): all but queues' and rates")
 SHARED_BLOCKED: Final = Family("penstock_gate_blocked_producers", GAUGE, "Producers that a shared gate blocks now")
 SHARED_DEPTH: Final = Family("penstock_gate_depth_bytes", GAUGE, "Bytes (charges) that a shared gate is judged by")
@@ -251,6 +256,7 @@ def write_gates(out: Exposition, node: Node, totals: Totals) -> None:
     for labels, _, found in kinds:
         out.add(BLOCKED_S.name, labels, found.blocked.seconds(now))
     out.histogram(RESUME, flow.resume_latency)
+    out.histogram(HOLDS, flow.holds)
 
 
 class SharedGate:
