@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -13,8 +14,10 @@ import pytest
 import yaml
 
 from penstock import Broker
-from penstock.server.node_figures import FigureSource
+from penstock.config import Settings
+from tests.server.http.test_metrics import scrape
 from tests.support.metric_tables import all_families
+from tests.support.metrics import families_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "penstock-rules.yml"
@@ -57,13 +60,17 @@ def named(text: str) -> set[str]:
     return {re.sub(r"_(bucket|sum|count)$", "", name) for name in NAME.findall(text)}
 
 
-async def test_metrics_of_rules_and_board_are_in_a_scrape() -> None:
-    async with Broker(listen="127.0.0.1:0") as broker:
-        assert broker._event_loop is not None
-        process = {family.name for family, _ in FigureSource(broker._event_loop).figures().process}
+async def test_metrics_of_rules_and_board_are_in_a_scrape(tmp_path: Path) -> None:
+    settings = Settings(metrics_listen="127.0.0.1:0")
+    async with Broker(listen="127.0.0.1:0", data=tmp_path, settings=settings) as broker:
+        broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+        url = "http://{}:{}".format(*broker.metrics_addresses[0])
+        pages = [await asyncio.to_thread(scrape, url, path, {}) for path in ("/metrics", "/metrics/per-object")]
+    found = set().union(*(families_of(page.body.decode()) for page in pages))
     wanted = set().union(*(named(each) for each in expressions()))
     assert len(wanted) > 30
-    assert wanted - all_families() - process == set()
+    assert wanted - found == set()
+    assert all_families() - found == set()
 
 
 def test_every_alert_says_what_to_look_at_and_has_a_severity() -> None:
