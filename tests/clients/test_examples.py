@@ -12,7 +12,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually
+from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, serving
 
 pytestmark = pytest.mark.clients
 
@@ -22,6 +22,22 @@ COUNT = 40
 
 def environment(broker: BrokerProcess) -> dict[str, str]:
     return {**os.environ, "PENSTOCK_URL": broker.url, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for all examples, which share the name of their queue."""
+    with serving(tmp_path_factory.mktemp("examples")) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+@pytest.fixture
+def broker(node: BrokerProcess) -> Iterator[BrokerProcess]:
+    """The broker without queues."""
+    yield node
+    with pika.BlockingConnection(pika.URLParameters(node.url)) as connection:
+        connection.channel().queue_delete("orders")
 
 
 @contextmanager
@@ -58,36 +74,36 @@ def blocked(broker: BrokerProcess) -> bool:
     return "is blocked" in broker.why("orders") or "has no credit" in broker.why("orders")
 
 
-def test_pikas_example_publishes_as_fast_as_it_works(own_broker: BrokerProcess, tmp_path: Path) -> None:
-    with beside(own_broker, tmp_path / "log", "pika_orders.py", "publish", str(COUNT)) as publisher:
-        eventually(lambda: blocked(own_broker), "the publisher waits")
-        assert run(own_broker, "pika_orders.py", "work", str(COUNT)) == f"{COUNT} orders are done"
+def test_pikas_example_publishes_as_fast_as_it_works(broker: BrokerProcess, tmp_path: Path) -> None:
+    with beside(broker, tmp_path / "log", "pika_orders.py", "publish", str(COUNT)) as publisher:
+        eventually(lambda: blocked(broker), "the publisher waits")
+        assert run(broker, "pika_orders.py", "work", str(COUNT)) == f"{COUNT} orders are done"
         assert publisher.wait(GRACE) == 0
     assert (tmp_path / "log").read_text() == f"{COUNT} orders are confirmed\n"
 
 
-def test_aio_pikas_example_publishes_and_works(own_broker: BrokerProcess) -> None:
-    assert run(own_broker, "aio_pika_orders.py", str(COUNT)).startswith(f"{COUNT} orders are ")
-    assert own_broker.queue("orders")["depth"]["messages"] == 0
+def test_aio_pikas_example_publishes_and_works(broker: BrokerProcess) -> None:
+    assert run(broker, "aio_pika_orders.py", str(COUNT)).startswith(f"{COUNT} orders are ")
+    assert broker.queue("orders")["depth"]["messages"] == 0
 
 
-def test_celerys_example_waits_for_its_worker(own_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: Path) -> None:
     worker = ("-m", "celery", "-A", "celery_orders", "worker", "--pool", "solo", "--without-gossip", "--without-mingle")
-    with beside(own_broker, tmp_path / "caller", "celery_orders.py", str(COUNT)) as caller:
-        eventually(lambda: blocked(own_broker), "the caller waits")
-        with beside(own_broker, tmp_path / "worker", *worker):
+    with beside(broker, tmp_path / "caller", "celery_orders.py", str(COUNT)) as caller:
+        eventually(lambda: blocked(broker), "the caller waits")
+        with beside(broker, tmp_path / "worker", *worker):
             eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all tasks have run")
         assert caller.wait(GRACE) == 0
     assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
 
 
-def test_dramatiqs_example_waits_for_its_worker(own_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_dramatiqs_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: Path) -> None:
     pytest.importorskip("dramatiq", reason="dramatiq is not installed")
-    run(own_broker, "-m", "penstock", "set", "queue", "orders", "capacity-messages=20", "hold-deadline=60")
+    run(broker, "-m", "penstock", "set", "queue", "orders", "capacity-messages=20", "hold-deadline=60")
     worker = ("-m", "dramatiq", "dramatiq_orders", "--processes", "1", "--threads", "1")
-    with beside(own_broker, tmp_path / "caller", "dramatiq_orders.py", str(COUNT)) as caller:
-        eventually(lambda: blocked(own_broker), "the caller waits")
-        with beside(own_broker, tmp_path / "worker", *worker) as process:
+    with beside(broker, tmp_path / "caller", "dramatiq_orders.py", str(COUNT)) as caller:
+        eventually(lambda: blocked(broker), "the caller waits")
+        with beside(broker, tmp_path / "worker", *worker) as process:
             eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all messages are done")
             process.terminate()
             assert process.wait(GRACE) == 0
@@ -95,11 +111,11 @@ def test_dramatiqs_example_waits_for_its_worker(own_broker: BrokerProcess, tmp_p
     assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
 
 
-def test_protons_example_sends_as_fast_as_it_receives(own_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_protons_example_sends_as_fast_as_it_receives(broker: BrokerProcess, tmp_path: Path) -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
-    declare(own_broker)
-    with beside(own_broker, tmp_path / "log", "amqp10_orders.py", "send", str(COUNT)) as sender:
-        eventually(lambda: blocked(own_broker), "the sender has no credit")
-        assert run(own_broker, "amqp10_orders.py", "receive", str(COUNT)) == f"{COUNT} orders are done"
+    declare(broker)
+    with beside(broker, tmp_path / "log", "amqp10_orders.py", "send", str(COUNT)) as sender:
+        eventually(lambda: blocked(broker), "the sender has no credit")
+        assert run(broker, "amqp10_orders.py", "receive", str(COUNT)) == f"{COUNT} orders are done"
         assert sender.wait(GRACE) == 0
     assert (tmp_path / "log").read_text() == f"{COUNT} orders are accepted\n"

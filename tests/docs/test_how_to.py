@@ -90,6 +90,13 @@ def test_log_ids_of_the_alarms_are_in_the_reference() -> None:
     assert named - set(re.findall(r"\b[A-Z]{3}-\d{4}\b", (ROOT / "docs" / "log-ids.md").read_text())) == set()
 
 
+def test_alerts_of_the_alarms_are_those_of_the_rules() -> None:
+    named = set(re.findall(r"`(Penstock\w+)`", (ROOT / "docs" / "how-to" / "alarms.md").read_text()))
+    rules = (ROOT / "deploy" / "prometheus" / "penstock-rules.yml").read_text()
+    assert len(named) > 10
+    assert named - set(re.findall(r"alert: (\w+)", rules)) == set()
+
+
 def test_sums_of_the_sizing_guide_are_right() -> None:
     page = (ROOT / "docs" / "how-to" / "sizing.md").read_text()
     messages = (3_000 - 2_000) * 30

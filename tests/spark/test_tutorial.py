@@ -21,7 +21,7 @@ def test_first_hours_query_is_the_brake_of_its_publisher(spark, tmp_path):
     prepared = [step for step in steps(before) if "declare queue" in step.text or step.title == "publisher.py"]
     asked = threading.Event()
     with serving(tmp_path) as broker:
-        reader = Walkthrough(broker, tmp_path)
+        reader = Walkthrough(broker, tmp_path, 300)
         query = None
         try:
             for step in [*prepared, *steps(part)]:

@@ -66,9 +66,11 @@ def shows(printed: list[str], expected: list[str]) -> bool:
 class Walkthrough:
     """The reader of a page: a folder, a broker, and what terminal 2 runs."""
 
-    def __init__(self, broker: BrokerProcess, folder: Path) -> None:
+    def __init__(self, broker: BrokerProcess, folder: Path, patience: float = PATIENCE) -> None:
         self.broker = broker
         self.folder = folder
+        self.patience = patience
+        """Seconds until what must be printed is given up."""
         self._output = folder / "terminal-2"
         self._running: subprocess.Popen[bytes] | None = None
 
@@ -95,10 +97,12 @@ class Walkthrough:
                 self._running = subprocess.Popen(
                     self._words(command), cwd=self.folder, env=self._environment(), stdout=output, stderr=output
                 )
-        eventually(lambda: shows(self._output.read_text().splitlines(), printed), f"terminal 2 prints {printed}")
+        eventually(
+            lambda: shows(self._output.read_text().splitlines(), printed), f"terminal 2 prints {printed}", self.patience
+        )
 
     def _to_its_end(self, command: str, printed: list[str]) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self.patience
         while True:
             done = subprocess.run(
                 self._words(command),
