@@ -206,7 +206,7 @@ def _details(
     """Return the rate of a sum of columns less others, with samples if they are wanted."""
     if series is None:
         return {"rate": 0.0}
-    rate = sum([series.rate(at) for at in columns]) - sum([series.rate(at) for at in without])
+    rate = sum([series.rate(at) for at in columns], 0.0) - sum([series.rate(at) for at in without], 0.0)
     found: Shape = {"rate": round(rate, 3)}
     if wanted is None:
         return found

@@ -50,7 +50,7 @@ def _published(queue: Queue) -> Key:
 
 def _delivered(queue: Queue) -> Key:
     series = queue.counters.series
-    return MISSING if series is None else (1, sum([series.rate(QUEUE_KEYS.index(key)) for key in DELIVERIES]))
+    return MISSING if series is None else (1, sum([series.rate(QUEUE_KEYS.index(key)) for key in DELIVERIES], 0.0))
 
 
 QUEUE_ORDERS: Final[dict[str, Callable[[Queue], Key]]] = {
