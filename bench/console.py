@@ -22,8 +22,8 @@ from penstock.client import Connection
 
 LOGIN = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
 LIST = "/api/queues?page=1&page_size=50&sort=messages&sort_reverse=true"
-AGAIN_S = 5.0
-BUSY = 20
+AGAIN_S = 10.0
+BUSY = 50
 """Seconds from one page of a list to the next, or so many times what it took: as the console does."""
 RATE = 100
 """Round trips a second."""

@@ -5,9 +5,9 @@ import { button, field, h, input, replace } from "./dom.js";
 import { count } from "./format.js";
 
 const SIZE = 50;
-const AGAIN_MS = 5000;
-// A list that takes long is asked for less often: at most this part of the time is spent on it.
-const BUSY = 20;
+const AGAIN_MS = 10000;
+// A list that takes long is asked for less often: it is on its way for one part in so many of the time.
+const BUSY = 50;
 
 // `columns`: {title, key (for sorting), number, show(item)}. `path`: of a list with pages.
 export class PagedTable {
