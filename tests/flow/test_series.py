@@ -121,3 +121,12 @@ def test_pass_that_comes_late_leaves_slots_out() -> None:
     series.record([61])
     assert series.values(0, FINE) == [0, 1, 0, 0, 0, 0, 0, 60]
     assert series.rate(0) == 60 / (6 * SLOT_S + 1)
+
+
+def test_times_begin_with_the_broker_whatever_the_clock_says() -> None:
+    times = SampleTimes(0.0)
+    times.start(START)
+    times.begin(START + SLOT_S)
+    series = Series(times, 1, 0, True, True)
+    series.record([10])
+    assert (series.values(0, FINE), series.rate(0)) == ([0, 10], 2.0)

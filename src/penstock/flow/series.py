@@ -49,6 +49,12 @@ class SampleTimes:
         self.stored: i64 = 0
         """Series that have slots."""
 
+    def start(self, now: float) -> None:
+        """Begin the first slot at this time (monotonic seconds), before the first pass."""
+        self.started = now
+        self.now = now
+        self.before = now
+
     def slot_at(self, now: float) -> i64:
         """Return the slot that has ended last at a time (monotonic seconds); the first one is 1."""
         return int((now - self.started) / SLOT_S)

@@ -106,6 +106,7 @@ class EventLoop:
         """Time of the first input since the last turn; 0.0 without one."""
         self._wall_offset = time.time() - loop.time()
         self.started: float = loop.time()
+        driver.stats.times.start(self.started)
         self.listeners: list[tuple[str, str, int]] = []
         """Listeners: protocol (amqp, http), host and port."""
         self._publishing: dict[int, asyncio.Future[None]] = {}

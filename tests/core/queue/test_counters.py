@@ -60,3 +60,13 @@ def test_queue_with_ordinary_traffic_shares_its_rare_counters() -> None:
     assert queue.counters.rare is NONE_RARE
     queue.counters.own().gets_empty += 1
     assert (int(queue.counters.gets_empty), int(NONE_RARE.gets_empty)) == (1, 0)
+
+
+def test_messages_of_before_a_restart_do_not_count_as_published() -> None:
+    house = House()
+    house.queue("q")
+    queue = house.vhost.queues["q"]
+    queue.raise_tail(100)
+    assert (int(queue.counters.published()), queue.counters.has_counted()) == (0, False)
+    house.publish_now("q", 100)
+    assert (int(queue.counters.published()), queue.counters.has_counted()) == (1, True)
