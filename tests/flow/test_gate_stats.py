@@ -48,6 +48,7 @@ def test_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
 
 def test_sums_of_a_gate_keep_what_closed_producers_had() -> None:
     book = GateStats()
+    assert (book.sums(0.0).blocked, book.sums(0.0).blocked_s) == (0, 0.0)
     for number in range(DEPARTED_MAX + 5):
         block = book.entry(number, f"p{number}")
         block.begin(0.0)

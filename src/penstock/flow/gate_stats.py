@@ -142,6 +142,10 @@ class BlockSums:
         self.late += sums.late
 
 
+NO_BLOCKS: Final = BlockSums()
+"""Sums of a gate that has never blocked anybody: one for all, which nobody changes."""
+
+
 class GateStats:
     """Statistics of one gate and of the producers at it."""
 
@@ -197,6 +201,8 @@ class GateStats:
 
     def sums(self, now: float) -> BlockSums:
         """Return the sums over all producers, closed ones included: they never fall while the gate exists."""
+        if self.gone is None and not self.blocks:
+            return NO_BLOCKS
         found = BlockSums()
         if self.gone is not None:
             found.add_sums(self.gone)
