@@ -91,7 +91,7 @@ def queue_counts(queue: Queue, now: float) -> list[int]:
         int(counters.gets_empty),
         int(counters.acknowledged()),
         int(counters.redelivered),
-        int(counters.dead_lettered),
+        int(counters.rare.dead_lettered),
         int(counters.dropped),
         int(counters.expired),
         int(counters.refused),

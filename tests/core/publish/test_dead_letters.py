@@ -85,7 +85,7 @@ class Morgue(House):
         return int(queue.messages), int(queue.bytes), int(queue.unacked_messages)
 
     def lost(self, name: str = "work") -> int:
-        return int(self[name].counters.dead_letters_lost)
+        return int(self[name].counters.rare.dead_letters_lost)
 
 
 def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> None:
@@ -97,7 +97,7 @@ def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> 
     house.reject(4, multiple=True)
     assert house.ready("dead") == [b"2|work:rejected", b"1|work:rejected", b"3|work:rejected", b"4|work:rejected"]
     assert house.sums("work") == (0, 0, 0)
-    assert int(house["work"].counters.dead_lettered) == 4
+    assert int(house["work"].counters.rare.dead_lettered) == 4
 
 
 def test_the_charge_of_a_letter_is_what_it_has_grown_to() -> None:

@@ -23,7 +23,7 @@ def test_counters_have_losses_to_report_until_they_are_reported() -> None:
     assert counters.has_unreported()
     counters.clear_unreported()
     assert not counters.has_unreported()
-    assert (counters.dropped, counters.refused, counters.dead_letters_lost) == (1, 1, 1)
+    assert (counters.dropped, counters.refused, counters.rare.dead_letters_lost) == (1, 1, 1)
 
 
 def test_counters_of_a_refusal_that_only_its_publisher_hears_of_have_nothing_to_report() -> None:
@@ -46,7 +46,7 @@ def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
     counters = new_counters()
     counters.count_expiry()
     counters.count_dead_letter()
-    assert (counters.expired, counters.dead_lettered) == (1, 1)
+    assert (counters.expired, counters.rare.dead_lettered) == (1, 1)
     assert not counters.has_unreported()
 
 

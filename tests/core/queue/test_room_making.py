@@ -22,7 +22,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
     assert letters is not None
     assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
     house.turns()
-    assert (letters.loose, len(writer.outbox), house.q.counters.dead_letters_lost) == (0, 0, 0)
+    assert (letters.loose, len(writer.outbox), house.q.counters.rare.dead_letters_lost) == (0, 0, 0)
     assert house.depth("d") == LOOSE_MAX + 50
     assert [outcome[2] for outcome in told(writer)] == [True]
 

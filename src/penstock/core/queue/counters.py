@@ -26,6 +26,8 @@ class RareCounters:
         "unreported_dropped",
         "unreported_refused",
         "unreported_dead_letters",
+        "dead_lettered",
+        "dead_letters_lost",
         "delivered_no_ack",
         "gets",
         "gets_no_ack",
@@ -41,6 +43,10 @@ class RareCounters:
         """Messages that the overflow policy dropped, or refused, since the last QUE-1005."""
         self.unreported_dead_letters: i64 = 0
         """Dead letters that went nowhere since the last PST-1009."""
+        self.dead_lettered: i64 = 0
+        """Messages that became dead letters elsewhere."""
+        self.dead_letters_lost: i64 = 0
+        """Dead letters that went nowhere."""
         self.delivered_no_ack: i64 = 0
         """Those of the deliveries that are not acknowledged; `gets_no_ack` are among them."""
         self.gets: i64 = 0
@@ -68,8 +74,6 @@ class QueueCounters:
         "dropped",
         "expired",
         "refused",
-        "dead_lettered",
-        "dead_letters_lost",
         "removed_bytes",
         "delivered",
         "delivered_bytes",
@@ -87,8 +91,6 @@ class QueueCounters:
         self.dropped: i64 = 0
         self.expired: i64 = 0
         self.refused: i64 = 0
-        self.dead_lettered: i64 = 0
-        self.dead_letters_lost: i64 = 0
         self.removed_bytes: i64 = 0
         """Bytes (charges) of all messages that have left the queue; their number follows from tail and depth."""
         self.delivered: i64 = 0
@@ -220,13 +222,13 @@ class QueueCounters:
     def count_lost_dead_letter(self) -> None:
         """Count a dead letter that went nowhere."""
         self._schedule_report()
-        self.dead_letters_lost += 1
+        self.own().dead_letters_lost += 1
         self.losses.dead_letters_lost += 1
         self.own().unreported_dead_letters += 1
 
     def count_dead_letter(self) -> None:
         """Count a message that became a dead letter elsewhere."""
-        self.dead_lettered += 1
+        self.own().dead_lettered += 1
         self.losses.dead_lettered += 1
 
     def count_expiry(self) -> None:

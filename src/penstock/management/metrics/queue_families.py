@@ -199,12 +199,12 @@ OURS: Final[tuple[QueueFamily, ...]] = (
     ),
     QueueFamily(
         LOSSES, "penstock_queue_dead_lettered_messages_total", COUNTER,
-        lambda queue, now: int(queue.counters.dead_lettered),
+        lambda queue, now: int(queue.counters.rare.dead_lettered),
         "Messages that became dead letters elsewhere",
     ),
     QueueFamily(
         LOSSES, "penstock_queue_lost_dead_letters_total", COUNTER,
-        lambda queue, now: int(queue.counters.dead_letters_lost),
+        lambda queue, now: int(queue.counters.rare.dead_letters_lost),
         "Dead letters that went nowhere",
     ),
 )  # fmt: skip
