@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, serving
+from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.commands import run, started
 from tests.support.terminals import Terminal, in_terminal
 
@@ -35,6 +35,7 @@ def busy(own_broker: BrokerProcess) -> BrokerProcess:
 
 def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProcess) -> None:
     publisher = started(busy, "publish", "full", *"abcdef")
+    eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked, so the cursor begins there")
     with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=120, lines=24) as terminal:
         terminal.wait(lambda text: "queue full blocks 1 producer; start a consumer" in text, "the blocked gate")
         terminal.wait(lambda _: rows(terminal)[:2] == ["full", "deep"], "the blocked queue first")

@@ -282,7 +282,7 @@ class Lives(RuleBasedStateMachine):
             assert queue.bytes == sum(message.charge for message in found)
             assert all(message.sequence <= queue.tail for message in found)
             assert all(message.redelivered for message in found if (name, message.content) in self.seen)
-            self.returns |= {message.content: message.failures for message in found if name == "work"}
+            self.returns |= {bytes(message.content): message.failures for message in found if name == "work"}
 
     # What should be
 
