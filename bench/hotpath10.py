@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench import hotpath
-from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, QUEUE, Bench, take_steps
+from bench.hotpath import BATCH, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, QUEUE, Bench, mark, take_steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec as spec091
@@ -158,13 +158,13 @@ class Bench10(Bench):
 def publish10(bench: Bench10, messages: int) -> None:
     """Take settled transfers from the wire into a queue without a consumer (AMQP 1.0)."""
     bench.settled = True
-    bench.attach_sender()
-    bench.publish(messages)
+    confirm10(bench, messages)
 
 
 def confirm10(bench: Bench10, messages: int) -> None:
     """As `publish10`, unsettled, with the dispositions."""
     bench.attach_sender()
+    mark()
     bench.publish(messages)
 
 
@@ -172,6 +172,7 @@ def deliver10(bench: Bench10, messages: int) -> None:
     """Write waiting messages as transfers to a receiver that settles (AMQP 1.0)."""
     bench.attach_sender()
     bench.publish(PREPARED)
+    mark()
     bench.deliver(messages)
 
 
@@ -180,6 +181,7 @@ def ack10(bench: Bench10, messages: int) -> None:
     bench.attach_sender()
     bench.publish(PREPARED)
     bench.deliver(PREPARED)
+    mark()
     bench.acknowledge(messages)
 
 
@@ -188,6 +190,7 @@ def through10(bench: Bench10, messages: int) -> None:
     bench.attach_sender()
     bench.attach_receiver()
     bench.feed(bench.consumer, bench.flow(0, CREDIT))
+    mark()
     for _ in range(messages // BATCH):
         bench.publish(BATCH)
         bench.acknowledge(BATCH)
@@ -205,6 +208,7 @@ def to10(bench: Bench10, messages: int) -> None:
     bench.answers = [bench.answer(first) for first in range(0, PREPARED, BATCH)]
     bench.attach_receiver()
     bench.feed(bench.consumer, bench.flow(0, CREDIT))
+    mark()
     for _ in range(messages // BATCH):
         bench.feed(publisher, MESSAGE * BATCH)
         bench.acknowledge(BATCH)
@@ -216,6 +220,7 @@ def from10(bench: Bench10, messages: int) -> None:
     bench.call(consumer, spec091.BASIC_QOS, prefetch_count=CREDIT)
     bench.call(consumer, spec091.BASIC_CONSUME, queue=QUEUE, consumer_tag="c")
     bench.attach_sender()
+    mark()
     for _ in range(messages // BATCH):
         bench.publish(BATCH)
         bench.acknowledged += BATCH
