@@ -129,7 +129,21 @@ def test_a_bad_user_is_refused_with_the_line_and_without_the_secret(tmp_path: Pa
 def test_passwords_that_others_can_read_are_noticed(tmp_path: Path) -> None:
     path = write(tmp_path, 'ada = "a"')
     path.chmod(0o644)
-    assert is_open_to_others(path, list(read(tmp_path, 'ada = "a"').values()))
-    assert not is_open_to_others(path, list(read(tmp_path, f'ada = {{ password_hash = "{RABBITMQ}" }}').values()))
+    assert is_open_to_others(path)
     path.chmod(0o640)
-    assert not is_open_to_others(path, list(read(tmp_path, 'ada = "a"').values()))
+    assert not is_open_to_others(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "clear"),
+    [
+        ('"a"', True),
+        ('{ password = "a", tags = [] }', True),
+        ('{ password_file = "secret" }', False),
+        ('{ password_env = "HOME" }', False),
+        (f'{{ password_hash = "{RABBITMQ}" }}', False),
+    ],
+)
+def test_only_a_password_in_the_file_itself_is_a_clear_one(tmp_path: Path, given: str, clear: bool) -> None:
+    (tmp_path / "secret").write_text("a")
+    assert load(write(tmp_path, f"ada = {given}")).clear_passwords is clear

@@ -29,7 +29,7 @@ from penstock.core.queue.queue_settings import (
     DEFAULT_STOP_PERCENT,
 )
 from penstock.errors import BrokerError, ConfigError
-from penstock.file_users import read_users
+from penstock.file_users import has_clear_passwords, read_users
 from penstock.log_ids import LEVEL_NAMES
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
@@ -160,6 +160,8 @@ class Settings:
     """Virtual hosts; `penstock declare vhost` makes more."""
     users: list[User] | None = None
     """Users of the settings file; None: it names none."""
+    clear_passwords: bool = False
+    """Whether a password stands in the settings file itself."""
     tokens: TokenSettings | None = None
     """Tokens of OAuth 2 that are accepted as passwords; None: none is."""
     back_end: BackEndSettings | None = None
@@ -295,6 +297,7 @@ def load(path: Path) -> Settings:
     certificates = None if tls is None else read_tls(tls, path.parent, source.error)
     settings = Settings(
         users=named,
+        clear_passwords=users is not None and has_clear_passwords(users),
         tokens=tokens,
         back_end=back_end,
         tls=certificates,

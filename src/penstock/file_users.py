@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.access.access_table import GUEST, check_limits
-from penstock.access.password_hash import PLAIN, SHA256, PasswordHash, file_password, read_hash
+from penstock.access.password_hash import SHA256, PasswordHash, file_password, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.access.user import FILE, USER_LIMITS, User
@@ -58,10 +58,13 @@ def read_users(
     return found
 
 
-def is_open_to_others(path: Path, users: list[User]) -> bool:
-    """Tell whether a settings file has passwords in clear and can be read by others than its owner and its group."""
-    if not any(user.password_hash is not None and user.password_hash.algorithm == PLAIN for user in users):
-        return False
+def has_clear_passwords(users: Mapping[str, Any]) -> bool:
+    """Tell whether `[users]` itself has a password in clear: not a hash, nor where one is."""
+    return any(isinstance(given, str) or "password" in given for given in users.values())
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Tell whether a file can be read by others than its owner and its group."""
     return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
 
 

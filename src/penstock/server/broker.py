@@ -413,7 +413,7 @@ class Broker:
 
     def _warn_of_open_file(self, settings: Settings) -> None:
         file = settings.file
-        if file is not None and settings.users is not None and is_open_to_others(file, settings.users):
+        if file is not None and settings.clear_passwords and is_open_to_others(file):
             log(OPEN_FILE, "'%s' has passwords and can be read by others; chmod o-r it, or use password_hash", file)
 
     def _make_log(self, files: RecordFiles, given: str | None, name: str, most: int, octets: int) -> RecordLog | None:
