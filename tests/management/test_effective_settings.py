@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.settings import changes
-from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.management.effective_settings import ROOM, queue_settings, scope_settings
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import House
 
@@ -22,6 +22,18 @@ def test_effective_settings_of_a_queue_say_where_each_comes_from() -> None:
     assert found["hold-deadline"] == (7, "pattern '#', set by command: hold-deadline=7")
     assert found["message-ttl"] == (None, "default")
     assert found["overflow"] == ("block", "default")
+
+
+def test_thresholds_of_a_small_capacity_say_why_they_are_lower_than_by_default() -> None:
+    house = House()
+    house.queue("a", capacity_messages=20)
+    house.queue("b", capacity_messages=20, stop_messages=12)
+    found = rows(queue_settings(house.broker, house.vhost.queue("a")))
+    assert found["stop-messages"] == (10, ROOM)
+    assert found["resume-messages"] == (8, "seven eighths of the stop, which is lower than by default")
+    found = rows(queue_settings(house.broker, house.vhost.queue("b")))
+    assert found["stop-messages"] == (12, "argument stop-messages=12")
+    assert found["resume-messages"] == (12, "the stop")
 
 
 def test_effective_settings_of_a_scope_are_those_that_were_given_and_what_follows_from_them() -> None:

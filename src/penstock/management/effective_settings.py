@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, lengths_as_capacity
 from penstock.core.settings.thresholds import (
-    DEFAULT_RESUME_PERCENT,
-    DEFAULT_STOP_PERCENT,
+    Defaults,
     absolute,
+    cut,
     is_explicit,
     number_or_none,
 )
@@ -19,6 +21,8 @@ from penstock.flow.timers import NEVER
 from penstock.setting_names import SettingValue
 from penstock.setting_names.setting_names import SCOPES
 from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, shown
+
+ROOM: Final = "the capacity less room for what is in flight, by default; at least half of it"
 
 
 def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
@@ -29,7 +33,7 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     if not settings.overflow.counts_ready:
         words = lengths_as_capacity(queue.name, words)
     for unit in ("messages", "bytes"):
-        rows += _thresholds(words, unit, queue)
+        rows += _thresholds(words, unit, queue, broker.defaults)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
         if name in words:
             row = _row(name, _level(settings.length, unit), words[name], "no limit")
@@ -96,7 +100,7 @@ def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, obje
     return rows
 
 
-def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue) -> list[dict[str, object]]:
+def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, defaults: Defaults) -> list[dict[str, object]]:
     thresholds = queue.thresholds
     capacity_name = "capacity-" + unit
     capacity = words.get(capacity_name)
@@ -107,8 +111,8 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue) -> list
     default = "default" if number is not None else "no limit"
     rows = [_row(capacity_name, number, capacity, default)]
     for mark, level, share in (
-        ("stop", thresholds.stop, DEFAULT_STOP_PERCENT),
-        ("resume", thresholds.resume, DEFAULT_RESUME_PERCENT),
+        ("stop", thresholds.stop, defaults.stop_percent),
+        ("resume", thresholds.resume, defaults.resume_percent),
     ):
         name = f"{mark}-{unit}"
         word = absolute(words, mark, unit, number)
@@ -123,6 +127,8 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue) -> list
         otherwise = f"{share:g} % of the capacity, by default"
         if mark == "resume" and value == _level(thresholds.stop, unit):
             otherwise = "the stop"
+        elif percent is None and value < cut(number, share):
+            otherwise = ROOM if mark == "stop" else "seven eighths of the stop, which is lower than by default"
         elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(words.get(f"resume-{unit}")):
             otherwise = "the resume, to which the default gives way"
         rows.append(_row(name, value, percent, otherwise))

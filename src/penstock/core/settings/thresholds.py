@@ -87,7 +87,7 @@ def resolve_unit(
     elif stop != UNLIMITED:
         share = percent(words.get("resume-percent"), defaults.resume_percent)
         from_stop = capacity is None or share is None or resume_word is not None
-        resume = stop if from_stop else min(stop, _cut(capacity or 0, share or 0.0))
+        resume = stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))
         if lowered and "resume-percent" not in words:
             resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
     if resume > stop:
@@ -143,7 +143,7 @@ def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int 
         if resume is not None:
             stop = max(stop, min(resume, capacity))
         elif resume_share is not None and is_explicit(resume_share) and not resume_share.none:
-            stop = max(stop, min(_cut(capacity, resume_share.real), below))
+            stop = max(stop, min(cut(capacity, resume_share.real), below))
     return stop
 
 
@@ -156,11 +156,12 @@ def _below_a_window(words: dict[str, SettingValue], unit: str, capacity: int, st
     if "stop-percent" in words or (word is not None and word.alias.startswith("qpid.")):
         return stop
     if resume is None:
-        resume = 0 if share is None or share.none else _cut(capacity, share.real)
+        resume = 0 if share is None or share.none else cut(capacity, share.real)
     return min(stop, max(capacity - WINDOW[unit], (capacity + 1) // 2, resume))
 
 
-def _cut(capacity: int, share: float) -> int:
+def cut(capacity: int, share: float) -> int:
+    """Return a percentage of a capacity, truncated."""
     return capacity * _hundredths(share) // 10_000
 
 
