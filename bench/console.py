@@ -1,24 +1,31 @@
 """What open consoles cost: the broker's processor time, and the round trips of another client beside them.
 
 `python -m bench.console` starts a broker with `--queues` queues. It measures without a console, with `--consoles`
-streams of events, and with as many consoles that also show the list of queues by depth. The goals are less than 3 % of
-a core, and a 99th percentile of the round trips of at most 1.1 times the quiet one. Windows are interleaved.
+streams of events, with as many consoles that also show the list of queues by depth, and with `penstock top` and a
+scrape of `/metrics` each second beside those. The goals are less than 3 % of a core for the consoles, and a 99th
+percentile of the round trips of at most 1.1 times the quiet one. Windows are interleaved. Whoever looks is in a
+process of its own, so that the round trips are not slowed by their client.
 """
 
 import argparse
 import http.client
+import multiprocessing
 import os
 import statistics
 import tempfile
 import threading
 import time
 from base64 import b64encode
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
+from penstock.cli.feed import Feed
 from penstock.client import Connection
+from penstock.client.parameters import Parameters
 
 LOGIN = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
 LIST = "/api/queues?page=1&page_size=50&sort=messages&sort_reverse=true"
@@ -27,49 +34,90 @@ BUSY = 50
 """Seconds from one page of a list to the next, or so many times what it took: as the console does."""
 RATE = 100
 """Round trips a second."""
+TOP = {"order": "blocked", "count": 100, "everywhere": False}
+"""What `penstock top` asks for each second."""
 
 
-class Consoles:
-    """Consoles as far as the broker sees them."""
+@dataclass(frozen=True)
+class Kind:
+    """Who looks at the broker in a window."""
 
-    def __init__(self, port: int, count: int, lists: bool) -> None:
-        self.port = port
-        self.stopped = threading.Event()
-        self.listed: list[float] = []
-        """Seconds that each page of the list took."""
-        self.threads = [threading.Thread(target=self._follow, daemon=True) for _ in range(count)]
-        if lists:
-            self.threads += [
-                threading.Thread(target=self._list, args=(at / count,), daemon=True) for at in range(count)
-            ]
-        for thread in self.threads:
-            thread.start()
+    name: str
+    consoles: int = 0
+    lists: bool = False
+    top: bool = False
+    """Whether `penstock top` and a scrape are there too."""
 
-    def _follow(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("GET", "/api/penstock/events", headers=LOGIN)
-        answer = connection.getresponse()
-        while not self.stopped.is_set() and answer.readline():
-            pass
-        connection.close()
 
-    def _list(self, part: float) -> None:
-        self.stopped.wait(AGAIN_S * part)
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        while not self.stopped.is_set():
-            begun = time.monotonic()
-            with suppress(http.client.HTTPException):
-                connection.request("GET", LIST, headers=LOGIN)
-                connection.getresponse().read()
-            self.listed.append(time.monotonic() - begun)
-            self.stopped.wait(max(AGAIN_S, BUSY * self.listed[-1]))
-        connection.close()
+class Onlookers:
+    """Consoles, `penstock top` and a scraper as far as the broker sees them, in a process of their own."""
+
+    def __init__(self, kind: Kind, url: str, port: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._end = context.Event()
+        self._process = context.Process(target=_look, args=(kind, url, port, self._end), daemon=True)
+        self._process.start()
 
     def close(self) -> None:
         """End them; a stream ends with its next event."""
-        self.stopped.set()
-        for thread in self.threads:
-            thread.join(30)
+        self._end.set()
+        self._process.join(30)
+        self._process.kill()
+
+
+def _look(kind: Kind, url: str, port: int, end: threading.Event) -> None:
+    """Run what the broker is looked at with until `end` is set."""
+    parts: list[Callable[[], None]] = []
+    for number in range(kind.consoles):
+        parts.append(lambda: _follow(port, end))
+        if kind.lists:
+            parts.append(lambda number=number: _list(port, AGAIN_S * number / kind.consoles, end))  # type: ignore[misc]
+    if kind.top:
+        parts += [lambda: _top(url, end), lambda: _scrape(port, end)]
+    threads = [threading.Thread(target=part, daemon=True) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _follow(port: int, end: threading.Event) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/api/penstock/events", headers=LOGIN)
+    answer = connection.getresponse()
+    while not end.is_set() and answer.readline():
+        pass
+    connection.close()
+
+
+def _list(port: int, wait: float, end: threading.Event) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while not end.wait(wait):
+        begun = time.monotonic()
+        _get(connection, LIST)
+        wait = max(AGAIN_S, BUSY * (time.monotonic() - begun))
+    connection.close()
+
+
+def _top(url: str, end: threading.Event) -> None:
+    feed = Feed(Parameters.from_url(url))
+    while not end.wait(1.0):
+        feed.ask("top", dict(TOP))
+        feed.ask("why", {})
+    feed.close()
+
+
+def _scrape(port: int, end: threading.Event) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while not end.wait(1.0):
+        _get(connection, "/metrics")
+    connection.close()
+
+
+def _get(connection: http.client.HTTPConnection, path: str) -> None:
+    with suppress(http.client.HTTPException):
+        connection.request("GET", path, headers=LOGIN)
+        connection.getresponse().read()
 
 
 class Window:
@@ -114,21 +162,23 @@ def prepare(url: str, queues: int) -> None:
 def measure(url: str, pid: int, port: int, options: argparse.Namespace) -> None:
     """Print each kind of window: medians of the rounds."""
     kinds = (
-        ("no console", 0, False),
-        ("events", options.consoles, False),
-        ("events and lists", options.consoles, True),
+        Kind("no console"),
+        Kind("events", options.consoles),
+        Kind("events and lists", options.consoles, lists=True),
+        Kind("the same, top, scrape", options.consoles, lists=True, top=True),
     )
-    found: dict[str, list[Window]] = {name: [] for name, _, _ in kinds}
+    found: dict[str, list[Window]] = {kind.name: [] for kind in kinds}
     for _ in range(options.rounds):
-        for name, number, lists in kinds:
-            consoles = Consoles(port, number, lists)
-            time.sleep(6.0 if number else 1.0)
-            found[name].append(Window(url, pid, options.seconds))
-            consoles.close()
+        for kind in kinds:
+            onlookers = Onlookers(kind, url, port)
+            time.sleep(6.0)
+            found[kind.name].append(Window(url, pid, options.seconds))
+            onlookers.close()
     for name, windows in found.items():
         share = statistics.median(each.percent for each in windows)
         p99 = statistics.median(each.p99_ms() for each in windows)
-        print(f"{name:18} {share:6.2f} % of a core   p99 of round trips {p99:7.2f} ms")
+        each_p99 = " ".join(f"{each.p99_ms():.2f}" for each in windows)
+        print(f"{name:22} {share:6.2f} % of a core   p99 of round trips {p99:6.2f} ms ({each_p99})")
 
 
 def main() -> None:

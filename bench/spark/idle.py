@@ -25,8 +25,8 @@ class Idle:
         self.spark, self.node, self.scratch = spark, node, scratch
         node.fill("idle", 0, lambda number: (Properties(), b""))
 
-    def measured(self, options: dict[str, str]) -> tuple[float, float]:
-        """Return the percentage of a core that an idle query adds, and the seconds of its stop()."""
+    def measured(self, options: dict[str, str]) -> tuple[Cpu, float]:
+        """Return the percentages of a core that an idle query adds, and the seconds of its stop()."""
         rest = self._cost()
         number = next(_numbers)
         given = {"servers": self.node.address, "subscribe": "idle", "cursor": f"idle-{number}", **options}
@@ -40,7 +40,8 @@ class Idle:
         took = time.monotonic() - began
         with self.node.control() as control:
             control.delete_cursor(f"idle-{number}")
-        return cost.whole / SECONDS * 100, took
+        percent = 100 / SECONDS
+        return Cpu(cost.jvm * percent, cost.python * percent, cost.broker * percent), took
 
     def _cost(self) -> Cpu:
         before = so_far(jvm_of(self.spark), self.node.pid)
@@ -49,14 +50,20 @@ class Idle:
 
     def report(self, ways: dict[str, dict[str, str]], rounds: int) -> None:
         """Measure in turns and print medians."""
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        found: dict[str, list[tuple[Cpu, float]]] = {name: [] for name in ways}
         for _ in range(rounds):
             for name, options in ways.items():
                 found[name].append(self.measured(options))
         print("\nidle query beyond the idle session: percent of a core, and seconds of stop()")
         for name, each in found.items():
             shares, stops = zip(*each, strict=True)
-            rounds_text = " ".join(f"{share:.2f}" for share in shares)
+            jvm, python, broker = (
+                statistics.median(getattr(share, part) for share in shares) for part in ("jvm", "python", "broker")
+            )
+            whole = statistics.median(share.whole for share in shares)
+            rounds_text = " ".join(f"{share.whole:.2f}" for share in shares)
             print(
-                f"{name:<40} {statistics.median(shares):5.2f} %  stop {max(stops):.2f} s  ({rounds_text})", flush=True
+                f"{name:<40} JVM {jvm:.2f} + Python {python:.2f} + broker {broker:.2f} = {whole:.2f} %"
+                f"  stop {max(stops):.2f} s  ({rounds_text})",
+                flush=True,
             )
