@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Connection
+from penstock.client.control import ControlClient
 from penstock.client.errors import ConnectionClosed
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
 from tests.support.commands import run
@@ -55,6 +56,31 @@ def test_users_outlive_the_broker_and_nothing_tells_their_passwords(store: tuple
         log += broker.log()
     assert SECRET not in log
     assert "Traceback" not in log
+
+
+def test_a_limit_of_queues_does_not_lock_out_the_commands_that_change_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        run(broker, "declare", "queue", "only")
+        run(broker, "limits", "set", "vhost", "/", "max-queues=1")
+        assert "queue limit in vhost '/' (1) is reached" in run(broker, "declare", "queue", "more", code=1)
+        assert "only" in run(broker, "list", "queues")
+        run(broker, "limits", "set", "vhost", "/", "max-queues=2")
+        with Connection(broker.url) as connection, ControlClient(connection) as control:
+            control.status()
+            run(broker, "declare", "queue", "more")  # Those for answers do not count.
+        run(broker, "limits", "set", "vhost", "/", "max-queues=0")
+        run(broker, "limits", "clear", "vhost", "/", "max-queues")
+
+
+def test_a_policy_of_all_names_does_not_take_the_answers_of_the_commands(tmp_path: Path) -> None:
+    """An operator policy is stronger than the arguments of the queue for answers."""
+    with serving(tmp_path) as broker:
+        run(broker, "declare", "queue", "only")
+        made = ("policies", "set", "tight", ".*", "capacity-bytes=1", "overflow=reject", "message-ttl=0", "--operator")
+        assert run(broker, *made).splitlines() == ["policy tight is set", "it applies to queue only"]
+        assert "only" in run(broker, "list", "queues")
+        assert run(broker, "set", "queue", "#", "hold-deadline=1").endswith("queue '#' matches only\n")
+        run(broker, "policies", "clear", "tight", "--operator")
 
 
 def test_a_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> None:

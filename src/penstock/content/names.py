@@ -1,4 +1,4 @@
-"""The longest name: of exchanges and queues, and routing keys.
+"""Names of exchanges and queues, and routing keys: the longest one, and those of queues for answers.
 
 AMQP 0-9-1 cannot carry a longer one (section 4.2.5.3), and neither can a row of the store. So a longer name is refused
 where it enters the core, whatever protocol it comes from, and never cut.
@@ -6,8 +6,21 @@ where it enters the core, whatever protocol it comes from, and never cut.
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.errors import PreconditionFailed
 from penstock.setting_names.setting_value import NAME_MAX
+
+CONTROL_REPLIES: Final = "amq.penstock.replies"
+"""Name by which a client declares an exclusive queue for answers to control requests; it gets one of its own."""
+
+
+def answers_control(name: str) -> bool:
+    """Tell whether a name is that of a queue for answers to control requests.
+
+    No policy and no limit of queues applies to them: who would change it could not hear the answer.
+    """
+    return name.startswith(CONTROL_REPLIES)
 
 
 def is_name(text: str) -> bool:

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.user import MAX_QUEUES
-from penstock.content.names import check_name
+from penstock.content.names import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.message import Envelope
@@ -42,8 +42,6 @@ TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 """Pseudo-queue of direct reply-to: to consume from, and as `reply_to` of a request."""
-CONTROL_REPLIES: Final = "amq.penstock.replies"
-"""Name by which a client declares an exclusive queue for answers to control requests; it gets one of its own."""
 RESERVED: Final = "amq."
 """Prefix of the broker's own names (AMQP 0-9-1 section 1.6.2.1)."""
 
@@ -85,6 +83,8 @@ class VirtualHost(Topology):
         self.gates = gates
         self.table = table
         self.queues = {}
+        self._answer_queues: int = 0
+        """Queues for answers to control requests; the limit of queues does not count them."""
         self.replies: dict[str, Queue] = {}
         """Reply queues by address: one for each channel with direct reply-to, in no listing."""
         self.exchanges = {}
@@ -148,7 +148,8 @@ class VirtualHost(Topology):
             raise ResourceError(
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
             )
-        self._check_queue_limit(name)
+        if not answers_control(name):
+            self._check_queue_limit(name)
         self.gates.metadata.admit(f"queue '{name}' in vhost '{self.name}'", self.name, arguments)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
@@ -167,7 +168,7 @@ class VirtualHost(Topology):
     def _check_queue_limit(self, name: str) -> None:
         """Refuse another queue at the limit of the virtual host, with RabbitMQ's code and words."""
         most = self.broker.access.vhost_limit(self.name, MAX_QUEUES)
-        if 0 <= most <= len(self.queues):
+        if 0 <= most <= len(self.queues) - self._answer_queues:
             raise PreconditionFailed(
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({most}) is reached"
             )
@@ -175,6 +176,7 @@ class VirtualHost(Topology):
     def add_queue(self, queue: Queue) -> None:
         """Add a created queue; its name is free."""
         self.queues[queue.name] = queue
+        self._answer_queues += answers_control(queue.name)
         self.churn.queues_created += 1
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
@@ -221,6 +223,7 @@ class VirtualHost(Topology):
         queue.reserved.review(now)
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
+            self._answer_queues -= answers_control(queue.name)
         self._end_bindings(QUEUE, queue.name, [])
         unpersist(self.broker.journal, queue)
         self.gates.metadata.give_back(self.name, queue.arguments_charge)

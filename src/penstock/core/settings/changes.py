@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
+from penstock.content.names import answers_control
 from penstock.core.queue.paging_setup import check, without_disk
 from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.patterns import Patterns
@@ -126,7 +127,7 @@ def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] 
     for vhost in list(broker.vhosts.values()):
         there: list[str] = []
         if scope == "queue":
-            there = list(vhost.queues)
+            there = [name for name in vhost.queues if not answers_control(name)]
         elif scope == "address":
             there = list(vhost.exchanges)
         elif scope == "vhost":

@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.content.names import answers_control
 from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.setting_names import Features, SettingValue, read_settings
@@ -73,7 +74,7 @@ class Policy:
 
     def covers(self, kind: str, name: str) -> bool:
         """Return whether it matches an object; another one may have precedence."""
-        return self.applies_to(kind) and self.pattern.matches(name)
+        return self.applies_to(kind) and self.pattern.matches(name) and not answers_control(name)
 
     def precedes(self, other: Policy) -> bool:
         """Return whether it has precedence over another one where both match."""

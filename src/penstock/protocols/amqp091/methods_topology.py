@@ -6,8 +6,9 @@ Semantics are RabbitMQ's where the specification leaves a choice.
 from __future__ import annotations
 
 from penstock.access.connection_access import EXCHANGE, QUEUE
+from penstock.content.names import CONTROL_REPLIES
 from penstock.core.queue.queue import Queue
-from penstock.core.vhost import CONTROL_REPLIES, REPLY_TO
+from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
