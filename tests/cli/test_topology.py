@@ -117,6 +117,7 @@ def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_pa
     run(broker, "declare", "queue", "q", "capacity-messages=3", vhost=name)
     file = tmp_path / "broker.json"
     assert run(broker, "definitions", "export", str(file), "--here", vhost=name) == f"{file}: 1 vhost, 1 queue\n"
+    assert file.stat().st_mode & 0o777 == 0o600, "hashes of passwords are in it"
     assert json.loads(run(broker, "definitions", "export", "--here", vhost=name))["queues"][0]["name"] == "q"
     run(broker, "delete", "queue", "q", vhost=name)
     assert run(broker, "definitions", "import", str(file)) == "1 queue created\n"

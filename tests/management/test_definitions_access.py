@@ -73,6 +73,21 @@ def test_users_permissions_and_limits_are_imported_and_exported(driver: BrokerDr
     assert exported(driver, "parameters") == DEFINITIONS["parameters"]
 
 
+def test_a_hash_of_ours_is_exported_where_rabbitmq_ignores_it(driver: BrokerDriver) -> None:
+    """RabbitMQ decodes `password_hash` from base64, and refuses the whole file if it cannot."""
+    ours = hash_password("secret", b"salt" * 4)
+    take(driver, {"users": [{"name": "eve", "password_hash": ours.text(), "hashing_algorithm": "scrypt", "tags": []}]})
+    (eve,) = [each for each in exported(driver, "users") if each["name"] == "eve"]
+    assert (eve["password_hash"], eve["hashing_algorithm"]) == ("", "rabbit_password_hashing_sha256")
+    assert eve["penstock_password_hash"] == ours.text()
+    assert differences(driver, {"users": [eve]}) == []
+    other = make_driver()
+    take(other, {"users": [eve]})
+    assert other.broker.access.user("eve").password_hash == ours
+    with pytest.raises(BrokerError, match="password_hash of scrypt must be"):
+        take(other, {"users": [{**eve, "penstock_password_hash": "$scrypt$no"}]})
+
+
 def test_an_export_is_imported_elsewhere_with_nothing_changed(driver: BrokerDriver) -> None:
     take(driver, DEFINITIONS)
     given = {section: exported(driver, section) for section in DEFINITIONS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -438,7 +439,8 @@ HERE = click.option("--here", is_flag=True, help="Export only the virtual host i
 def export(file: Path, here: bool, as_json: bool, url: str) -> None:
     """Write the definitions to FILE, or to standard output.
 
-    For example: penstock definitions export broker.json
+    A new FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
+    penstock definitions export broker.json
     """
     with control_session(url) as control:
         found = control.export_definitions(everywhere=not here)
@@ -448,7 +450,8 @@ def export(file: Path, here: bool, as_json: bool, url: str) -> None:
                 click.echo(text, nl=False)
             return
         try:
-            file.write_text(text)
+            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+                opened.write(text)
         except OSError as error:
             raise ConfigError(f"cannot write '{file}': {error.strerror}") from None
         counts = {name: len(items) for name, items in found.items() if isinstance(items, list)}

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
 from penstock.access.access_table import AccessTable
-from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SHA256, PasswordHash, rabbitmq_hash, read_hash
+from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import DEFAULT, EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
 from penstock.errors import NotFound, PreconditionFailed
@@ -27,7 +27,7 @@ from penstock.management.definitions_kinds import (
     Planned,
     details_of,
 )
-from penstock.management.definitions_parser import Entry
+from penstock.management.definitions_parser import OWN_HASH, Entry
 from penstock.management.listing import Window
 from penstock.management.rabbitmq_json import Shape
 
@@ -299,17 +299,26 @@ def _items(user: User, section: str, vhosts: list[str]) -> list[object]:
 
 
 def exported_user(user: User) -> Shape:
-    """Return a user as RabbitMQ's definitions have it."""
+    """Return a user as RabbitMQ's definitions have it.
+
+    RabbitMQ refuses a whole file for one hash that is not in base64. So ours has a key of its own, which RabbitMQ
+    ignores, and there the user has no password.
+    """
     hashed = user.password_hash
     if hashed is not None and hashed.algorithm == PLAIN:  # Guest, whom nobody has changed.
         hashed = rabbitmq_hash(hashed.digest.decode(), _salt(user.name))
-    return {
+    found: Shape = {
         "name": user.name,
-        "password_hash": "" if hashed is None else hashed.text(),
-        "hashing_algorithm": SHA256 if hashed is None else hashed.algorithm,
+        "password_hash": "",
+        "hashing_algorithm": SHA256,
         "tags": list(user.tags),
         "limits": dict(user.limits),
     }
+    if hashed is not None and hashed.algorithm == SCRYPT:
+        found[OWN_HASH] = hashed.text()
+    elif hashed is not None:
+        found["password_hash"], found["hashing_algorithm"] = hashed.text(), hashed.algorithm
+    return found
 
 
 def exported_permission(record: PermissionRecord) -> Shape:
@@ -340,10 +349,18 @@ def _user(entry: Entry) -> User:
     if entry.text("password"):
         hashed: PasswordHash | None = rabbitmq_hash(entry.text("password"), _salt(name))
     else:
-        hashed = read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
+        hashed = _given_hash(entry)
     user = User(name, hashed, [tag for tag in tags if tag])
     user.limits = _limits(entry.table("limits"), USER_LIMITS)
     return user
+
+
+def _given_hash(entry: Entry) -> PasswordHash | None:
+    """Read the hash of a user: ours, or else RabbitMQ's. Raises PreconditionFailed."""
+    own = entry.text(OWN_HASH)
+    if own:
+        return read_hash(own, SCRYPT)
+    return read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
 
 
 def _salt(name: str) -> bytes:
@@ -357,7 +374,7 @@ def _same_password(user: User, entry: Entry) -> bool:
         return hashed is not None and not hashed.is_slow() and hashed.verify(entry.text("password"))
     if user.source == DEFAULT:
         return False
-    given = read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
+    given = _given_hash(entry)
     return hashed == given or (given is not None and given.fingerprint() == user.former)
 
 

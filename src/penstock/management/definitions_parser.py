@@ -32,6 +32,9 @@ OBJECT: Final = "an object"
 NUMBER: Final = "a whole number"
 ANY: Final = "anything"
 
+OWN_HASH: Final = "penstock_password_hash"
+"""Key of a user with a hash that RabbitMQ does not know."""
+
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "vhosts": {
         "name": TEXT,
@@ -85,6 +88,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "password": TEXT,
         "password_hash": TEXT,
         "hashing_algorithm": TEXT,
+        OWN_HASH: TEXT,
         "tags": ANY,
         "limits": OBJECT,
     },
