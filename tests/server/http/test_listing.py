@@ -25,9 +25,22 @@ def test_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
     assert names == sorted(names)
     assert web.get("/queues?sort=name&sort_reverse=true&columns=name")[-1]["name"] == names[0]
     assert web.ask("GET", "/queues?page=99").json["error"] == "page_out_of_range"
-    for query in ("page=0", "page=x", "page=1&page_size=501", "page=1&name=x&use_regex=true"):
+    for query in ("page=0", "page=x", "page=1&page_size=501", "page=1&name=(&use_regex=true"):
         assert web.ask("GET", f"/queues?{query}").status == 400, query
     assert web.ask("GET", "/queues/nowhere").status == 404
+
+
+def test_use_regex_finds_names_by_an_expression_in_either_case(web: Web, name: str) -> None:
+    """KEDA asks so (`useRegex`), with these parameters."""
+    for number in range(60):
+        web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
+    asked = f"/queues/%2F?page=1&use_regex=true&pagination=false&name=%5E{name.upper()}-%5Cd%24&page_size=100"
+    assert [queue["name"] for queue in web.get(asked)["items"]] == [f"{name}-{number}" for number in range(10)]
+    others = web.get(f"/queues?page=1&use_regex=true&name=%5E(%3F!{name})&columns=name")
+    assert [queue["name"] for queue in others["items"] if queue["name"].startswith(name)] == []
+    refused = web.ask("GET", "/queues?page=1&use_regex=true&name=(a)%5C1")
+    assert refused.status == 400
+    assert "refused by RE2" in refused.json["reason"]
 
 
 def test_list_longer_than_a_slice_is_whole_json(web: Web) -> None:

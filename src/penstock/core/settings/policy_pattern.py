@@ -19,8 +19,8 @@ MEMORY_BYTES: Final = 256 * 1024
 class PolicyPattern:
     """A regular expression over names."""
 
-    def __init__(self, text: str) -> None:
-        """Compile an expression. Raises PreconditionFailed (406) with RE2's reason."""
+    def __init__(self, text: str, caseless: bool = False) -> None:
+        """Compile an expression, `caseless` or not. Raises PreconditionFailed (406) with RE2's reason."""
         if len(text.encode(errors="replace")) > PATTERN_OCTETS:
             raise PreconditionFailed(f"the pattern is longer than {PATTERN_OCTETS:,} octets")
         self.text = text
@@ -28,8 +28,8 @@ class PolicyPattern:
         self._excluded: list[Any] = []
         ahead, rest = look_aheads(text)
         for excludes, part in ahead:
-            (self._excluded if excludes else self._needed).append(_compiled(text, f"^(?:{part})"))
-        self._needed.append(_compiled(text, rest))
+            (self._excluded if excludes else self._needed).append(_compiled(text, f"^(?:{part})", caseless))
+        self._needed.append(_compiled(text, rest, caseless))
 
     def matches(self, name: str) -> bool:
         """Return whether the expression matches a name."""
@@ -103,13 +103,14 @@ def _end_of_class(text: str, start: int) -> int:
     return at
 
 
-def _compiled(text: str, expression: str) -> Any:
+def _compiled(text: str, expression: str, caseless: bool) -> Any:
     import re2  # Loaded with the first policy.
 
     options = re2.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False
     options.never_capture = True
+    options.case_sensitive = not caseless
     try:
         return re2.compile(expression, options)
     except (re2.error, UnicodeEncodeError) as error:

@@ -14,6 +14,7 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from penstock.core.queue.queue import Queue
+from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
@@ -67,16 +68,7 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
     total = len(items)
     page = _number(request, "page", 0)
     if request.query.get("name") and page:
-        if request.flag("use_regex"):
-            raise bad_request(
-                "use_regex is not supported, because an expression may take unbounded time; "
-                "`name` finds a part of the name"
-            )
-        wanted = request.query["name"].lower()
-        found: list[Item] = []
-        async for part in _slices(request, items, COLLECTED_AT_ONCE):
-            found += [item for item in part if wanted in item.name.lower()]
-        items = found
+        items = await _named(request, items, request.query["name"])
     items = await _sorted(request, items, making)
     if not page:
         return StreamingResponse(_stream(request, items, making), media_type="application/json")
@@ -98,6 +90,23 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
         "total_count": total,
     }
     return json_response(answer)
+
+
+async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[Item]:
+    """Return the items with a part of their name; with use_regex those that an expression matches, as in RabbitMQ.
+
+    Letters count in either case. RE2 takes up to half a millisecond for a name.
+    """
+    found: list[Item] = []
+    if request.flag("use_regex"):
+        expression = PolicyPattern(wanted, True)
+        async for part in _slices(request, items):
+            found += [item for item in part if expression.matches(item.name)]
+        return found
+    wanted = wanted.lower()
+    async for part in _slices(request, items, COLLECTED_AT_ONCE):
+        found += [item for item in part if wanted in item.name.lower()]
+    return found
 
 
 def sample_ranges(request: ApiRequest) -> SampleRanges | None:
