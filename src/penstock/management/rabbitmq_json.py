@@ -23,6 +23,7 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.policy import PolicyPair
 from penstock.core.vhost import VirtualHost
+from penstock.flow.timers import NEVER
 from penstock.management import views
 from penstock.management.links import links_of
 from penstock.management.message_stats import (
@@ -232,6 +233,7 @@ def consumer_of(consumer: Consumer, node: Node) -> Shape:
     view = views.consumer_view(consumer, node.broker.now)
     single = consumer.queue.features.single_active and not consumer.browses()
     active = not single or single_active(consumer.queue) is consumer
+    timeout_s = consumer.queue.settings.consumer_timeout_s
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
@@ -241,6 +243,7 @@ def consumer_of(consumer: Consumer, node: Node) -> Shape:
         "prefetch_count": int(consumer.prefetch),
         "active": active,
         "activity_status": ("single_active" if active else "waiting") if single else "up",
+        "consumer_timeout": None if timeout_s == NEVER else round(timeout_s * 1000),
         "arguments": plain(consumer.arguments),
         "penstock": {name: view[name] for name in CONSUMER_FIELDS},
     }

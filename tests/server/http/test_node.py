@@ -35,11 +35,16 @@ def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
     assert overview["product_name"] == "Penstock"
     assert {"protocol": "amqp", "port": served.port}.items() <= overview["listeners"][0].items()
     (node,) = web.get("/nodes")
-    assert node == {**web.get(f"/nodes/{node['name']}"), "uptime": node["uptime"], "mem_used": node["mem_used"]}
+    changing = {name: node[name] for name in ("uptime", "mem_used", "fd_used")}
+    assert node == {**web.get(f"/nodes/{node['name']}"), **changing}
+    assert 0 < node["fd_used"] <= node["fd_total"]
+    assert node["being_drained"] is False
+    assert "disk_free_limit" not in node, "it has no store; RabbitMQ's tools take numbers only"
     assert node["os_pid"] == str(served.pid)
     assert node["mem_used"] > 1024 * 1024
     (guest,) = (user for user in web.get("/users") if user["name"] == "guest")
     assert (guest["tags"], guest["limits"]) == (["administrator"], {})
+    assert (guest["password_hash"], guest["hashing_algorithm"]) == ("", "rabbit_password_hashing_sha256")
     assert {"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"} in web.get("/permissions")
     assert web.ask("GET", "/users/nobody").status == 404
     assert web.ask("GET", "/nodes/other").status == 404

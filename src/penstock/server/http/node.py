@@ -75,18 +75,22 @@ def _node(request: ApiRequest) -> Shape:
     driver = request.driver
     memory = driver.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
+    figures = {
+        "mem_limit": None if limit >= UNLIMITED else limit,
+        "disk_free_limit": _disk_free_limit(driver),
+        "fd_used": _open_files(),
+    }
     return {
         "name": driver.name,
         "type": "ram",
         "running": True,
+        "being_drained": False,
         "os_pid": str(os.getpid()),
         "uptime": round((request.event_loop.loop.time() - request.event_loop.started) * 1000),
         "processors": os.cpu_count() or 1,
         "mem_used": _resident_bytes(),
-        "mem_limit": None if limit >= UNLIMITED else limit,
         "mem_alarm": memory_alarm(driver),
         "disk_free": None if driver.broker.gates.disk.free >= UNLIMITED else int(driver.broker.gates.disk.free),
-        "disk_free_limit": _disk_free_limit(driver),
         "disk_free_alarm": disk_alarm(driver),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "sockets_used": len(request.event_loop.transports),
@@ -100,6 +104,7 @@ def _node(request: ApiRequest) -> Shape:
         "applications": [{"name": "penstock", "description": "Penstock", "version": driver.control.version}],
         "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(request)],
         "enabled_plugins": [],
+        **{name: value for name, value in figures.items() if value is not None},  # RabbitMQ's tools take no null.
     }
 
 
@@ -119,6 +124,14 @@ def _disk_free_limit(driver: BrokerDriver) -> int | None:
     room = driver.broker.gates.disk.room
     mark = 0 if driver.broker.journal is None or room is None else int(room.recheck_at())
     return mark or None
+
+
+def _open_files() -> int | None:
+    """Return the number of open files of this process; None if the system does not know."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return None
 
 
 def _resident_bytes() -> int:

@@ -142,8 +142,10 @@ async def _shapes(request: ApiRequest, found: list[User]) -> list[Shape]:
 
 
 def _shape(user: User) -> Shape:
-    found: Shape = {"name": user.name, "tags": user.tags, "limits": user.limits}
-    if user.password_hash is not None and user.password_hash.algorithm != PLAIN:
-        found["password_hash"] = user.password_hash.text()
-        found["hashing_algorithm"] = user.password_hash.algorithm
-    return found
+    hashed = user.password_hash
+    if hashed is None or hashed.algorithm == PLAIN:
+        shown, algorithm = "", SHA256  # As RabbitMQ shows a user without a password; its tools need both.
+    else:
+        shown, algorithm = hashed.text(), hashed.algorithm
+    told = {"password_hash": shown, "hashing_algorithm": algorithm}
+    return {"name": user.name, "tags": user.tags, "limits": user.limits, **told}
