@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Settings, load, with_environment
+from penstock.config import Settings, changed_at_start, load, with_environment
 from penstock.errors import ConfigError
 
 
@@ -26,6 +26,24 @@ def test_bound_of_large_messages_has_the_name_of_artemis_too(tmp_path: Path, nam
     file = tmp_path / "penstock.toml"
     file.write_text(f"[broker]\n{name} = 2000000\n")
     assert load(file).min_large_message == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("", '[auth-http]\nuser_path = "http://127.0.0.1:1/user"\n', ["[auth-http]"]),
+        ('[oauth]\nresource_server_id = "a"\nkeys = "k.pem"\n', "", ["[oauth]"]),
+        ("[broker]\nheartbeat-s = 5\n", "[broker]\nheartbeat-s = 6\nlog-level = 'debug'\n", ["heartbeat-s"]),
+        ("", '[tls]\ncertificate = "c.pem"\n', ["[tls]"]),
+        ('[tls]\ncertificate = "c.pem"\n', '[tls]\ncertificate = "d.pem"\n', []),
+    ],
+)
+def test_what_counts_at_the_start_only_is_named(tmp_path: Path, before: str, after: str, named: list[str]) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(before)
+    old = load(file)
+    file.write_text(after)
+    assert changed_at_start(old, load(file)) == named
 
 
 def test_environment_overrides_the_file_by_name_and_kind(tmp_path: Path) -> None:

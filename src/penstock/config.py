@@ -116,9 +116,15 @@ AT_START: Final = (
 """Start-up settings in `[broker]`."""
 RELOADABLE: Final = ("log_level", "slow_turn_ms")
 """Those that a reload changes too."""
+TABLES_AT_START: Final = ("[oauth]", "[auth-http]")
+"""Tables that are read at the start only."""
 START_ALIASES: Final = {"amqpMinLargeMessageSize": "min_large_message"}
 """Artemis' names of start-up settings."""
-TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
+OTHER_TABLES: Final = ("users", "oauth", "auth-http", "tls")
+TABLES: Final = ", ".join(
+    [f"[{name}]" for name in OTHER_TABLES]
+    + [f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES]
+)
 
 
 NO_LOG: Final = "off"
@@ -253,7 +259,7 @@ class Settings:
     file: Path | None = None
     """Path of the settings file, to be read again at SIGHUP; None without one."""
     at_start: dict[str, object] = field(default_factory=dict)
-    """Start-up settings in the file, for comparison when it is read again."""
+    """Start-up settings and tables in the file, for comparison when it is read again."""
     sources: dict[str, str] = field(default_factory=dict)
     """Sources of the start-up settings that were given: FILE:LINE, "environment ..." or "command line"."""
     patterns: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
@@ -285,9 +291,7 @@ def load(path: Path) -> Settings:
     by_pattern = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
         if scope not in SCOPES:
-            raise source.error(
-                (scope,), f"unknown table [{scope}]; known are [users], [oauth], [auth-http], [tls], {TABLES}"
-            )
+            raise source.error((scope,), f"unknown table [{scope}]; {_near_table(scope)}")
         if not isinstance(patterns, dict):
             raise source.error((scope,), f"[{scope}] must be a table of patterns, not {patterns!r}")
         for pattern, table in patterns.items():
@@ -303,9 +307,15 @@ def load(path: Path) -> Settings:
         tls=certificates,
         file=path,
         patterns=by_pattern,
-        at_start=at_start,
+        at_start={**at_start, **dict(zip(TABLES_AT_START, (oauth, auth_http), strict=True))},
     )
     return replace(settings, sources=_sources(source, given), **at_start)
+
+
+def _near_table(name: str) -> str:
+    """Return the table that an unknown name may mean, or all that there are."""
+    near = difflib.get_close_matches(name, [*SCOPES, *OTHER_TABLES], n=1)
+    return f"did you mean [{near[0]}]?" if near else f"known are {TABLES}"
 
 
 def _sources(source: _Source, given: dict[str, Any]) -> dict[str, str]:
@@ -341,9 +351,12 @@ def with_environment(settings: Settings, environment: Mapping[str, str]) -> Sett
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
-    """Return the names of changed start-up settings, which need a restart."""
+    """Return the names of changed start-up settings and tables, which need a restart."""
     names = [n for n in AT_START if n not in RELOADABLE and old.at_start.get(n) != new.at_start.get(n)]
-    return [name.replace("_", "-") for name in names]
+    tables = [name for name in TABLES_AT_START if old.at_start.get(name) != new.at_start.get(name)]
+    if (old.tls is None) != (new.tls is None):  # Other changes of the table are served from now on.
+        tables.append("[tls]")
+    return [name.replace("_", "-") for name in names] + tables
 
 
 class _Source:

@@ -7,6 +7,7 @@ everything in every virtual host. Errors show no passwords.
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -41,7 +42,10 @@ def read_users(
     found: list[User] = []
     for name, given in users.items():
         table = {"password": given} if isinstance(given, str) else given
-        if not isinstance(table, dict) or table.keys() - USER_KEYS or len(table.keys() & set(SECRETS)) != 1:
+        unknown = next(iter(table.keys() - USER_KEYS), None) if isinstance(table, dict) else None
+        if unknown is not None:
+            raise error(name, f"user '{name}' in [users] has the unknown key {unknown}; {_near_key(unknown)}")
+        if not isinstance(table, dict) or len(table.keys() & set(SECRETS)) != 1:
             raise error(
                 name,
                 f"user '{name}' in [users] must be a password in quotes, or a table: "
@@ -56,6 +60,12 @@ def read_users(
             raise error(name, f"user '{name}' in [users]: {refused}") from None
         found.append(user)
     return found
+
+
+def _near_key(key: str) -> str:
+    """Return the key that an unknown one may mean, or all that there are."""
+    near = difflib.get_close_matches(key, USER_KEYS, 1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(USER_KEYS))}"
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:

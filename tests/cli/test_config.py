@@ -66,7 +66,14 @@ def test_check_of_settings_that_are_valid_opens_nothing(tmp_path: Path) -> None:
         ("[broker]\nheartbeat-s = 100000\n", "line 2: heartbeat-s must be between 0 and 65535, not 100000"),
         ("[broker]\nstop-percent = 50\nresume-percent = 60\n", "is above stop-percent=50 (broker, set by file line 2)"),
         ('[broker]\nhttp-tls = "8443"\n', "listen-tls or http-tls 8443 is not HOST:PORT"),
-        ('[tls]\ncertificate = "missing.pem"\nkey = "missing.pem"\n', "missing.pem"),
+        ('[broker]\nmetrics-listen = "9090"\n', "--metrics-listen 9090 is not HOST:PORT"),
+        ("[broker]\nlisten = []\n", "the broker has no address to listen at"),
+        ('[broker]\nlisten-tls = ["127.0.0.1:1"]\n', "listen-tls and http-tls need a certificate"),
+        ('[tls]\ncertificate = "missing.pem"\nkey = "missing.pem"\n', "nothing listens with TLS"),
+        (
+            '[broker]\nlisten-tls = ["127.0.0.1:1"]\n[tls]\ncertificate = "missing.pem"\nkey = "missing.pem"\n',
+            "missing.pem",
+        ),
     ],
 )
 def test_check_of_settings_that_are_not_is_refused_in_a_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -36,7 +36,7 @@ def test_ipv6_is_an_address_like_any_other(tmp_path: Path) -> None:
         socket.create_connection(("::1", broker.port), GRACE).close()
 
 
-@pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp"])
+@pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp", "127.0.0.1:\u00b2"])
 def test_address_that_is_none_is_named(place: str) -> None:
     assert (
         refused("serve", "--memory", "--listen", place) == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672"
@@ -52,7 +52,8 @@ def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
     [
         ("[broker]\ncapacity-bites = 5\n", "unknown setting capacity-bites; did you mean capacity-bytes?"),
         ("[broker\n", "is not TOML: "),
-        ("[brokers]\n", "line 1: unknown table [brokers]; known are [users], "),
+        ("[brokers]\n", "line 1: unknown table [brokers]; did you mean [broker]?"),
+        ("[more]\n", "line 1: unknown table [more]; known are [users], [oauth], [auth-http], [tls], [queue."),
         ("[broker]\ncapacity-bytes = -1\n", "line 2: broker: capacity-bytes=-1 is negative; the least is 0"),
         ("[broker]\nstop-percent = 120\n", "line 2: broker: stop-percent=120 is not a percentage between 0 and 100"),
         (
@@ -63,6 +64,10 @@ def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
         ("[broker]\nframe-max = 100\n", "frame-max must be between 4096 and 2147483647, not 100"),
         ('[broker]\nlisten = "127.0.0.1:1"\n', "listen must be a list of strings"),
         ("[users]\nada = 1815\n", "user 'ada' in [users] must be a password in quotes, or a table"),
+        (
+            "[users]\nada = {pasword = 'x'}\n",
+            "user 'ada' in [users] has the unknown key pasword; did you mean password?",
+        ),
     ],
 )
 def test_settings_file_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

@@ -71,7 +71,7 @@ from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
 from penstock.server.tls.contexts import Contexts
-from penstock.server.tls.served import ServedCertificates
+from penstock.server.tls.served import ServedCertificates, served_tls
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.token_keys import FetchedKeys
 from penstock.server.transport import Transport, is_loopback
@@ -87,6 +87,7 @@ METRICS: Final = "http/prometheus"
 """Name of the listener for metrics, as RabbitMQ's."""
 STRONGER = ("environment ", "command line")
 """Beginnings of the sources that override the settings file."""
+NO_ADDRESS = "the broker has no address to listen at: set listen or listen-tls"
 LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
 
@@ -406,10 +407,16 @@ class Broker:
 
         The store is not opened and no port is used. Certificates are read.
         """
-        for address in (*self.settings.listen_tls, *filter(None, [self.settings.http_tls])):
+        settings = self.settings
+        for address in (*settings.listen_tls, *filter(None, [settings.http_tls])):
             parse_address(address, "listen-tls or http-tls")
-        if self.settings.tls is not None:
-            Contexts(self.settings.tls)
+        if settings.metrics_listen is not None:
+            parse_address(settings.metrics_listen, "--metrics-listen")
+        if not self._listen and not settings.listen_tls:
+            raise StartError(NO_ADDRESS)
+        tls = served_tls(settings)
+        if tls is not None:
+            Contexts(tls)
 
     def _warn_of_open_file(self, settings: Settings) -> None:
         file = settings.file
@@ -491,7 +498,7 @@ class Broker:
         for address in settings.listen_tls:
             self.tls_addresses += await self._bind(loop, *parse_address(address, "--listen-tls"), event_loop, tls)
         if not self._servers:
-            raise StartError("the broker has no address to listen at: set listen or listen-tls")
+            raise StartError(NO_ADDRESS)
         if self._http_at is not None:
             try:
                 self.http_addresses = await self._serve_http(self._http_at.host, self._http_at.port, event_loop, None)
@@ -505,19 +512,10 @@ class Broker:
 
     def _serve_certificates(self, loop: asyncio.AbstractEventLoop) -> TlsServer | None:
         """Read the certificates of the listeners with TLS; return what their connections share, None without any."""
-        settings = self.settings
-        if not settings.listen_tls and settings.http_tls is None:
-            if settings.tls is not None:
-                raise ConfigError(
-                    f"'{settings.file}' has [tls], but nothing listens with TLS: add listen-tls = [\"0.0.0.0:5671\"]"
-                )
+        tls = served_tls(self.settings)
+        if tls is None:
             return None
-        if settings.tls is None:
-            raise ConfigError(
-                "listen-tls and http-tls need a certificate: set certificate and key in [tls] of the settings file "
-                "(`penstock tls self-signed DIR` makes them for development)"
-            )
-        self._certificates = ServedCertificates(self.driver, loop, settings.tls)
+        self._certificates = ServedCertificates(self.driver, loop, tls)
         self.driver.certificates = self._certificates
         return self._certificates.server
 
@@ -585,6 +583,6 @@ def http_address(wanted: str | None, listen: list[tuple[str, int]], settings: Se
 def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
     """Parse HOST:PORT; an IPv6 host is in brackets. Raises StartError."""
     host, _, port = text.rpartition(":")
-    if not port.isdigit() or int(port) > 65535 or not host:
+    if not port.isdecimal() or int(port) > 65535 or not host:
         raise StartError(f"{option} {text} is not HOST:PORT, such as 127.0.0.1:5672")
     return host.strip("[]"), int(port)

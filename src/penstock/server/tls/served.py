@@ -7,6 +7,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from penstock.config import Settings
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConfigError, PreconditionFailed
 from penstock.log_ids import CERTIFICATE, CERTIFICATE_REFUSED
@@ -114,3 +115,19 @@ class ServedCertificates(Certificates):
             if warning := each.warning(present):
                 log(CERTIFICATE, "tls: %s", warning)
         self._timer = self._loop.call_later(WARN_EVERY_S, self._warn)
+
+
+def served_tls(settings: Settings) -> TlsSettings | None:
+    """Return `[tls]` if anything listens with TLS, else None. Raises ConfigError for one without the other."""
+    if not settings.listen_tls and settings.http_tls is None:
+        if settings.tls is not None:
+            raise ConfigError(
+                f"'{settings.file}' has [tls], but nothing listens with TLS: add listen-tls = [\"0.0.0.0:5671\"]"
+            )
+        return None
+    if settings.tls is None:
+        raise ConfigError(
+            "listen-tls and http-tls need a certificate: set certificate and key in [tls] of the settings file "
+            "(`penstock tls self-signed DIR` makes them for development)"
+        )
+    return settings.tls
