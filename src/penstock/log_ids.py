@@ -97,7 +97,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(
         CLOSED_BY_BROKER,
         WARNING,
-        "the broker closes a connection because of an error, which the text has",
+        "the broker closes a connection because of an error of its client, which the text has",
         "correct the client; `penstock why --connection` tells more while it is open",
     ),
     LogId(

@@ -103,7 +103,7 @@ class LineEngine(ProtocolEngine):
         self.lines = None
 
     def close(self, error: BrokerError) -> None:
-        if self.connection.start_closing(str(error)):
+        if self.connection.start_closing(str(error), error):
             self.write(f"ERROR {error.condition} {error}")
             self.connection.end()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.driver.services import LIMITED_A_SECOND
-from penstock.errors import ConnectionForced
+from penstock.errors import ConnectionForced, FrameError
 from penstock.protocols.common.connection import GIVEN_UP, Connection
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
@@ -111,6 +111,16 @@ def test_the_end_of_a_connection_is_logged_with_its_reason() -> None:
     assert ends_logged(lambda client: None, RESET) == ("CON-1004", "its peer reset the socket")
     assert ends_logged(lambda client: None) == ("CON-1004", "the broker closed the socket")
     assert ends_logged(give_up) == ("CON-1003", GIVEN_UP)
+
+
+def test_only_errors_of_a_client_are_logged_as_such() -> None:
+    """PST-2001 advises to correct the client: nothing is wrong with one that an operator or a stop closes."""
+    for error, ids in ((ConnectionForced("enough"), []), (FrameError("odd"), ["PST-2001"])):
+        driver = make_driver()
+        client = Dialogue(driver)
+        driver.log_queue.take()
+        client.connection.close(error)
+        assert [line.fields["id"] for line in driver.log_queue.take()] == ids
 
 
 def test_a_flood_of_connections_does_not_flood_the_log() -> None:

@@ -235,7 +235,7 @@ class Amqp091Engine(ProtocolEngine):
 
     def _close(self, error: BrokerError, method: int) -> None:
         arguments = _close_arguments(error, method)
-        if self.connection.start_closing(f"{arguments['reply_code']} {error.reply_text}"):
+        if self.connection.start_closing(f"{arguments['reply_code']} {error.reply_text}", error):
             self.send(0, spec.CONNECTION_CLOSE, arguments)
 
     @override

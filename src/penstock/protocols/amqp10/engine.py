@@ -361,10 +361,10 @@ class Amqp10Engine(ProtocolEngine):
         connection = self.connection
         audit_refusal(connection, "open", error)
         if connection.state <= ConnectionState.TUNE:
-            if connection.start_closing(str(error)):
+            if connection.start_closing(str(error), error):
                 connection.end()  # Nothing can be said before the AMQP header.
             return
-        if connection.start_closing(f"{error.condition}: {error}"):
+        if connection.start_closing(f"{error.condition}: {error}", error):
             if not self.open_sent:
                 opening.write_open(self)
             self.close_sent = True

@@ -236,20 +236,21 @@ class Connection(Worker):
         """Close the connection with an error, and wait for the peer's answer."""
         self.engine.close(error)
 
-    def start_closing(self, reason: str) -> bool:
+    def start_closing(self, reason: str, error: BrokerError) -> bool:
         """Tear the connection down because the broker closes it; return false if it is being closed already.
 
-        The engine then tells the peer. `reason` goes to the log.
+        The engine then tells the peer. `reason` goes to the log; where an operator or the broker's stop closes it, only
+        to the record of its end, because its client has made no error.
         """
         if self.is_closing():
             return False
         begin_teardown(self, graceful=False)
-        line = f"[{self.name()}] closed by the broker: {reason}"
         self.times.ending = f"by the broker: {reason}"
-        if self.logged_in:
-            self.services.log_limited(LogLine(line, {"id": CLOSED_BY_BROKER, **self._identity(), "reason": reason}))
-        else:
+        line = f"[{self.name()}] closed by the broker: {reason}"
+        if not self.logged_in:
             self.services.log_refusal(HANDSHAKE, line)
+        elif not isinstance(error, ConnectionForced):
+            self.services.log_limited(LogLine(line, {"id": CLOSED_BY_BROKER, **self._identity(), "reason": reason}))
         self.move(ConnectionState.CLOSE_SENT)
         self.times.closed = self.broker.now
         return True
