@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock.config import Settings
 from penstock.server.log_start import counted_connections, slow_turn_s
+from penstock.setting_names import read_settings
 from tests.support.brokers import serving
 
 
@@ -38,6 +39,19 @@ def test_broker_tells_its_start_and_its_stop(tmp_path: Path, caplog: pytest.LogC
     assert str(tmp_path / "data") in start["store"]
     assert "heartbeat-s=7" in told["BRK-1001"].getMessage()
     assert told["BRK-1004"].getMessage().startswith("Ready : amqp 127.0.0.1:")
+
+
+def test_start_tells_the_memory_capacity_that_the_settings_have(caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(patterns=[("broker", "", read_settings("broker", "", {"memory-capacity": "100MiB"}))])
+
+    async def run() -> None:
+        async with penstock.Broker("127.0.0.1:0", settings=settings):
+            pass
+
+    with caplog.at_level(logging.INFO, "penstock"):
+        asyncio.run(run())
+    (start,) = [record.__dict__ for record in caplog.records if record.__dict__["id"] == "BRK-1001"]
+    assert start["limits"]["memory-capacity-bytes"] == 100 * 1024 * 1024
 
 
 def test_level_of_the_log_is_read_again_unless_the_command_line_has_it(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _limits(driver: BrokerDriver) -> dict[str, object]:
     memory = driver.broker.gates.memory
     return {
         "machine-memory-bytes": memory_bytes(),
-        "memory-capacity-bytes": None if memory is None else int(memory.thresholds.capacity.bytes),
+        "memory-capacity-bytes": None if memory is None else int(memory.thresholds.capacity.bytes + memory.reserve),
         "open-files": open_files(),
         "cpus": os.cpu_count(),
         "connections": policy.connections_max or None,

@@ -52,8 +52,8 @@ class FreeSpaceGate(DiskGate):
         self.update_gate(now)
 
     def full_percent(self) -> int:
-        """Return the limit as the used share of the file system, in whole percent."""
-        return 100 - int(self.recheck_at() * 100 // self.total) if self.total > 0 else 100
+        """Return the limit as the used share of the file system, in whole percent: 0 if the minimum is all of it."""
+        return max(100 - int(self.recheck_at() * 100 // self.total), 0) if self.total > 0 else 100
 
     @override
     def describe_cause(self, now: float) -> str:
