@@ -40,7 +40,7 @@ def test_what_cannot_be_meant_is_one_sentence(broker: BrokerProcess, words: tupl
      ("show", "broker"), ("definitions", "export"), ("get", "QUEUE"), ("get", "QUEUE", "--json")],
     ids=" ".join,
 )  # fmt: skip
-def test_output_that_is_full_or_closed_is_one_sentence(
+def test_output_that_is_full_is_one_sentence_and_one_that_is_closed_is_none(
     broker: BrokerProcess, name: str, words: tuple[str, ...]
 ) -> None:
     run(broker, "declare", "queue", name)
@@ -52,7 +52,7 @@ def test_output_that_is_full_or_closed_is_one_sentence(
     os.close(reading)
     with os.fdopen(closed, "w") as pipe:
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stderr) == (1, "penstock: cannot write the output: Broken pipe\n")
+    assert (done.returncode, done.stderr) == (1, ""), "a reader such as head wants no more"
     assert broker.queue(name)["depth"]["messages"] == 1, "what could not be printed is in the queue still"
 
 

@@ -62,7 +62,8 @@ def test_limits_are_set_listed_and_cleared(broker: BrokerProcess) -> None:
 
 def test_a_password_comes_from_one_place(broker: BrokerProcess, tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
-    assert "cannot read the password file" in run(broker, "users", "add", "x", "--password-file", missing, code=1)
+    said = run(broker, "users", "add", "x", "--password-file", missing, code=1)
+    assert said == f"penstock: cannot read the password file '{missing}': No such file or directory\n"
     assert "NO_SUCH_NAME is not set" in run(broker, "users", "add", "x", "--password-env", "NO_SUCH_NAME", code=1)
     both = ("--password-file", missing, "--password-env", "X")
     assert "give one of" in run(broker, "users", "add", "x", *both, code=1)

@@ -41,6 +41,8 @@ class OutputError(PenstockError):
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write the output: {error.strerror}")
+        self.quiet = error.errno == errno.EPIPE
+        """True if the reader has closed its pipe, as `head` does: it wants no more."""
 
 
 @contextlib.contextmanager
@@ -254,5 +256,7 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except PenstockError as error:
+        if isinstance(error, OutputError) and error.quiet:
+            sys.exit(1)
         click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(str(error))}", err=True)
         sys.exit(1)

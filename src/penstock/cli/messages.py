@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
+PATIENCE = click.FloatRange(0)
 PROGRESS_S = 1.0
 """Seconds between two progress lines."""
 READ_BYTES = 256 * 1024
@@ -64,7 +65,7 @@ SHOWN_MOST = 1000
 @click.option("--content-type", metavar="TYPE", help="Set the content type, such as application/json.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Add a header; may be repeated.")
 @click.option(
-    "--timeout", metavar="S", type=float, help="Give up after S seconds without any confirm; default: wait for ever."
+    "--timeout", metavar="S", type=PATIENCE, help="Give up after S seconds without any confirm; default: wait for ever."
 )
 @JSON
 @URL
@@ -208,7 +209,7 @@ ACK = click.option("--ack", is_flag=True, help="Acknowledge the messages; defaul
 @click.argument("queue", shell_complete=names_of("queues"))
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of messages.")
 @ACK
-@click.option("--timeout", metavar="S", type=float, help="Stop after S seconds without a message.")
+@click.option("--timeout", metavar="S", type=PATIENCE, help="Stop after S seconds without a message.")
 @click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object, with its properties.")
 @URL
 def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_json: bool, url: str) -> None:

@@ -105,7 +105,8 @@ def _with_password(path: Path, name: str, url: str, file: str) -> str:
         password = Path(file).read_text().rstrip("\r\n")
         parts = urlsplit(url)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"'{path}': cannot read the password-file '{file}' of profile {name}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"'{path}': cannot read the password-file '{file}' of profile {name}: {reason}") from None
     except ValueError:  # Its text may repeat a password.
         raise ConfigError(f"'{path}': the url of profile {name} cannot be read") from None
     user, at, host = parts.netloc.rpartition("@")

@@ -40,7 +40,8 @@ def _password(file: Path | None, variable: str | None) -> str:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (OSError, UnicodeDecodeError) as failed:
-        raise ConfigError(f"cannot read the password file '{file}': {failed}") from None
+        reason = failed.strerror if isinstance(failed, OSError) else "it is not UTF-8"
+        raise ConfigError(f"cannot read the password file '{file}': {reason}") from None
     return text.rstrip("\r\n")
 
 

@@ -129,7 +129,9 @@ def _why_closed(connection: Connection, step: str, error: ConnectionClosed) -> s
     if step == _FIRST_STEP and error.code is not None:
         return f"the server there does not speak AMQP 0-9-1; check the port ({error.text})"
     if step == _FIRST_STEP:
-        return f"the server there closed the connection at once: it is full, or no AMQP broker ({error.text})"
+        plain = connection.parameters.tls is None
+        causes = "it is full, no AMQP broker, or needs amqps://" if plain else "it is full, or no AMQP broker"
+        return f"the server there closed the connection at once: {causes} ({error.text})"
     if error.code is None:
         return f"the broker hung up where {step} was due; check user, password and virtual host ({error.text})"
     return f"{error.text} ({error.code})"
