@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,16 @@ def test_logs_that_cannot_be_analyzed_are_refused_in_one_sentence(
 def test_a_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", str(tmp_path), "--output", str(tmp_path), "--from", "noon"]) == 1
     assert capsys.readouterr().err.startswith("penstock: 'noon' is no time")
+
+
+def test_logs_that_are_not_there_are_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)  # Spark cannot be imported.
+    for job in (["analyze", "--output", str(tmp_path / "out")], ["compact", "--to", str(tmp_path / "out")]):
+        assert main([*job, str(tmp_path / "none")]) == 1
+        said = capsys.readouterr().err
+        assert said == f"penstock: {tmp_path / 'none'} does not exist: give the directory of a flow log\n"
 
 
 def test_errors_of_spark_with_a_plain_cause_are_one_sentence() -> None:

@@ -15,7 +15,7 @@ from penstock.errors import PenstockError
 from penstock.flowlog import seconds_of
 from pyspark_penstock.analysis.compact import compact
 from pyspark_penstock.analysis.job import analyze, summary
-from pyspark_penstock.analysis.logs import LogError, Window
+from pyspark_penstock.analysis.logs import LogError, Window, find
 from pyspark_penstock.analysis.page import page
 from pyspark_penstock.analysis.progress import Progress
 from pyspark_penstock.interpreter import choose_python
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(wanted: argparse.Namespace) -> int:
     window = _window(wanted.begin, wanted.end) if wanted.job == "analyze" else Window()
+    find(wanted.logs)  # What is wrong with them is told before Spark starts, which takes seconds.
     choose_python()
     from pyspark.sql import SparkSession
 
