@@ -45,6 +45,13 @@ def test_policy_that_is_set_tells_what_it_applies_to_and_what_has_no_effect() ->
         finish(policies_api.answer_clear(driver, asked(driver, name="p")))
 
 
+def test_policy_of_all_exchanges_names_the_default_one_as_permissions_do() -> None:
+    driver = make_driver()
+    fields = {"name": "p", "pattern": ".*", "apply-to": "exchanges", "definition": {"alternate-exchange": "lost"}}
+    found: Any = finish(policies_api.answer_set(driver, asked(driver, **fields)))
+    assert found["sentences"] == ["it applies to exchange amq.default, amq.direct, amq.fanout and 5 more"]
+
+
 def test_policymaker_sets_policies_and_only_an_administrator_those_of_operators() -> None:
     driver = make_driver()
     driver.broker.add_vhost("other")

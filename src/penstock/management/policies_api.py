@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.connection_access import DEFAULT_EXCHANGE
 from penstock.access.tags import ADMINISTRATOR
 from penstock.core.settings.policy import Policy, read_policy
 from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, setting
@@ -57,7 +58,7 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     request.before = None if before is None else view(before)
     queues = [queue.name for queue, _ in plan.queues if _applies(policy, queue.settings.policies.policy)
               or _applies(policy, queue.settings.policies.operator)]  # fmt: skip
-    exchanges = [exchange.name for _, exchange, _ in plan.exchanges if _applies(policy, exchange.policy)]
+    exchanges = [exchange.name or DEFAULT_EXCHANGE for _, exchange, _ in plan.exchanges if exchange.policy is policy]
     return {
         **view(policy),
         "created": before is None,
