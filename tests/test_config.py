@@ -32,7 +32,7 @@ def test_bound_of_large_messages_has_the_name_of_artemis_too(tmp_path: Path, nam
     ("before", "after", "named"),
     [
         ("", '[auth-http]\nuser_path = "http://127.0.0.1:1/user"\n', ["[auth-http]"]),
-        ('[oauth]\nresource_server_id = "a"\nkeys = "k.pem"\n', "", ["[oauth]"]),
+        ('[oauth]\nresource_server_id = "a"\nkeys = "https://id.example/keys"\n', "", ["[oauth]"]),
         ("[broker]\nheartbeat-s = 5\n", "[broker]\nheartbeat-s = 6\nlog-level = 'debug'\n", ["heartbeat-s"]),
         ("", '[tls]\ncertificate = "c.pem"\n', ["[tls]"]),
         ('[tls]\ncertificate = "c.pem"\n', '[tls]\ncertificate = "d.pem"\n', []),

@@ -88,7 +88,7 @@ def test_permissions_take_the_place_of_everything_everywhere(tmp_path: Path) -> 
     [
         ("7", "must be a password in quotes, or a table"),
         ('{ tags = ["administrator"] }', "must be a password in quotes, or a table"),
-        ('{ password = "hush", tag = ["administrator"] }', "must be a password in quotes, or a table"),
+        ('{ password = "hush", tag = ["administrator"] }', r"has the unknown key tag; did you mean tags\?"),
         ('{ password = "hush", password_hash = "hush" }', "it has one of password, password_file, password_env"),
         ("{ password = 7 }", "password must be a string"),
         ('""', "a password must not be empty"),
