@@ -167,7 +167,7 @@ class Settings:
     users: list[User] | None = None
     """Users of the settings file; None: it names none."""
     clear_passwords: bool = False
-    """Whether a password stands in the settings file itself."""
+    """True if a password stands in the settings file itself."""
     tokens: TokenSettings | None = None
     """Tokens of OAuth 2 that are accepted as passwords; None: none is."""
     back_end: BackEndSettings | None = None
