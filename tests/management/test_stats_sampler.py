@@ -58,6 +58,20 @@ def test_sums_are_those_of_open_and_closed_connections() -> None:
     assert counted(driver) == expected
 
 
+def test_pass_sets_the_rates_of_octets() -> None:
+    driver = make_driver()
+    client = Dialogue(driver)
+    traffic = client.connection.peer.traffic
+    passed(driver, 1)
+    before = int(traffic.received)
+    frames = publish("q", b"x" * 1000)
+    client.connection.receive(frames)
+    passed(driver, 2)
+    assert traffic.received_rate == (int(traffic.received) - before) / SLOT_S == len(frames) / SLOT_S
+    passed(driver, 3)
+    assert (traffic.received_rate, traffic.sent_rate) == (0.0, 0.0)
+
+
 def test_sums_count_a_connection_once_that_closes_during_a_pass() -> None:
     driver = make_driver()
     Dialogue(driver).declare("q")

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import socket
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, FrameSplitter
 from tests.support.amqp10_dialogue import LARGEST_FRAME, Heard, data_section, login, performative
 from tests.support.amqp10_transactions import in_transaction, value_section
-from tests.support.brokers import PATIENCE, BrokerProcess
+from tests.support.brokers import PATIENCE
+
+
+class Address(Protocol):
+    """Where a broker listens, such as a `BrokerProcess`."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
 
 
 class SocketPeer:
     """A connection that is open, with a session on channel 0."""
 
-    def __init__(self, broker: BrokerProcess) -> None:
+    def __init__(self, broker: Address) -> None:
         self._socket = socket.create_connection((broker.host, broker.port), PATIENCE)
         self._splitter = FrameSplitter(LARGEST_FRAME)
         self._heard: list[Heard] = []

@@ -22,6 +22,8 @@ class Proxy:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.accepted = 0
+        self.octets = [0, 0]
+        """Octets passed on to the server, and to clients; exact for one connection at a time."""
         self.loses_answer = False
         self.down = False
         threading.Thread(target=self._accept, daemon=True).start()
@@ -50,6 +52,7 @@ class Proxy:
                         data = b""
                     if not data:
                         return self._end(client, server)
+                    self.octets[ready is server] += len(data)
                     other[ready].sendall(data)
         return self._end(client, server)
 

@@ -330,7 +330,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "exchanges": ("name", "type", "durable", "auto_delete", "internal", "policy", "arguments"),
     "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
-    "connections": ("name", "user", "protocol", "state", "channels", "client"),
+    "connections": ("name", "user", "protocol", "state", "channels", "recv_oct", "send_oct", "client"),
     "channels": (
         "name",
         "messages_unacknowledged",

@@ -285,7 +285,21 @@ def connection_of(connection: Connection, node: Node, ranges: SampleRanges | Non
                 "bytes": int(connection.pausing.budget.bytes),
             },
         },
+        **_traffic_of(connection),
         **({} if stats is None else {"message_stats": stats}),
+    }
+
+
+def _traffic_of(connection: Connection) -> Shape:
+    """Return the octets of a connection, with the rates of the last pass of the sampler."""
+    traffic = connection.peer.traffic
+    return {
+        "recv_oct": int(traffic.received),
+        "recv_oct_details": {"rate": round(traffic.received_rate, 3)},
+        "recv_cnt": int(traffic.reads),
+        "send_oct": int(traffic.sent),
+        "send_oct_details": {"rate": round(traffic.sent_rate, 3)},
+        "send_cnt": int(traffic.writes),
     }
 
 

@@ -37,6 +37,7 @@ from penstock.management.message_stats import (
     queue_counts,
 )
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.traffic import Traffic
 
 SERIES_MOST: Final = 10_000
 """Most series with slots, about 11 KiB each after a day; further objects have rates only."""
@@ -110,6 +111,8 @@ class StatsSampler(Chore):
         self.users: dict[str, Sum] = {}
         """By name; of users, those with counts."""
         self.node = Sum()
+        self.ended_traffic = Traffic()
+        """Octets of the connections that have ended."""
         self._connections: list[Connection] = []
         self._queues: list[Queue] = []
         self._exchanges: list[Exchange] = []
@@ -142,6 +145,7 @@ class StatsSampler(Chore):
 
     def forget(self, connection: Connection) -> None:
         """Take back the visit of a connection that closes: it leaves its counts to those of closed ones."""
+        self.ended_traffic.add(connection.peer.traffic)
         visited = self._visited.pop(connection.number, None)
         if visited is not None:
             for each in visited[1]:
@@ -239,6 +243,7 @@ class StatsSampler(Chore):
         origin = connection.origin
         if origin is None or connection.vhost is None or origin.sinks:
             return 1  # It is not open, or has left its counts already.
+        connection.peer.traffic.sample(self.broker.now, connection.times.opened)
         units: i64 = SAMPLED_WORK
         sessions = list(connection.engine.sessions())
         for session in sessions:

@@ -25,6 +25,7 @@ from penstock.config import load
 from penstock.errors import PenstockError
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.certificates import SETTINGS, Authority, localhost, serving_tls
+from tests.support.raw_client import peer_of, publish_frames
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,43 @@ def test_connection_by_tls_is_shown_with_its_tls_and_its_certificate(
         assert plain["ssl_protocol"] is None
     protocols = {each["protocol"] for each in web(broker, authority, "overview")["listeners"]}
     assert protocols == {"amqp", "amqp/ssl", "https"}
+
+
+class Metered:
+    """A socket that counts its octets."""
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self._sock = sock
+        self.sent = self.received = 0
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.sendall(data)
+        self.sent += len(data)
+
+    def recv(self, most: int) -> bytes:
+        data = self._sock.recv(most)
+        self.received += len(data)
+        return data
+
+    def settimeout(self, seconds: float) -> None:
+        self._sock.settimeout(seconds)
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+def test_octets_of_a_connection_are_those_inside_of_tls(broker: BrokerProcess, authority: Authority) -> None:
+    with peer_of(("127.0.0.1", broker.tls_port)) as peer:
+        sock = authority.trusting().wrap_socket(peer.socket, server_hostname="localhost")
+        meter = Metered(sock)
+        peer.socket = meter
+        peer.open()
+        peer.channel(1)
+        queue = peer.declare()
+        peer.say(publish_frames(1, "", queue, bytes(300_000)))
+        assert peer.is_well()
+        [found] = [each for each in web(broker, authority, "connections") if each["ssl"]]
+        assert (found["recv_oct"], found["send_oct"]) == (meter.sent, meter.received)
 
 
 def test_client_that_speaks_no_tls_is_told_in_the_log(broker: BrokerProcess) -> None:

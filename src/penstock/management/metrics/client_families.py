@@ -7,10 +7,12 @@ from typing import Final
 
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import producers_of
-from penstock.management.metrics.exposition import GAUGE, Family
+from penstock.management.metrics.exposition import COUNTER, GAUGE, Family
 from penstock.management.views import withheld_by
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.traffic import Traffic
 
+TRAFFIC: Final = "connection_coarse_metrics"
 CONNECTIONS: Final = "connection_metrics"
 CHANNELS: Final = "channel_metrics"
 """RabbitMQ's groups of `/metrics/detailed?family=`."""
@@ -19,13 +21,27 @@ CHANNEL_FLOW: Final = "penstock_channel_metrics"
 """Our own groups."""
 
 
+def _nothing(traffic: Traffic) -> int:
+    return 0
+
+
 class ConnectionFamily(Family):
     """Family with a sample for each connection; `/metrics` has the sum."""
 
-    def __init__(self, group: str, name: str, kind: str, value: Callable[[Connection], int], help: str) -> None:
+    def __init__(
+        self,
+        group: str,
+        name: str,
+        kind: str,
+        value: Callable[[Connection], int],
+        help: str,
+        of_ended: Callable[[Traffic], int] = _nothing,
+    ) -> None:
         super().__init__(name, kind, help)
         self.group = group
         self.value = value
+        self.of_ended = of_ended
+        """Function of what connections that have ended add to the sum, with this traffic in all: to a gauge nothing."""
 
 
 class ChannelFamily(Family):
@@ -35,6 +51,11 @@ class ChannelFamily(Family):
         super().__init__(name, kind, help)
         self.group = group
         self.value = value
+
+
+def _counter(group: str, name: str, count: Callable[[Traffic], int], help: str) -> ConnectionFamily:
+    """Return a counter of the traffic of each connection."""
+    return ConnectionFamily(group, name, COUNTER, lambda connection: count(connection.peer.traffic), help, count)
 
 
 def _unconfirmed(session: Session) -> int:
@@ -49,6 +70,22 @@ CONNECTION_FAMILIES: Final[tuple[ConnectionFamily, ...]] = (
     ConnectionFamily(
         CONNECTIONS, "rabbitmq_connection_channels", GAUGE,
         lambda connection: len(connection.engine.sessions()), "Channels on a connection",
+    ),
+    _counter(
+        TRAFFIC, "rabbitmq_connection_incoming_bytes_total", lambda traffic: int(traffic.received),
+        "Total number of bytes received on a connection; inside of TLS",
+    ),
+    _counter(
+        TRAFFIC, "rabbitmq_connection_outgoing_bytes_total", lambda traffic: int(traffic.sent),
+        "Total number of bytes sent on a connection; inside of TLS",
+    ),
+    _counter(
+        CONNECTIONS, "rabbitmq_connection_incoming_packets_total", lambda traffic: int(traffic.reads),
+        "Total number of packets received on a connection: reads of its socket",
+    ),
+    _counter(
+        CONNECTIONS, "rabbitmq_connection_outgoing_packets_total", lambda traffic: int(traffic.writes),
+        "Total number of packets sent on a connection: writes to its socket",
     ),
     ConnectionFamily(
         FLOW, "penstock_connection_blocked", GAUGE, lambda connection: int(connection.blocks > 0),

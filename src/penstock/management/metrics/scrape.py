@@ -168,7 +168,9 @@ class Scrape:
                 yield
 
     def _sum_clients(self, totals: Totals) -> Iterator[None]:
-        totals.connection_sums = [0] * len(CONNECTION_FAMILIES)
+        # Of this moment, as the list of connections: what ends meanwhile is still in the list.
+        ended = self._node.stats.ended_traffic
+        totals.connection_sums = [family.of_ended(ended) for family in CONNECTION_FAMILIES]
         totals.channel_sums = [0] * len(CHANNEL_FAMILIES)
         done = 0
         for connection in list(self._node.connections.values()):

@@ -98,11 +98,13 @@ class Connection(Worker):
     def receive(self, data: bytes) -> None:
         """Handle bytes that were read from the peer."""
         self.times.received = self.broker.now
+        self.peer.traffic.count_received(len(data))
         self.engine.receive(data)
 
     def receive_later(self, data: bytes) -> None:
         """Store bytes that were read from the peer until its share of a turn comes."""
         self.times.received = self.broker.now
+        self.peer.traffic.count_received(len(data))
         if not self.is_closed():
             self.login.count_deferred(len(data))
             self.engine.defer(data)
@@ -118,7 +120,10 @@ class Connection(Worker):
         """Take the pending output. The event loop calls `output.drained` when the peer has taken it."""
         self.output.touched = False
         if self.output.waits_for_disk():
-            return self.engine.take_heartbeat()
+            data = self.engine.take_heartbeat()
+            if data:
+                self.peer.traffic.count_sent(len(data))
+            return data
         self.engine.complete_output()
         output = self.output
         if output.sources and not self.is_closing() and not self.is_closed():
@@ -131,6 +136,7 @@ class Connection(Worker):
         self.engine.on_output_taken()
         if data:
             self.times.sent = self.broker.now
+            self.peer.traffic.count_sent(len(data))
         return data
 
     def request_flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Peer of a connection: its address, its network, and what it announces."""
+"""Peer of a connection: its address, its network, what it announces, and the octets from it and to it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from penstock.protocols.common.tls_session import TlsSession
+from penstock.protocols.common.traffic import Traffic
 
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
@@ -49,6 +50,8 @@ class Peer:
         """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""
         self.tls: TlsSession | None = None
         """TLS of the connection; None without it, and until its handshake is over."""
+        self.traffic = Traffic()
+        """Octets from it and to it."""
 
     def secure(self, session: TlsSession) -> None:
         """Set the TLS of the connection: its handshake is over."""

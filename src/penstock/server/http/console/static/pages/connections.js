@@ -2,11 +2,12 @@
 
 import { call, get, path } from "../api.js";
 import { attempt, button, confirm, h, input, replace } from "../dom.js";
-import { count, plural, rate, rateOf } from "../format.js";
+import { bytes, count, plural, rate, rateOf } from "../format.js";
 import { PagedTable } from "../table.js";
 import { sentences } from "../why.js";
 import { grid } from "./queue.js";
 
+const speed = (each) => `${bytes(each.rate)}/s`;
 const to = (name) => h("a", { href: `#/connections/${encodeURIComponent(name)}` }, name);
 
 function stateText(state) {
@@ -29,6 +30,8 @@ function list(main) {
       { title: "Protocol", key: "protocol", show: (each) => `${each.protocol ?? ""}${each.ssl ? " TLS" : ""}` },
       { title: "Channels", key: "channels", number: true, show: (each) => count(each.channels) },
       { title: "Held", key: "penstock.held.messages", number: true, show: (each) => count(each.penstock.held.messages) },
+      { title: "In", key: "recv_oct_details.rate", number: true, show: (each) => speed(each.recv_oct_details) },
+      { title: "Out", key: "send_oct_details.rate", number: true, show: (each) => speed(each.send_oct_details) },
       { title: "Software", show: (each) => String(each.client_properties?.product ?? "") },
     ],
   });
@@ -78,6 +81,7 @@ class ConnectionPage {
     const facts = [["State", stateText(found.state)], ["User", found.user], ["Virtual host", found.vhost], ["From", `${found.peer_host}:${found.peer_port}`],
       ["Protocol", `${found.protocol}${found.ssl ? `, ${found.ssl_protocol ?? "TLS"}` : ", no TLS"}`], ["Login", found.auth_mechanism],
       ["Since", new Date(found.connected_at).toLocaleString("en-GB")], ["Held", plural(found.penstock.held.messages, "publish", "publishes")],
+      ["Received", `${bytes(found.recv_oct)}, ${speed(found.recv_oct_details)}`], ["Sent", `${bytes(found.send_oct)}, ${speed(found.send_oct_details)}`],
       ["Client says", JSON.stringify(found.client_properties)]];
     replace(this.body, h("div", { class: "card" }, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))),
       why ? h("div", { class: "card" }, h("h2", {}, "Why"), sentences(why.sentences)) : null,
