@@ -1,21 +1,53 @@
-"""Rows of the writing table: Penstock's sink, in memory and durable, beside files of Parquet from the same rows."""
+"""Rows of the writing table: Penstock's sink, in memory and durable, beside others for the same rows.
+
+The others are files of Parquet, and a sink in Python that drops its rows: what PySpark costs by itself.
+"""
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from bench.spark.node import UNBOUNDED, VARIETY, Node
 from bench.spark.reading import BATCH, FILE_ROWS, Case
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 MODES = {False: "in memory", True: "durable"}
 DELIVERIES = ("dedup", "transactional", "at-least-once")
 _numbers = itertools.count(1)
+
+
+class DroppingSink(DataSource):
+    """Sink in Python that reads its rows and keeps none."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dropping"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> "DroppingWriter":
+        return DroppingWriter()
+
+
+class DroppingWriter(DataSourceStreamArrowWriter):
+    """Writer that takes what Spark sends it."""
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        pass
 
 
 class Writing:
@@ -41,7 +73,12 @@ class Writing:
             for delivery in DELIVERIES
             for durable, node in self.nodes.items()
         ]
-        return [*found, Case("Parquet's sink", BATCH, self.rows, self._to_files)]
+        self.spark.dataSource.register(DroppingSink)
+        return [
+            *found,
+            Case("a sink that drops its rows", BATCH, self.rows, lambda rows: self._run(rows, "dropping", {})),
+            Case("Parquet's sink", BATCH, self.rows, self._to_files),
+        ]
 
     def _empty(self, durable: bool, rows: int) -> None:
         """Declare an empty queue."""
