@@ -2,7 +2,7 @@
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
-from penstock.flow.work import SHARE, TURN
+from penstock.flow.work import LOOKING_SHARE, SHARE, TURN, Steps
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
@@ -147,3 +147,21 @@ def test_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effe
     while driver.run_turn():
         driver.scheduler.begin_turn()
     assert {queue.settings.hold_deadline_s for queue in driver.broker.vhosts["/"].queues.values()} == {7}
+
+
+def test_jobs_that_only_read_have_a_smaller_share_of_a_turn_than_clients() -> None:
+    driver = make_driver()
+    work = driver.broker.work
+
+    def steps() -> Steps[None]:
+        while True:
+            work.done += 100
+            if work.used_up():
+                yield
+
+    driver.scheduler.start_asking(steps())
+    for _ in range(3):
+        begun = work.done
+        driver.scheduler.run_jobs()
+        assert LOOKING_SHARE <= work.done - begun < LOOKING_SHARE + 200
+    assert LOOKING_SHARE * 4 <= SHARE

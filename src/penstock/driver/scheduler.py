@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 
+from mypy_extensions import i64
+
 from penstock.core.broker import Broker
 from penstock.driver.failures import Failures
 from penstock.driver.turn_times import TurnTimes
-from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
+from penstock.flow.work import LOOKING_SHARE, SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
 
@@ -108,13 +110,13 @@ class Scheduler:
 
     def run_jobs(self) -> None:
         """Run some steps of the jobs."""
-        self._run(self._jobs)
-        self._run(self._asked)
+        self._run(self._jobs, SHARE)
+        self._run(self._asked, LOOKING_SHARE)
 
-    def _run(self, jobs: deque[tuple[Steps[None], Connection | None]]) -> None:
-        """Run some steps of the first job, and of the next when it is done."""
+    def _run(self, jobs: deque[tuple[Steps[None], Connection | None]], share: i64) -> None:
+        """Run steps of the first job, and of the next when it is done, until the share is used up."""
         work = self.broker.work
-        work.limit = work.done + SHARE
+        work.limit = work.done + share
         while jobs and not work.used_up():
             steps, connection = jobs[0]
             ended = False

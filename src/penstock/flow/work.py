@@ -26,6 +26,8 @@ Steps = Generator[None, None, Result]
 
 SHARE: Final = 2_500
 """Units of one client's work in a turn."""
+LOOKING_SHARE: Final = 500
+"""Units in a turn of all jobs that only read, such as `top` and lists: they take longer, and delay others less."""
 TURN: Final = 8_000
 """Units of all clients' input in a turn; one share more at most."""
 ENDS_A_TURN: Final = 10_000

@@ -29,7 +29,7 @@ is by messages in and out a second.
 COUNT_MOST: Final = 500
 """Most queues in an answer."""
 COUNT_DEFAULT: Final = 100
-SHOWN_WORK: Final = 10
+SHOWN_WORK: Final = 25
 """Units of work per queue that is shown; one that is only ranked costs 2."""
 RANKED_WORK: Final = 2
 RANKED_AT_ONCE: Final = 100
@@ -132,11 +132,11 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
                     continue
                 sums.add(queue)
                 number -= 1  # Of equal ones the older is first.
-                entry = (_rank(queue, order, now), number, queue)
+                rank = _rank(queue, order, now)
                 if len(heap) < count:
-                    heapq.heappush(heap, entry)
-                else:
-                    heapq.heappushpop(heap, entry)
+                    heapq.heappush(heap, (rank, number, queue))
+                elif rank > heap[0][0]:
+                    heapq.heapreplace(heap, (rank, number, queue))
             work.done += RANKED_AT_ONCE * RANKED_WORK
             if work.used_up():
                 yield
@@ -166,7 +166,7 @@ def _rank(queue: Queue, order: str, now: float) -> Rank:
         return float(queue.depth_bytes()), messages, 0.0
     if order == "rate":
         return _publish_rate(queue) + _deliver_rate(queue), messages, 0.0
-    fill = views.fill_percent(queue) or 0.0
+    fill = (views.fill_percent(queue) or 0.0) if messages else 0.0
     if order == "fill":
         return fill, messages, 0.0
     since = queue.gate.stats.since

@@ -24,8 +24,8 @@ from penstock.management.queue_order import QUEUE_ORDERS, Key
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
 
-AT_ONCE: Final = 50
-"""Objects formatted per slice: a millisecond or two."""
+AT_ONCE: Final = 10
+"""Objects formatted per slice: less than a millisecond."""
 PAGE_DEFAULT: Final = 100
 PAGE_MOST: Final = 500
 """Most objects of a page, as in RabbitMQ."""
@@ -80,16 +80,16 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
         reason = f"page out of range, page: {page} page size: {size}, len: {len(items)}"
         raise HttpError(400, "page_out_of_range", reason)
     shown = items[(page - 1) * size : page * size]
-    answer: Shape = {
+    numbers = {
         "filtered_count": len(items),
         "item_count": len(shown),
-        "items": [chosen(request, making(request.driver, item)) for item in shown],
         "page": page,
         "page_count": pages,
         "page_size": size,
         "total_count": total,
     }
-    return json_response(answer)
+    before = json.dumps(numbers, separators=(",", ":")).removesuffix("}") + ',"items":'
+    return StreamingResponse(_stream(request, shown, making, before, "}"), media_type="application/json")
 
 
 async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[Item]:
@@ -199,9 +199,12 @@ def _key(content: Shape, column: str) -> Key:
     return (0, "") if value is None else (2, str(value))
 
 
-async def _stream(request: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
-    """Stream a list in slices; objects deleted meanwhile are omitted."""
-    before = "["
+async def _stream(
+    request: ApiRequest, items: list[Item], making: Making, before: str = "", after: str = ""
+) -> AsyncIterator[bytes]:
+    """Stream a list in slices, between the texts `before` and `after`; objects deleted meanwhile are omitted."""
+    opening = before + "["
+    separator = opening
     async for slice_ in _slices(request, items):
         texts = [
             json.dumps(chosen(request, making(request.driver, item)), separators=(",", ":"), ensure_ascii=False)
@@ -209,9 +212,9 @@ async def _stream(request: ApiRequest, items: list[Item], making: Making) -> Asy
             if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]
         if texts:
-            yield (before + ",".join(texts)).encode()
-            before = ","
-    yield b"[]" if before == "[" else b"]"
+            yield (separator + ",".join(texts)).encode()
+            separator = ","
+    yield ((opening if separator is opening else "") + "]" + after).encode()
 
 
 async def _slices(request: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
