@@ -130,6 +130,26 @@ def test_a_password_that_changes_while_it_is_verified_logs_nobody_in() -> None:
     assert check.refusal() == "user 'ada' is not known"
 
 
+def test_logins_that_are_verified_while_the_first_one_hashes_the_password_anew_are_let_in(hashed: list[bytes]) -> None:
+    passwords = make()
+    imported = rabbitmq_hash("c", b"salt")
+    passwords.table.put_user("carl", imported, [])
+    checks = [passwords.check("carl", password, True) for password in ("c", "c", "guess")]
+    for check in checks:
+        check.verify()
+    assert [check.refusal() for check in checks] == ["", "", "user 'carl' gave a wrong password"]
+    carl = passwords.table.user("carl")
+    assert carl.password_hash is not None
+    assert carl.password_hash.algorithm == SCRYPT
+    assert carl.former == imported.fingerprint(), "the second login has not replaced the hash again"
+    assert carl.scram is not None
+    assert not passwords.check("carl", "c", True).is_slow(), "it is remembered by its new hash"
+    late = passwords.check("carl", "d", True)
+    late.verify()
+    passwords.table.set_password("carl", hash_password("d", b"t" * 16))
+    assert "another password" in late.refusal()
+
+
 def test_remembered_passwords_are_bounded() -> None:
     passwords = make()
     for number in range(REMEMBERED_MOST + 1):

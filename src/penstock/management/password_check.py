@@ -164,13 +164,16 @@ class PasswordCheck(CredentialCheck):
             return f"user '{self.user}' is not known"
         if expected is None or found.password_hash is None:
             return f"user '{self.user}' has no password"
-        if found.password_hash != expected:
+        if found.password_hash != expected and found.former != expected.fingerprint():
             return f"user '{self.user}' got another password while the old one was verified"
         if not self._right:
             return f"user '{self.user}' gave a wrong password"
         refusal = access_refusal(self._passwords.table, self.user, self._loopback)
         if not refusal:
-            self._keep(expected)
+            if found.password_hash != expected:  # Another login has hashed the same password anew meanwhile.
+                self._new_hash = None
+                self._new_scram = None
+            self._keep(found.password_hash)
         return refusal
 
     def _keep(self, expected: PasswordHash) -> None:
