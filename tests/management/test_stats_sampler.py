@@ -8,6 +8,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
 from penstock.management import stats_sampler
 from penstock.management.stats_sampler import DAY
+from penstock.management.vhost_admin import declare_vhost, delete_vhost
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10.spec import DETACH
@@ -153,7 +154,39 @@ def test_deleted_virtual_host_stays_in_the_sum_of_the_node() -> None:
     passed(driver, 1)
     driver.disconnect(client.connection)
     passed(driver, 2)
-    del driver.broker.vhosts["/"]
+    delete_vhost(driver, "/")
     passed(driver, 3)
     assert int(driver.stats.node.tally.publish) == 3
     assert driver.stats.vhosts == {}
+
+
+def test_virtual_host_that_is_deleted_during_a_pass_stays_in_the_sum_of_the_node() -> None:
+    driver = make_driver()
+    client = Dialogue(driver)
+    client.declare("q")
+    client.say(publish("q", b"x") * 3)
+    passed(driver, 1)
+    driver.begin(2 * SLOT_S)
+    driver.stats.tick(driver.connections)
+    assert driver.stats.has_more()
+    delete_vhost(driver, "/")
+    while driver.stats.has_more():
+        driver.stats.work(1, 2 * SLOT_S)
+    assert int(driver.stats.node.tally.publish) == 3
+
+
+def test_virtual_host_that_is_created_again_begins_at_nothing() -> None:
+    driver = make_driver()
+    client = Dialogue(driver)
+    client.declare("q")
+    client.say(publish("q", b"x") * 3)
+    passed(driver, 1)
+    delete_vhost(driver, "/")
+    declare_vhost(driver, "/")
+    passed(driver, 2)
+    again = driver.stats.vhosts["/"]
+    assert (int(again.tally.publish), again.series) == (0, None)
+    node = driver.stats.node
+    assert int(node.tally.publish) == 3
+    assert node.series is not None
+    assert node.series.rate(0) == 0.0, "nothing that was counted is taken back"

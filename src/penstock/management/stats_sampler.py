@@ -151,14 +151,18 @@ class StatsSampler(Chore):
             for each in visited[1]:
                 each.take_back(visited[0])
 
+    def forget_vhost(self, name: str) -> None:
+        """Leave the counts of a deleted virtual host to the node; one that is created again begins at 0."""
+        found = self.vhosts.pop(name, None)
+        if found is not None:
+            self._deleted.add(found.tally)
+
     def _begin(self, connections: dict[int, Connection]) -> None:
         self._passing = True
         self._stored = 0
         self.times.begin(self.broker.now)
         self._vhosts = list(self.broker.vhosts)
         self._connections = list(connections.values())
-        for name in [name for name in self.vhosts if name not in self.broker.vhosts]:
-            self._deleted.add(self.vhosts.pop(name).tally)
 
     # A pass
 
@@ -267,8 +271,9 @@ class StatsSampler(Chore):
         found: list[Sum] = []
         if connection.user in self.users or len(self.users) < USERS_COUNTED:
             found.append(_sum_of(self.users, connection.user))
-        if connection.vhost is not None:
-            found.append(_sum_of(self.vhosts, connection.vhost.name))
+        vhost = connection.vhost
+        if vhost is not None and self.broker.vhosts.get(vhost.name) is vhost:  # Not while it ends with its vhost.
+            found.append(_sum_of(self.vhosts, vhost.name))
         return found
 
     def _conclude(self) -> i64:

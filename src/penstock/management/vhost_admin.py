@@ -100,6 +100,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
             broker.journal.forget(parameter)
     broker.access.forget_vhost(name)
     del broker.vhosts[name]
+    node.stats.forget_vhost(name)
     if broker.journal is not None:
         broker.journal.forget(vhost)
     node.log(LogLine(f"[vh({name})] deleted", {"id": CHANGED}))
