@@ -71,3 +71,20 @@ def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:
     web.do("DELETE", f"/vhosts/{vhost}")
     assert "unknown limit 'max-hats'" in web.ask("PUT", f"/user-limits/{user}/max-hats", {"value": 7}).reason
     assert web.ask("PUT", f"/user-limits/{user}/max-channels", {"value": "7"}).status == 400
+
+
+def test_limits_of_a_virtual_host_that_a_user_may_not_enter_are_not_shown_to_it(web: Web) -> None:
+    name, vhost = some_name("manager"), some_name("vhost")
+    web.do("PUT", f"/users/{name}", {"password": "a long password", "tags": "management"}, 201)
+    web.do("PUT", f"/vhosts/{vhost}", None, 201)
+    web.do("PUT", f"/vhost-limits/{vhost}/max-queues", {"value": 7})
+    limits = {"vhost": vhost, "value": {"max-queues": 7}}
+    manager = Web(f"http://{web.address}", name, "a long password")
+    assert limits not in manager.get("/vhost-limits")
+    web.do("PUT", f"/permissions/{vhost}/{name}", {"configure": "", "write": "", "read": ""}, 201)
+    assert limits in manager.get("/vhost-limits")
+    web.do("DELETE", f"/permissions/{vhost}/{name}")
+    web.do("PUT", f"/users/{name}", {"password": "a long password", "tags": "monitoring"})
+    assert limits in manager.get("/vhost-limits")
+    web.do("DELETE", f"/vhosts/{vhost}")
+    web.do("DELETE", f"/users/{name}")

@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.access.permission import Permission, TopicPermission
+from penstock.access.tags import MONITORING
 from penstock.access.user import User
 from penstock.management import access_admin
 from penstock.management.access_api import permission_view, topics_view
@@ -129,8 +130,12 @@ async def vhost_limits(request: ApiRequest) -> Response:
     """List the limits of all virtual hosts, or of one."""
     vhost = request.vhost_or_all()
     limits = request.driver.broker.access.vhost_limits
-    names = list(limits) if vhost is None else [vhost.name]
-    return json_response([{"vhost": name, "value": dict(limits[name])} for name in names if name in limits])
+    if vhost is None:
+        everywhere = request.rules.has_tag(MONITORING)
+        names = [name for name in limits if everywhere or request.rules.enters(name)]
+    else:
+        names = [vhost.name] if vhost.name in limits else []
+    return json_response([{"vhost": name, "value": dict(limits[name])} for name in names])
 
 
 async def put_vhost_limit(request: ApiRequest) -> Response:
