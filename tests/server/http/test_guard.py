@@ -29,7 +29,9 @@ def test_address_localhost_and_the_name_of_the_machine_are_ours(web: Web) -> Non
             assert web.ask("GET", "/overview", headers={"Host": host}).status == 200, host
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1:1", "x"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1:1", "x", "http://["]
+)
 def test_page_of_another_site_may_ask_nothing_and_learns_nothing(web: Web, origin: str) -> None:
     for method, path in (("GET", "/overview"), ("PUT", "/queues/%2F/evil"), ("OPTIONS", "/overview")):
         answer = web.ask(method, path, headers={"Origin": origin, "Access-Control-Request-Method": "PUT"})

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
@@ -101,7 +100,7 @@ class BrowserGuard:
         return True
 
     def _may_ask(self, origin: str, host: str) -> bool:
-        return origin in self._origins or (bool(host) and urlsplit(origin).netloc == host)
+        return origin in self._origins or (bool(host) and origin.partition("://")[2] == host)
 
 
 def _without_port(host: str) -> str:
