@@ -98,7 +98,7 @@ def _url(table: dict[str, Any], key: str, error: Callable[[str, str], ConfigErro
         raise error(key, f"{key} in [auth-http] must be a URL, not {given!r}")
     if not given:
         return ""
-    shown = f"{key} in [auth-http] must be a URL without user, query and fragment, not {given!r}"
+    shown = f"{key} in [auth-http] must be a URL without user, query and fragment"  # They may hold a password.
     try:
         parts = urlsplit(given)
         is_whole = parts.port != 0 and bool(parts.hostname) and parts.scheme in ("http", "https")
