@@ -71,12 +71,17 @@ def read_tokens(table: dict[str, Any], folder: Path, error: Callable[[str, str],
 
 
 def _source(keys: str, folder: Path, error: Callable[[str, str], ConfigError]) -> str:
-    parts = urlsplit(keys)
-    if parts.scheme == "https":
-        return keys
-    if parts.scheme == "http":
-        if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-            raise error(KEYS_SOURCE, f"keys in [oauth] must come over https, or from this machine, not from {keys}")
+    try:
+        parts = urlsplit(keys)
+        has_port = parts.port != 0
+    except ValueError:
+        raise error(KEYS_SOURCE, "keys in [oauth] is no URL") from None  # It may hold a password.
+    if parts.scheme in ("http", "https"):
+        if not parts.hostname or not has_port or "@" in parts.netloc:
+            raise error(KEYS_SOURCE, "keys in [oauth] must be a URL without user")
+        if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            reason = f"keys in [oauth] must come over https, or from this machine, not from {parts.hostname}"
+            raise error(KEYS_SOURCE, reason)
         return keys
     path = folder / keys
     if not path.is_file():

@@ -103,6 +103,17 @@ def test_old_keys_stay_while_the_provider_is_away_but_not_for_ever(provider: Pro
         keys.find("one")
 
 
+def test_query_of_the_source_is_not_shown(provider: Provider) -> None:
+    clock = Clock()
+    keys = FetchedKeys(f"http://127.0.0.1:{provider.server_port}/keys?token=secret", clock)
+    for answer, reason in ((b"nonsense", "neither JSON"), (key_set(jwk(rsa_key(), "one")), "has 1 others")):
+        provider.answer = answer
+        with pytest.raises(TokenError, match=rf"/keys'.*{reason}") as refused:
+            keys.find("two")
+        assert "secret" not in str(refused.value)
+        clock.now += APART_S
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "reason"),
     [

@@ -60,6 +60,8 @@ class FetchedKeys(TokenKeys):
     def __init__(self, source: str, clock: Callable[[], float] = time.monotonic) -> None:
         check_source(source)
         self._source = source
+        self._shown = source.partition("?")[0]
+        """The source for the log: its query may hold a secret."""
         self._clock = clock
         self._lock = threading.Lock()
         self._keys: dict[str, TokenKey] = {}
@@ -75,11 +77,11 @@ class FetchedKeys(TokenKeys):
             if age is None or age >= FRESH_S or self._get(key_id) is None:
                 self._try(now)
             if self._fetched_at is None or now - self._fetched_at >= STALE_S:
-                raise TokenError(f"keys of tokens cannot be had from '{self._source}': {self._error}")
+                raise TokenError(f"keys of tokens cannot be had from '{self._shown}': {self._error}")
             found = self._get(key_id)
             if found is None:
                 named = repr(key_id[:SHOWN_LETTERS]) if key_id else "no key"
-                raise TokenError(f"token names {named}, and '{self._source}' has {len(self._keys)} others")
+                raise TokenError(f"token names {named}, and '{self._shown}' has {len(self._keys)} others")
             return found
 
     def _get(self, key_id: str) -> TokenKey | None:
