@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.management.metrics.client_families import CHANNEL_FAMILIES
+from penstock.management.metrics.message_families import EXCHANGES
 from penstock.management.metrics.node_families import NodeFigures
 from penstock.management.metrics.queue_families import COARSE
-from penstock.management.metrics.scrape import SAMPLES_A_SLICE, Scrape, Selection
-from tests.support.driven_connection import make_driver
+from penstock.management.metrics.scrape import CLIENTS_A_SLICE, SAMPLES_A_SLICE, Scrape, Selection
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.metrics import families_of, samples_of, scraped
 
 
@@ -19,6 +23,27 @@ def test_slice_has_a_bounded_number_of_samples() -> None:
     assert max(text.count("\n") for text in slices) <= SAMPLES_A_SLICE + 50
     assert len(samples_of("".join(slices))) >= 3 * 2500
     assert len(list(Scrape(driver, NodeFigures(), False).aggregated())) >= 25
+
+
+@pytest.mark.parametrize("objects_max", [10_000, 75])
+def test_clients_are_collected_in_slices_whatever_the_number_of_their_channels(objects_max: int) -> None:
+    driver = make_driver()
+    for _ in range(60):
+        client = Dialogue(driver)
+        for channel in (2, 3):
+            client.say(method_frame(channel, spec.CHANNEL_OPEN))
+    selection = Selection(objects_max, frozenset([CHANNEL_FAMILIES[0].group]))
+    slices = list(Scrape(driver, NodeFigures(), False).per_object(selection))
+    assert len(slices) - 1 >= (60 + min(180, objects_max)) // (CLIENTS_A_SLICE + 4)
+
+
+def test_exchanges_are_collected_in_slices() -> None:
+    driver = make_driver()
+    for number in range(SAMPLES_A_SLICE):
+        driver.broker.vhosts["/"].declare_exchange(f"e{number}", "fanout", {}, False, False, False)
+    slices = list(Scrape(driver, NodeFigures(), False).per_object(Selection(10_000, frozenset([EXCHANGES]))))
+    collected = next(at for at, text in enumerate(slices) if "exchange=" in text)
+    assert collected >= 2
 
 
 def test_objects_beyond_the_limit_are_left_out_and_counted() -> None:

@@ -253,8 +253,10 @@ class Scrape:
             part = list(islice(vhost.exchanges.values(), selection.objects_max - len(found)))
             left_out += len(vhost.exchanges) - len(part)
             head = label("vhost", vhost.name)
-            found += [(f"{head},{label('exchange', exchange.name)}", exchange.counters) for exchange in part]
-            yield self._take()
+            for start in range(0, len(part), SAMPLES_A_SLICE):
+                for exchange in part[start : start + SAMPLES_A_SLICE]:
+                    found.append((f"{head},{label('exchange', exchange.name)}", exchange.counters))
+                yield self._take()
         self._omit("exchange", left_out)
         for family in EXCHANGE_COUNTS:
             shown = selection.shown(family)
@@ -298,7 +300,7 @@ class Scrape:
             return
         connections: list[tuple[str, Connection]] = []
         channels: list[tuple[str, Session]] = []
-        left_out, channels_left_out = 0, 0
+        left_out, channels_left_out, done = 0, 0, 0
         for connection in list(self._node.connections.values()):
             vhost = connection.vhost
             if vhost is None or not selection.covers(vhost.name):
@@ -313,7 +315,9 @@ class Scrape:
             channels_left_out += max(len(sessions) - room, 0)
             for session in sessions[:room]:
                 channels.append((f"{label('vhost', vhost.name)},{label('channel', session.name)}", session))
-            if len(channels) % CLIENTS_A_SLICE == 0:
+            done += 1 + min(len(sessions), room)
+            if done >= CLIENTS_A_SLICE:
+                done = 0
                 yield self._take()
         self._omit("connection", left_out)
         self._omit("channel", channels_left_out)
