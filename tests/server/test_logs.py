@@ -115,6 +115,13 @@ def test_log_on_a_full_disk_is_told_of_when_there_is_room() -> None:
     assert re.fullmatch(r".* WARNING PST-2020 : 3 lines of this log were dropped: .*\n", lines.report(3))
 
 
+def test_record_that_cannot_be_formatted_is_no_error_of_who_logs(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = LogLines(Text())
+    lines.handle(logging.makeLogRecord({"msg": "%d octets", "args": ("many",)}))
+    assert lines.take() == ("", 0)
+    assert "%d octets" in capfd.readouterr().err, "logging tells of it, with the place"
+
+
 def test_records_that_wait_have_a_bound_in_octets() -> None:
     lines = LogLines(Text())
     record = logging.makeLogRecord({"msg": "x" * 1_000_000, "name": "penstock"})

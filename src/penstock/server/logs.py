@@ -148,11 +148,15 @@ class LogLines(logging.Handler):
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue a record."""
+        """Queue a record. As in every handler of `logging`, a record that cannot be formatted is no error here."""
         if len(self.waiting) >= LINES_WAITING or self.octets >= OCTETS_WAITING:
             self.dropped += 1
             return
-        text = self.format(record)
+        try:
+            text = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
         self.octets += len(text)
         self.waiting.append(text)
         if not self.some.is_set():
