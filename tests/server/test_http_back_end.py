@@ -103,6 +103,13 @@ def test_a_connection_that_the_server_has_closed_is_opened_again(server: BackEnd
     assert server.connections == 2
 
 
+def test_a_url_with_tls_and_one_without_it_share_no_connection(server: BackEndServer) -> None:
+    asks, _ = client(server)
+    plain = asks._connection("http://localhost/auth/user")
+    assert asks._connection("http://localhost/auth/vhost") is plain
+    assert asks._connection("https://localhost/auth/vhost") is not plain
+
+
 @pytest.mark.parametrize("trickles", [False, True])
 def test_a_server_that_hangs_or_trickles_is_left_at_the_deadline(server: BackEndServer, trickles: bool) -> None:
     asks, clock = client(server, timeout_s=0.2)

@@ -106,7 +106,8 @@ class HttpBackEnd(BackEnd):
     def _connection(self, url: str) -> _Connection:
         """Return the connection of this thread to the server of a URL."""
         connections: dict[str, _Connection] = self._of_thread.__dict__
-        server = urlsplit(url).netloc
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}"
         if server not in connections:
             connections[server] = _Connection(url, self._context, self._clock)
             self._connections.append(connections[server])
