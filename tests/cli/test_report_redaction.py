@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.report_redaction import HIDDEN, Redactor
+from penstock.cli.report_redaction import HIDDEN, Redactor, secrets_of
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,13 @@ def test_secrets_of_a_text_are_replaced(text: str, found: str) -> None:
 def test_known_secret_is_found_as_it_is_in_a_url_too() -> None:
     assert Redactor(["p@ss/1"]).text("p@ss/1 p%40ss%2F1") == f"{HIDDEN} {HIDDEN}"
     assert Redactor(["abc"]).text("abc") == "abc", "a word this short would hide half of the report"
+
+
+def test_password_of_a_url_is_a_secret_whatever_is_in_it() -> None:
+    given = {"broker": {"store": "postgresql://u:it's @ me@h/d", "listen": ["h:5672"]}, "word": {"token": "abcd"}}
+    assert list(secrets_of(given)) == ["it's @ me", "abcd"]
+    shown = Redactor(secrets_of(given)).data({**given, "log": "no login with it's @ me"})
+    assert "it's" not in str(shown)
 
 
 def test_values_of_secret_names_are_replaced_at_any_depth() -> None:

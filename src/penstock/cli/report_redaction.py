@@ -19,6 +19,8 @@ _SECRET_NAME: Final = re.compile(
 _NO_SECRET: Final = re.compile(r"^(has|is|no)[-_]|file$|count$|tokens?-(url|audience|issuer|leeway)", re.IGNORECASE)
 """Names that look like those of secrets and are none."""
 _USER_INFO: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*):[^\s'\"]*@")
+_URL_PASSWORD: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/:@]*:(.*)@", re.DOTALL)
+"""Password of a text that is a URL as a whole: it may have spaces and quotes, at which one inside a text would end."""
 _ASSIGNED: Final = re.compile(
     r"(?i)([\w-]*(?:password|passwd|secret|token|api[-_]?key|credential)[\w-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}\])]+)"
 )
@@ -60,8 +62,12 @@ class Redactor:
 
 
 def secrets_of(value: object) -> Iterator[str]:
-    """Return the texts of secret names in plain data."""
-    if isinstance(value, dict):
+    """Return the texts of secret names in plain data, and the passwords of its URLs."""
+    if isinstance(value, str):
+        url = _URL_PASSWORD.match(value)
+        if url is not None:
+            yield url[1]
+    elif isinstance(value, dict):
         for name, item in value.items():
             if isinstance(item, str) and _is_secret(str(name)):
                 yield item
