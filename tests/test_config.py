@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,16 @@ def test_sasl_mechanisms_are_a_list_of_known_ones(tmp_path: Path) -> None:
     path.write_text('[broker]\nsasl-mechanisms = ["PLAIN", "GSSAPI"]\n')
     with pytest.raises(ConfigError, match=r"line 2: sasl-mechanisms has the unknown 'GSSAPI'; known are EXTERNAL, SC"):
         load(path)
+
+
+def test_file_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('[users]\n"zoë" = "pässword"\n', encoding="utf-8")
+    script = "import sys, pathlib, penstock.config as c; print(ascii(c.load(pathlib.Path(sys.argv[1])).users[0].name))"
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-X", "utf8=0", "-c", script, str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "'zo\\xeb'\n", done.stderr
 
 
 @pytest.mark.parametrize("name", ["min-large-message", "amqpMinLargeMessageSize"])

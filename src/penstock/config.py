@@ -269,7 +269,7 @@ class Settings:
 def load(path: Path) -> Settings:
     """Read a settings file. Raises ConfigError naming the file, the line or the setting, and the rule."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")  # TOML is, whatever the locale.
         parsed = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot read the settings file '{path}': {error.strerror}") from None

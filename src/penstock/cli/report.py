@@ -181,8 +181,8 @@ def _settings_file(path: Path) -> object:
     import tomllib
 
     try:
-        found = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, RecursionError):
         raise ConfigError(f"'{path}' is not TOML") from None  # Its text may repeat a secret.
     users = found.get("users")
     if isinstance(users, dict):
