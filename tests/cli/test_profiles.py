@@ -21,6 +21,7 @@ def test_file_is_in_the_folder_of_settings_or_where_a_variable_says() -> None:
     assert profiles_file({"PENSTOCK_PROFILES": "/p.toml", "XDG_CONFIG_HOME": "/x"}) == Path("/p.toml")
     assert profiles_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/penstock/profiles.toml")
     assert profiles_file({}) == Path("~/.config/penstock/profiles.toml").expanduser()
+    assert profiles_file({"PENSTOCK_PROFILES": "~no-such-user/p.toml"}) == Path("~no-such-user/p.toml"), "no traceback"
 
 
 def test_profile_has_a_url_files_beside_it_and_a_password_from_a_file(tmp_path: Path) -> None:
@@ -35,6 +36,7 @@ def test_profile_has_a_url_files_beside_it_and_a_password_from_a_file(tmp_path: 
     ("text", "says"),
     [
         ("[a", "is not TOML"),
+        ("a = " + "[" * 5_000, "is not TOML"),
         ("a = 1", "'a' is no profile"),
         ("[a]\nurll = 'x'", "unknown key 'urll' in profile a; did you mean url?"),
         ("[a]\nurl = 1", "url of profile a must be a text"),

@@ -35,9 +35,14 @@ def profiles_file(environment: Mapping[str, str]) -> Path:
     """Return the path of the file: `PENSTOCK_PROFILES`, or penstock/profiles.toml in the XDG configuration folder."""
     given = environment.get(FILE_VARIABLE)
     if given:
-        return Path(given).expanduser()
+        return _expanded(given)
     folder = environment.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(folder).expanduser() / "penstock" / "profiles.toml"
+    return _expanded(folder) / "penstock" / "profiles.toml"
+
+
+def _expanded(text: str) -> Path:
+    """Return a path with the home directory in place of ~; as it is if the system knows none, as in some containers."""
+    return Path(os.path.expanduser(text))  # The method of Path raises then.
 
 
 def read_profiles(path: Path) -> dict[str, dict[str, str]]:
@@ -54,7 +59,7 @@ def read_profiles(path: Path) -> dict[str, dict[str, str]]:
         found = tomllib.loads(octets.decode())
     except OSError as error:
         raise ConfigError(f"cannot read the profiles in '{path}': {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"'{path}' is not TOML: {error}") from None
     for name, table in found.items():
         _check(path, name, table)
@@ -96,7 +101,7 @@ def profile_of(path: Path, profiles: dict[str, dict[str, str]], name: str) -> Pr
 
 
 def _placed(path: Path, file: str) -> str:
-    return str(path.parent / Path(file).expanduser()) if file else ""
+    return str(path.parent / _expanded(file)) if file else ""
 
 
 def _with_password(path: Path, name: str, url: str, file: str) -> str:
