@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.server.http.console.hub import WATCHERS_MOST
@@ -13,7 +13,7 @@ from tests.support.brokers import eventually, serving, some_name
 from tests.support.http_client import Web
 
 
-@contextmanager
+@contextlib.contextmanager
 def stream(web: Web) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(web.address, timeout=60)
     try:
@@ -82,6 +82,14 @@ def test_streams_are_bounded_and_a_closed_one_makes_room(web: Web) -> None:
                 return another.status == 200
 
         eventually(has_room, "a place after the others have gone")
+
+
+def test_question_for_its_head_only_has_an_end(web: Web) -> None:
+    with contextlib.closing(http.client.HTTPConnection(web.address, timeout=60)) as connection:
+        for method, path in (("HEAD", "/api/penstock/events"), ("GET", "/api/whoami")):
+            connection.request(method, path, headers={"Authorization": web.login})
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read()) > 0) == (200, method == "GET")
 
 
 def test_broker_stops_though_a_console_watches(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ async def events(request: ApiRequest) -> Response:
     if hub.watchers() >= WATCHERS_MOST or hub.closed:
         reason = f"{WATCHERS_MOST} streams of events are open; close a console"
         raise HttpError(503, "service_unavailable", reason, {"Retry-After": "10"})
+    if request.http_request.method == "HEAD":
+        return Response(media_type=EventStream.media_type)  # A stream has no end, and nothing of it would be sent.
     if request.rules.has_tag(ADMINISTRATOR):
         channel, tag = hub.join(EVERYTHING, None), ADMINISTRATOR
     else:
