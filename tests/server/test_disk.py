@@ -5,6 +5,9 @@ Real clients, real files, and calls of the operating system that fail (tests/sup
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import itertools
 import re
 import threading
 from pathlib import Path
@@ -151,6 +154,26 @@ def test_who_declares_while_the_disk_fails_hears_at_the_hold_deadline_that_nobod
         killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
         assert (client.depth("new"), client.depth("other"), client.depth("there")) == (0, 0, 0)
+
+
+def test_who_only_looks_while_the_disk_fails_waits_for_the_changes_of_nobody(tmp_path: Path, disk: Disk) -> None:
+    """A long list is asked for, and sorted in many slices; between them others declare durable queues."""
+    with kept(tmp_path, disk, "--http", "127.0.0.1:0") as broker, contextlib.ExitStack() as sockets:
+        set_broker(broker, "hold-deadline=1")
+        web = Web(broker.http)
+        queues = [{"name": f"q{number}", "vhost": "/", "durable": False} for number in range(2_000)]
+        web.do("POST", "/definitions", {"queues": queues})
+        disk.fail("full")
+        answers: list[Answer] = []
+        with in_background(lambda: answers.append(web.ask("GET", "/queues?sort=node&columns=name"))):
+            for number in itertools.takewhile(lambda _: not answers, range(150)):
+                asking = sockets.enter_context(contextlib.closing(http.client.HTTPConnection(web.address)))
+                headers = {"Authorization": web.login}
+                asking.request("PUT", f"/api/queues/%2F/new{number}", b'{"durable": true}', headers)
+        (answer,) = answers
+        assert (answer.status, len(answer.json) >= 2_000) == (200, True)
+        disk.work()
+        eventually(lambda: closed(broker) == [], "the store is written")
 
 
 class SlowWriter:

@@ -255,7 +255,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
                     request.audit(f"{method} {path}")
             finally:
                 request.end()
-            if promises.durable_declarations != declared:
+            if method != "GET" and promises.durable_declarations != declared:
                 await _on_disk(service, declared)
             if not room:
                 answer.headers["Connection"] = "close"
