@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login_backoff import REMEMBERED, USER_WAITING_MOST, WAITING_MOST, Backoff
+from penstock.protocols.common.login_backoff import REMEMBERED, SHARES, USER_WAITING_MOST, WAITING_MOST, Backoff
 from penstock.protocols.common.peer import THIS_MACHINE, Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
@@ -67,6 +67,20 @@ def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_befor
     assert backoff.refusal("ada", "10.0.2.1") != ""
     assert backoff.refusal("ada", "10.0.0.7") == ""
     assert fail(backoff, 1, address="10.0.0.7") == [0]
+
+
+def test_a_user_of_a_back_end_is_not_delayed_by_guesses_elsewhere_either() -> None:
+    backoff = Backoff(table_of({"ada": "a"}))
+    backoff.shares = SHARES
+    backoff.succeeded("served", "10.0.0.7")
+    for index in range(100):
+        backoff.failed("served", f"10.0.1.{index}", 0.0)
+        backoff.wait("served", f"10.0.1.{index}")
+    assert backoff.refusal("served", "10.0.2.1") != ""
+    assert backoff.refusal("served", "10.0.0.7") == ""
+    assert fail(backoff, 1, user="served", address="10.0.0.7") == [0]
+    backoff.wait("served", "10.0.0.7")
+    assert backoff.refusal("served", "10.0.0.7") == ""
 
 
 def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_not() -> None:

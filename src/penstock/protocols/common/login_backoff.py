@@ -88,8 +88,8 @@ class Backoff:
         """Return the reason why the password of a login is not checked; "" if it is."""
         if address == THIS_MACHINE:
             return ""
-        user = self.known_name(user)
         known = (user, address) in self._welcome
+        user = self.known_name(user)
         if self._waits(user, address) >= WAITING_MOST or (self._waits("", address) >= WAITING_MOST and not known):
             return f"{WAITING_MOST} wrong passwords from {address} are not answered yet"
         if not known and self._waits(user, "") >= USER_WAITING_MOST:
@@ -105,22 +105,24 @@ class Backoff:
 
     def failed(self, user: str, address: str, now: float) -> float:
         """Count a wrong password. Return the delay of its answer in seconds, 0.0 for none."""
+        known = (user, address) in self._welcome
         user = self.known_name(user)
         found = self._addresses.pop(address, None) or _Failures()
         self._addresses[address] = found
         delay_s = _delay_s(found.add(now) - FREE_FAILURES)
         if len(self._addresses) > REMEMBERED:
             del self._addresses[next(iter(self._addresses))]
-        if (user, address) not in self._welcome:
+        if not known:
             of_user = self._users.setdefault(user, _Failures())
             delay_s = max(delay_s, _delay_s(of_user.add(now) - FREE_USER_FAILURES))
         return min(delay_s, LOCAL_DELAY_S) if address == THIS_MACHINE else delay_s
 
     def wait(self, user: str, address: str) -> list[tuple[str, str]]:
         """Count a waiting answer. Return the arguments for `answered`."""
+        known = (user, address) in self._welcome
         user = self.known_name(user)
         keys = [(user, address), ("", address)]
-        if (user, address) not in self._welcome:
+        if not known:
             keys.append((user, ""))
         for key in keys:
             self._waiting[key] = self._waiting.get(key, 0) + 1
