@@ -60,6 +60,7 @@ def test_a_password_is_right_or_wrong_and_a_user_known_or_not() -> None:
     assert refusal(passwords, "ada", "lovelace") == ""
     assert refusal(passwords, "ada", "guess") == "user 'ada' gave a wrong password"
     assert refusal(passwords, "eve", "guess") == "user 'eve' is not known"
+    assert len(refusal(passwords, "e" * 48_000, "guess")) < 300, "it goes to the log"
     passwords.table.put_user("nopass", None, [])
     assert refusal(passwords, "nopass", "") == "user 'nopass' has no password"
 

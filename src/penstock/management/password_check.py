@@ -15,7 +15,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from penstock.access.access_table import GUEST, AccessTable
+from penstock.access.access_table import GUEST, NAME_OCTETS, AccessTable
 from penstock.access.password_hash import (
     PLAIN,
     SCRYPT,
@@ -161,7 +161,7 @@ class PasswordCheck(CredentialCheck):
         found = self._passwords.table.find(self.user)
         expected = self._expected
         if found is None:
-            return f"user '{self.user}' is not known"
+            return _not_known(self.user)
         if expected is None or found.password_hash is None:
             return f"user '{self.user}' has no password"
         if found.password_hash != expected and found.former != expected.fingerprint():
@@ -196,7 +196,11 @@ class PasswordCheck(CredentialCheck):
 def access_refusal(table: AccessTable, user: str, loopback: bool) -> str:
     """Return why a login is refused although the client is this user; "" if it is accepted."""
     if table.find(user) is None:
-        return f"user '{user}' is not known"
+        return _not_known(user)
     if user == GUEST and not loopback:
         return "user 'guest' can only connect from this machine; configure a user for others"
     return ""
+
+
+def _not_known(user: str) -> str:
+    return f"user '{user[:NAME_OCTETS]}' is not known"

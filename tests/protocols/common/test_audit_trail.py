@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from penstock.core.broker import Broker
 from penstock.core.queue.queue_settings import Defaults
 from penstock.protocols.common import audit_trail
-from penstock.protocols.common.audit_trail import APART_S, RECORDS_KEPT, SUMS_KEPT, TEXT_MAX, Actor, AuditTrail
+from penstock.protocols.common.audit_trail import (
+    APART_S,
+    NAME_MAX,
+    RECORDS_KEPT,
+    SUMS_KEPT,
+    TEXT_MAX,
+    Actor,
+    AuditTrail,
+)
 
 ANNA = Actor("anna", "10.0.0.7:40312", "AMQP 0-9-1", "/", "2")
 
@@ -75,6 +83,13 @@ def test_guesses_are_summed_so_that_they_push_nothing_out(trail, broker):
     assert trail.take() == [], "a sum without more ends"
     trail.login(Actor("root", "203.0.113.9:1", "AMQP 0-9-1"), "PLAIN", "user 'root' is not known")
     assert [record["event"] for record in trail.take()] == ["login-refused"], "the next one is told at once"
+
+
+def test_name_that_a_stranger_sends_is_cut_before_it_is_kept(trail):
+    for letter in "ab":
+        trail.login(Actor("x" * 48_000 + letter, "203.0.113.9:1", "http"), "basic", "user is not known")
+    (record,) = trail.take()
+    assert record["user"] == "x" * NAME_MAX
 
 
 def test_what_waits_is_bounded_and_what_is_lost_is_told(trail):

@@ -29,6 +29,8 @@ SUMS_KEPT: Final = 1_000
 """Most sums at a time; what belongs to none is counted as lost."""
 APART_S: Final = 60.0
 """Least seconds between two records of one sum."""
+NAME_MAX: Final = 255
+"""Most letters of the name of a user: a stranger may send a longer one, which is the name of nobody."""
 TEXT_MAX: Final = 4_096
 """Most letters of a field."""
 SECRET: Final = "***"
@@ -44,7 +46,7 @@ class Actor:
     """User of an operation, and its origin."""
 
     def __init__(self, user: str, address: str, protocol: str, vhost: str = "", connection: str = "") -> None:
-        self.user = user
+        self.user = user[:NAME_MAX]
         self.address = address
         """Host and port, or the origin of what no client has asked for: `file`."""
         self.protocol = protocol
