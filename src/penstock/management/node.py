@@ -56,6 +56,19 @@ class Node:
         found = self.broker.access.find(user)
         return found is not None and found.is_administrator()
 
+    def memory_alarm(self) -> bool:
+        """Tell whether the gate of the node's memory is closed."""
+        memory = self.broker.gates.memory
+        return memory is not None and not memory.gate.open
+
+    def disk_alarm(self) -> bool:
+        """Tell whether a closed disk gate stops every producer of persistent messages."""
+        disk = self.broker.gates.disk
+        if disk.is_failing():
+            return True
+        quota, room = disk.quota, disk.room
+        return (quota is not None and not quota.gate.open) or (room is not None and not room.gate.open)
+
     def slowed(self) -> SlowedConnections:
         """Return the connections that are slowed by their own work."""
         raise NotImplementedError

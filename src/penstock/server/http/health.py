@@ -8,7 +8,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from penstock.server.http.node import disk_alarm, memory_alarm
 from penstock.server.http.probes import readiness
 from penstock.server.http.request import ApiRequest, bad_request, json_response
 
@@ -76,7 +75,7 @@ async def aliveness(request: ApiRequest) -> Response:
 
 async def alarms(request: ApiRequest) -> Response:
     """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
-    closed = [("memory", memory_alarm(request.driver)), ("disk", disk_alarm(request.driver))]
+    closed = [("memory", request.driver.memory_alarm()), ("disk", request.driver.disk_alarm())]
     found = [{"node": request.driver.name, "resource": resource} for resource, alarm in closed if alarm]
     if not found:
         return json_response({"status": "ok"})

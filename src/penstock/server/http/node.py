@@ -89,9 +89,9 @@ def _node(request: ApiRequest) -> Shape:
         "uptime": round((request.event_loop.loop.time() - request.event_loop.started) * 1000),
         "processors": os.cpu_count() or 1,
         "mem_used": _resident_bytes(),
-        "mem_alarm": memory_alarm(driver),
+        "mem_alarm": driver.memory_alarm(),
         "disk_free": None if driver.broker.gates.disk.free >= UNLIMITED else int(driver.broker.gates.disk.free),
-        "disk_free_alarm": disk_alarm(driver),
+        "disk_free_alarm": driver.disk_alarm(),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "sockets_used": len(request.event_loop.transports),
         "rates_mode": "basic",
@@ -106,18 +106,6 @@ def _node(request: ApiRequest) -> Shape:
         "enabled_plugins": [],
         **{name: value for name, value in figures.items() if value is not None},  # RabbitMQ's tools take no null.
     }
-
-
-def memory_alarm(driver: BrokerDriver) -> bool:
-    """Tell whether the gate of the node's memory is closed."""
-    memory = driver.broker.gates.memory
-    return memory is not None and not memory.gate.open
-
-
-def disk_alarm(driver: BrokerDriver) -> bool:
-    """Tell whether a closed disk gate stops every producer of persistent messages."""
-    disk = driver.broker.gates.disk
-    return disk.is_failing() or any(each is not None and not each.gate.open for each in (disk.quota, disk.room))
 
 
 def _disk_free_limit(driver: BrokerDriver) -> int | None:

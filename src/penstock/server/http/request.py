@@ -16,7 +16,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import AccessRefused, BrokerError
+from penstock.errors import AccessRefused
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
@@ -24,6 +24,7 @@ from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.audit_trail import Actor
 from penstock.server.http.console.hub import Hub
+from penstock.server.http.jobs import asked, changed
 from penstock.server.http.slices import Slices
 
 if TYPE_CHECKING:
@@ -93,20 +94,6 @@ class Service:
         """Octets of all request bodies in memory."""
 
 
-def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
-    """Run steps and set their result or error on a future; the waiter may be gone by then."""
-    try:
-        found = yield from steps
-    except Exception as error:
-        if not known.done():
-            known.set_exception(error)
-        elif not isinstance(error, BrokerError):
-            raise
-    else:
-        if not known.done():
-            known.set_result(found)
-
-
 class Identity:
     """User of a request, and what it may do."""
 
@@ -139,17 +126,11 @@ class ApiRequest:
 
     async def in_steps(self, steps: Steps[Told]) -> Told:
         """Run a job that reads much, in steps, beside the broker's other work."""
-        known: asyncio.Future[Told] = self.event_loop.loop.create_future()
-        self.driver.scheduler.start_asking(_known_by(steps, known))
-        self.begin()
-        return await known
+        return await asked(self.event_loop, steps)
 
     async def in_turn(self, steps: Steps[Told]) -> Told:
         """Run a job that changes much, in steps, after other changes; it completes even if the client disconnects."""
-        known: asyncio.Future[Told] = self.event_loop.loop.create_future()
-        self.driver.scheduler.start(_known_by(steps, known))
-        self.begin()
-        return await known
+        return await changed(self.event_loop, steps)
 
     def begin_turn(self) -> None:
         """Set the time for what is read from now on."""

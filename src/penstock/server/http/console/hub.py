@@ -11,10 +11,10 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
-from penstock.flow.work import Steps
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
 from penstock.management.flow_map import FlowMap
+from penstock.server.http.jobs import asked
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -74,15 +74,9 @@ class Channel:
             await asyncio.sleep(INTERVAL_S)
 
     async def _collected(self) -> dict[str, object]:
-        event_loop = self.hub.event_loop
-        driver = event_loop.driver
-        known: asyncio.Future[dict[str, object]] = event_loop.loop.create_future()
-        driver.begin(event_loop.loop.time())
-        driver.scheduler.start_asking(_known_by(self._map.steps(), known))
-        event_loop.schedule()
-        found = await known
-        now = driver.broker.now
-        return {"at": round((now + driver.broker.wall_offset) * 1000), "node": self.hub.node(), **found}
+        found = await asked(self.hub.event_loop, self._map.steps())
+        broker = self.hub.event_loop.driver.broker
+        return {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(), **found}
 
 
 class Hub:
@@ -114,25 +108,10 @@ class Hub:
     def node(self) -> dict[str, object]:
         """Return the node: its name, version and alarms."""
         driver = self.event_loop.driver
-        gates = driver.broker.gates
-        memory, disk = gates.memory, gates.disk
-        closed = [each for each in (disk.quota, disk.room) if each is not None and not each.gate.open]
         return {
             "name": driver.name,
             "version": driver.control.version,
             "uptime_s": round(self.event_loop.loop.time() - self.event_loop.started),
-            "memory_alarm": memory is not None and not memory.gate.open,
-            "disk_alarm": disk.is_failing() or bool(closed),
+            "memory_alarm": driver.memory_alarm(),
+            "disk_alarm": driver.disk_alarm(),
         }
-
-
-def _known_by(steps: Steps[dict[str, object]], known: asyncio.Future[dict[str, object]]) -> Steps[None]:
-    """Run steps, and set their result or error on a future, whose waiter may be gone by then."""
-    try:
-        found = yield from steps
-    except Exception as error:
-        if not known.done():
-            known.set_exception(error)
-    else:
-        if not known.done():
-            known.set_result(found)
