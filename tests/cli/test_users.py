@@ -55,6 +55,13 @@ def test_limits_are_set_listed_and_cleared(broker: BrokerProcess) -> None:
     assert "max-connections=2, max-channels=5" in run(broker, "limits", "list")
     run(broker, "limits", "clear", "user", name, "max-channels")
     assert told(broker, "limits", "list")["users"][name] == {"max-connections": 2}
+    assert told(broker, "limits", "list", "--filter", f"name={name}") == {
+        "users": {name: {"max-connections": 2}},
+        "vhosts": {},
+    }
+    assert told(broker, "limits", "list", "--filter", f"name={name}", "--columns", "scope") == {
+        "limits": [{"scope": "user"}]
+    }
     assert "is not LIMIT=NUMBER" in run(broker, "limits", "set", "user", name, "max-channels=many", code=1)
     assert "unknown limit 'max-hats'" in run(broker, "limits", "set", "user", name, "max-hats=1", code=1)
     run(broker, "users", "delete", name)

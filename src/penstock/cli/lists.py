@@ -19,6 +19,7 @@ Value = Callable[[Item], object]
 FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
 SUGGESTED: Final = 5
 """Most near names in an error about a column."""
+_MISSING: Final = object()
 OPTIONAL: Final = ("message_stats", "policy", "operator_policy", "owner_pid_details", "backing_queue_status")
 """Fields that the broker leaves out where there is nothing to tell."""
 
@@ -112,12 +113,7 @@ def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str
 
     JSON is one object per line; with `whole` it is one list, in an object under that name unless it is empty.
     """
-    rows = list(items)
-    _check_columns(rows, columns, shown)
-    for condition in shown.filters:
-        rows = [item for item in rows if _holds(condition, item, columns)]
-    for name in reversed(shown.sort):
-        _sort(rows, columns, name.removeprefix("-"), name.startswith("-"))
+    rows = chosen(items, columns, shown)
     total = len(rows)
     rows = rows[: shown.limit]
     if shown.as_json:
@@ -134,17 +130,34 @@ def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str
         say(f"{len(rows):,} of {total:,} are shown", err=True)
 
 
+def chosen(items: Iterable[Item], columns: Columns, shown: Shown) -> list[Item]:
+    """Return the items that meet all filters, in order. Raises ConfigError for a column that there is not."""
+    rows = list(items)
+    _check_columns(rows, columns, shown)
+    for condition in shown.filters:
+        rows = [item for item in rows if _holds(condition, item, columns)]
+    for name in reversed(shown.sort):
+        _sort(rows, columns, name.removeprefix("-"), name.startswith("-"))
+    return rows
+
+
 def value_of(item: Item, column: str, columns: Columns) -> object:
     """Return the value of a column, computed or a field of the item by its path; None if the item has none."""
     computed = columns.computed.get(column)
     if computed is not None:
         return computed(item)
-    if column in item:
-        return item[column]
+    found = _field(item, column)
+    return None if found is _MISSING else found
+
+
+def _field(item: Item, path: str) -> object:
+    """Return a field by its name or its path; `_MISSING` if there is none."""
+    if path in item:
+        return item[path]
     found: object = item
-    for part in column.split("."):
+    for part in path.split("."):
         if not isinstance(found, dict) or part not in found:
-            return None
+            return _MISSING
         found = found[part]
     return found
 
@@ -161,7 +174,7 @@ def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
     named = {*shown.columns, *(name.removeprefix("-") for name in shown.sort), *(each.column for each in shown.filters)}
     known = {*columns.default, *columns.computed}
     for name in sorted(named - known):
-        if not rows or any(_has(item, name) for item in rows) or name.split(".")[0] in OPTIONAL:
+        if not rows or any(_field(item, name) is not _MISSING for item in rows) or name.split(".")[0] in OPTIONAL:
             continue
         import difflib
 
@@ -174,17 +187,6 @@ def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
 def _own_fields(item: Item) -> Sequence[str]:
     own = item.get("penstock")
     return list(own) if isinstance(own, dict) else []
-
-
-def _has(item: Item, column: str) -> bool:
-    found: object = item
-    if column in item:
-        return True
-    for part in column.split("."):
-        if not isinstance(found, dict) or part not in found:
-            return False
-        found = found[part]
-    return True
 
 
 def _holds(condition: Condition, item: Item, columns: Columns) -> bool:

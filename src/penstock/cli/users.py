@@ -13,7 +13,7 @@ import click
 from penstock.cli.absent import IF_EXISTS, maybe_absent
 from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json
 from penstock.cli.completion import names_by_scope, names_of
-from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
+from penstock.cli.lists import LIST, Columns, Shown, Value, chosen, print_list
 from penstock.errors import ConfigError, PenstockError
 
 PAGE: Final = 1000
@@ -294,15 +294,19 @@ def list_limits(shown: Shown, url: str) -> None:
     """
     with report_errors():
         answer = _request(url, "limit.list", {})
-        if shown.as_json:
-            say_json(answer)
-            return
+        scopes = ("user", "vhost")
         rows = [
             {"scope": scope, "name": name, "limits": each}
-            for scope in ("user", "vhost")
+            for scope in scopes
             for name, each in answer[scope + "s"].items()
         ]
-        print_list(rows, Columns(("scope", "name", "limits"), texts={"limits": _limits_text}), shown)
+        columns = Columns(("scope", "name", "limits"), texts={"limits": _limits_text})
+        if shown.as_json and not shown.columns:
+            found = chosen(rows, columns, shown)[: shown.limit]
+            say_json({f"{scope}s": {row["name"]: row["limits"] for row in found if row["scope"] == scope}
+                      for scope in scopes})  # fmt: skip
+            return
+        print_list(rows, columns, shown, whole="limits")
 
 
 def _set_limits(scope: str, name: str, given: dict[str, int], as_json: bool, url: str) -> None:
