@@ -132,6 +132,8 @@ def test_passwords_that_others_can_read_are_noticed(tmp_path: Path) -> None:
     assert is_open_to_others(path)
     path.chmod(0o640)
     assert not is_open_to_others(path)
+    path.unlink()
+    assert not is_open_to_others(path), "it was moved away meanwhile"
 
 
 @pytest.mark.parametrize(

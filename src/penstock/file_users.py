@@ -74,8 +74,11 @@ def has_clear_passwords(users: Mapping[str, Any]) -> bool:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Tell whether a file can be read by others than its owner and its group."""
-    return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
+    """Tell whether a file can be read by others than its owner and its group; one that is gone cannot."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False
 
 
 def _password(table: dict[str, Any], folder: Path, environment: Mapping[str, str]) -> PasswordHash | None:

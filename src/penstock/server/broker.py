@@ -370,8 +370,9 @@ class Broker:
                 log(NEEDS_RESTART, "reload: %s takes effect only at the start; restart the broker", name)
         except BrokerError as error:
             log(RELOAD_REFUSED, "reload: the old settings stay; '%s': %s", file, error)
-        if not done.done():
-            done.set_result(None)
+        finally:
+            if not done.done():
+                done.set_result(None)
 
     def _reload_log(self, settings: Settings) -> None:
         """Apply the log's settings of a file that was read again; options of the command line stay."""
