@@ -31,6 +31,11 @@ def test_rabbitmq_json_has_values_of_tables_as_json() -> None:
     assert plain(table) == {"a": [1, "x\ufffd", None], "b": {"c": True}, "d": "2026-01-01 00:00:00+00:00"}
 
 
+def test_rabbitmq_json_has_no_number_that_json_has_not() -> None:
+    table = {"a": float("nan"), "b": [float("inf"), float("-inf")], "c": 0.5}
+    assert plain(table) == {"a": "nan", "b": ["inf", "-inf"], "c": 0.5}
+
+
 @pytest.mark.parametrize(("key", "name"), [("", "~"), ("a.b", "a.b"), ("a/b c", "a%2Fb+c")])
 def test_rabbitmq_json_names_a_binding_without_arguments_by_its_key(key: str, name: str) -> None:
     assert properties_key(key, {}) == name

@@ -10,6 +10,7 @@ import binascii
 import json
 from collections.abc import Iterable
 from itertools import islice
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
@@ -70,14 +71,19 @@ CONSUMER_FIELDS: Final = ("browses", "unacknowledged", "link_credit", "adaptive_
 
 
 def plain(value: object) -> object:
-    """Return a field-table value as JSON; octets that are not UTF-8 get replacement characters."""
+    """Return a field-table value as JSON; octets that are not UTF-8 get replacement characters.
+
+    A number that JSON does not have, such as NaN, is a text.
+    """
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    if value is None or isinstance(value, (str, int, float)):
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if value is None or isinstance(value, (str, int)):
         return value
     return str(value)  # A timestamp or a decimal.
 
