@@ -252,8 +252,8 @@ class EventLoop:
                     journal.cancel_wait(awaiting)
 
     async def in_memory(self, queue: Queue) -> None:
-        """Wait until the next message of a queue is in memory, if it has any."""
-        while not queue.available() and queue.waiting() and queue.pager is not None:
+        """Wait until the next message of a queue is in memory, if any is on the disk."""
+        while not queue.available() and queue.pager is not None and queue.pager.messages:
             known = self.loop.create_future()
             queue.pager.waiters.append(PageLoadCallback(partial(_wake, known)))
             self.schedule()

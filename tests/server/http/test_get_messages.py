@@ -31,6 +31,26 @@ async def test_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order()
             assert (int(queue.waiting()), int(queue.depth_messages())) == (left, left)
 
 
+async def test_get_from_a_queue_that_pages_reads_on_from_the_disk(tmp_path: Path) -> None:
+    async with in_process(http="127.0.0.1:0", data=tmp_path) as broker:
+        web = Web(broker.http_url)
+
+        def go() -> None:
+            arguments = {"x-overflow": "page", "capacity-messages": 2}
+            web.do("PUT", "/queues/%2F/q", {"durable": True, "arguments": arguments}, status=201)
+            for number in range(25):
+                assert web.publish("q", str(number)).status == 200
+            assert web.get("/queues/%2F/q")["messages_paged_out"] == 23
+            for mode in ("ack_requeue_true", "ack_requeue_false"):
+                got = web.take("q", mode)
+                assert [(each["payload"], each["message_count"]) for each in got] == [
+                    (str(number), 24 - number) for number in range(25)
+                ]
+            assert web.take("q") == []
+
+        await asyncio.to_thread(go)
+
+
 async def test_queue_that_is_deleted_during_a_get_is_told() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)

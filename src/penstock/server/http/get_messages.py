@@ -31,6 +31,8 @@ ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_tru
 MESSAGES_MOST: Final = 1000
 BYTES_MOST: Final = 4 * 1024 * 1024
 """Most messages, and most octets of bodies, in one answer: it ends before the message that exceeds one of them."""
+PAGE_S: Final = 5.0
+"""Seconds that an answer waits for each further page of a queue that pages; then it ends before that."""
 MESSAGES_AT_ONCE: Final = 20
 SETTLED_AT_ONCE: Final = 100
 OCTETS_AT_ONCE: Final = 96 * 1024
@@ -105,6 +107,8 @@ class Taking:
         while self._taken < count and not queue.deleted:
             finish_requeueing(queue, broker.now)
             oldest = queue.ready_queue.next()
+            if oldest is None and await self._has_read_more():
+                continue
             if oldest is None or hides_next(queue):
                 return
             size = int(broker.formats.body_bytes(oldest.content))
@@ -124,6 +128,19 @@ class Taking:
             await self._append(message, size, shown, left)
             if self._taken % MESSAGES_AT_ONCE == 0:
                 await self._pause()
+
+    async def _has_read_more(self) -> bool:
+        """Wait until more of a queue that pages is in memory. Return false if nothing is left, or the disk is late."""
+        pager = self.queue.pager
+        if pager is None or pager.messages == 0:
+            return False
+        try:
+            async with asyncio.timeout(PAGE_S):
+                await self.ask.event_loop.in_memory(self.queue)
+        except TimeoutError:
+            return False
+        self.ask.begin()
+        return self.queue.ready_queue.next() is not None
 
     async def _body(self, oldest: Message, most: int) -> bytes | None:
         """Return the beginning of a body; None if another message has become the oldest while it was read."""
