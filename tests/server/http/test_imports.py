@@ -90,8 +90,14 @@ def test_imports_of_19_000_queues_are_made_and_more_than_20_000_objects_refused(
 
 
 def test_second_import_of_the_same_changes_nothing(web: Web) -> None:
-    for _ in range(2):
-        web.do("POST", "/definitions", {"queues": QUEUES[:3]})
+    queues = {"queues": QUEUES[:3]}
+    web.do("POST", "/definitions", queues)
+    before = web.get("/definitions/%2F")
+    assert {"q0", "q1", "q2"} <= {queue["name"] for queue in before["queues"]}
+    told = web.do("POST", "/definitions?dry_run=true", queues, status=200).json
+    assert (told["differences"], told["unchanged"]) == ([], {"queues": 3})
+    web.do("POST", "/definitions", queues)
+    assert web.get("/definitions/%2F") == before
 
 
 async def test_names_and_arguments_that_no_client_can_be_sent_are_refused_with_their_place() -> None:

@@ -65,6 +65,7 @@ def test_it_declares_publishes_gets_exports_imports_and_deletes(web: Web, name: 
      "nodes", "parameters", "policies", "operator_policies", "vhost_limits"],
 )  # fmt: skip
 def test_it_lists_everything_that_it_knows(served: BrokerProcess, web: Web, kind: str) -> None:
+    assert listed(web, kind) or kind not in ("exchanges", "users", "vhosts", "permissions", "nodes")
     admin(web, "list", kind)
     admin(web, "-f", "long", "-d", "3", "list", kind)
 
