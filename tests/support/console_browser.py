@@ -12,6 +12,10 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+HTML = "<img src=x onerror=alert(1)><b>bold</b>"
+"""Name that looks like markup."""
+LONG = "ö" * 127 + "x"
+"""Longest name: 255 octets of UTF-8."""
 OPTIONS = [
     "--headless",
     "--no-sandbox",
@@ -36,8 +40,16 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def console(browser: Browser, url: str, width: int = 1280, height: int = 860, scheme: str = "light") -> Iterator[Page]:
-    """Open the console as guest in a new window. At the end nothing may have been complained about.
+def console(
+    browser: Browser,
+    url: str,
+    width: int = 1280,
+    height: int = 860,
+    scheme: str = "light",
+    user: str = "guest",
+    password: str = "guest",
+) -> Iterator[Page]:
+    """Open the console as a user in a new window. At the end nothing may have been complained about.
 
     Failed loads are no complaint: a broker that goes away fails them.
     """
@@ -49,8 +61,8 @@ def console(browser: Browser, url: str, width: int = 1280, height: int = 860, sc
     page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
     page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
     page.goto(url)
-    page.get_by_label("User").fill("guest")
-    page.get_by_label("Password").fill("guest")
+    page.get_by_label("User").fill(user)
+    page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("navigation", name="Pages").wait_for()
     yield page

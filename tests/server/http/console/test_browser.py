@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import pytest
-
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from tests.support.brokers import BrokerProcess, serving, some_name
-from tests.support.console_browser import chromium, console
+from tests.support.console_browser import HTML, LONG, console
 from tests.support.http_client import Web
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-HTML = "<img src=x onerror=alert(1)><b>bold</b>"
-LONG = "ö" * 127 + "x"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def shown(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Page]]:
-    """A broker with a console that looks at it."""
-    folder = tmp_path_factory.mktemp("console")
-    with serving(folder, "--http", "127.0.0.1:0") as process, console(browser, process.http) as page:
-        yield process, page
 
 
 def path_of(queue: str) -> str:

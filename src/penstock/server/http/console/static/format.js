@@ -47,11 +47,6 @@ export function level(pair) {
   return parts.join(", ") || "no limit";
 }
 
-export function short(text, most) {
-  const letters = [...text];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
-}
-
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }

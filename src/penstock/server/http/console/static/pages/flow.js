@@ -3,15 +3,20 @@
 import { get } from "../api.js";
 import { bar, describe } from "../band.js";
 import { button, h, replace, s } from "../dom.js";
-import { about, count, plural, rate, seconds, short } from "../format.js";
+import { about, count, plural, rate, seconds } from "../format.js";
 import { duty, live } from "../live.js";
+import { heightOf, lay, LINE, write } from "../words.js";
 import { blockedFor, line, relief, sentences, stateOfGate, whyGate, whyProducer, whyQueue } from "../why.js";
 
-const NARROW = matchMedia("(max-width: 700px)");
-const TOP = 34;
+const NARROW = matchMedia("(max-width: 800px)");
+const TOP = 26;
+const GAP = 8;
+// Heights of the bar in the box of a queue, and of the gate in its box.
+const BAR = 12;
+const GATE = 34;
 // Left edge and width of each column; the column of shared gates is there when one of them is closed.
-const PLAIN = { producers: [1, 186], gates: [258, 92], queues: [382, 250], readers: [690, 190], width: 882 };
-const SHARED = { producers: [1, 186], shared: [248, 170], gates: [468, 92], queues: [592, 250], readers: [900, 190], width: 1092 };
+const PLAIN = { producers: [1, 190], gates: [246, 100], queues: [374, 250], readers: [670, 250], width: 922 };
+const SHARED = { producers: [1, 190], shared: [240, 170], gates: [456, 100], queues: [584, 250], readers: [880, 250], width: 1132 };
 let COLUMNS = PLAIN;
 
 let state = null;
@@ -71,53 +76,56 @@ function picture(map, nodes) {
   const rows = new Map();
   let y = TOP;
   for (const queue of map.queues) {
-    const readers = map.readers.filter((reader) => reader.queue === queue.id);
-    const height = Math.max(70, readers.length * 44 + 10);
-    rows.set(queue.id, { queue, readers, y, middle: y + height / 2 });
-    y += height + 10;
+    const row = laidRow(queue, nodes.gates.get(queue.gate), map.readers.filter((reader) => reader.queue === queue.id), y);
+    rows.set(queue.id, row);
+    y += row.height + GAP;
   }
-  const places = { rows, producers: beside(map, rows), shared: stack(shared, 76) };
-  const height = Math.max(y, ...[...places.producers.values(), ...places.shared.values()].map((each) => each + 50), 160);
+  const producers = map.producers.map((producer) => laidProducer(producer, map, rows)), gates = shared.map(laidGate);
+  const places = { rows, producers: spread(producers), shared: stack(gates) };
+  const ends = [...producers.map((box) => places.producers.get(box.id) + box.height / 2), ...gates.map((box) => places.shared.get(box.id) + box.height / 2)];
+  const height = Math.max(y, ...ends.map((each) => each + GAP), 160);
   const heads = [["producers", "Producers"], ...(has ? [["shared", "Shared gates"]] : []), ["gates", "Gates"], ["queues", "Queues"], ["readers", "Consumers and cursors"]];
   return s("svg", { class: "map", viewBox: `0 0 ${COLUMNS.width} ${height}`, role: "group", "aria-label": "Flow map" },
     heads.map(([key, text]) => s("text", { class: "head", x: COLUMNS[key][0], y: 16 }, text)),
     edges(map, nodes, places),
-    map.producers.map((producer) => producerNode(producer, places.producers.get(producer.name))),
-    shared.map((gate) => sharedNode(gate, places.shared.get(gate.id))),
-    map.queues.map((queue) => [gateNode(nodes.gates.get(queue.gate), queue, rows.get(queue.id)), queueNode(queue, nodes, rows.get(queue.id))]),
-    [...rows.values()].flatMap((row) => row.readers.map((reader, at) => readerNode(reader, readerY(row, at)))));
+    producers.map((box) => producerNode(box, places.producers.get(box.id))),
+    gates.map((box) => sharedNode(box, places.shared.get(box.id))),
+    [...rows.values()].map((row) => [gateNode(row), queueNode(row), row.readers.map(readerNode)]));
 }
 
-function stack(items, step) {
-  return new Map(items.map((item, at) => [item.id, TOP + 30 + at * step]));
+function stack(boxes) {
+  let y = TOP;
+  return new Map(boxes.map((box) => {
+    y += box.height + GAP;
+    return [box.id, y - GAP - box.height / 2];
+  }));
 }
 
-function readerY(row, at) {
-  return row.middle + (at - (row.readers.length - 1) / 2) * 44;
-}
-
-// Producers in the order of their queues, 54 apart at least.
-function beside(map, rows) {
-  const wanted = map.producers.map((producer) => {
-    const own = map.edges.filter((edge) => edge.producer === producer.name).map((edge) => rows.get(edge.queue)?.middle).filter(Boolean);
-    return [producer.name, own.length ? own.reduce((sum, each) => sum + each, 0) / own.length : TOP + 30];
-  }).sort((one, other) => one[1] - other[1]);
-  const found = new Map();
+// Boxes one below the other, each as near to the place that it wants as the others let it be.
+function spread(boxes) {
   const groups = [];
-  for (const [name, at] of wanted) {
-    groups.push({ names: [name], wanted: at });
-    for (let last = groups.length - 1; last > 0 && centre(groups[last - 1]) + 27 * groups[last - 1].names.length > centre(groups[last]) - 27 * groups[last].names.length; last -= 1) {
+  for (const box of [...boxes].sort((one, other) => one.wanted - other.wanted)) {
+    groups.push({ boxes: [box], wanted: box.wanted, height: box.height + GAP });
+    for (let last = groups.length - 1; last > 0 && centre(groups[last - 1]) + groups[last - 1].height / 2 > centre(groups[last]) - groups[last].height / 2; last -= 1) {
       const [before, after] = groups.splice(last - 1, 2);
-      const size = before.names.length + after.names.length;
-      groups.push({ names: [...before.names, ...after.names], wanted: (before.wanted * before.names.length + after.wanted * after.names.length) / size });
+      const size = before.boxes.length + after.boxes.length;
+      groups.push({ boxes: [...before.boxes, ...after.boxes], height: before.height + after.height,
+        wanted: (before.wanted * before.boxes.length + after.wanted * after.boxes.length) / size });
     }
   }
-  for (const group of groups) group.names.forEach((name, at) => found.set(name, centre(group) + (at - (group.names.length - 1) / 2) * 54));
+  const found = new Map();
+  for (const group of groups) {
+    let y = centre(group) - group.height / 2;
+    for (const box of group.boxes) {
+      found.set(box.id, y + (box.height + GAP) / 2);
+      y += box.height + GAP;
+    }
+  }
   return found;
 }
 
 function centre(group) {
-  return Math.max(group.wanted, TOP + 27 * group.names.length);
+  return Math.max(group.wanted, TOP + group.height / 2);
 }
 
 function thickness(value) {
@@ -164,7 +172,7 @@ function edges(map, nodes, places) {
   }
   for (const row of places.rows.values()) {
     found.push(edge([right("gates"), row.middle], [COLUMNS.queues[0], row.middle], row.queue.in_rate, false, `${rate(row.queue.in_rate)} in`));
-    row.readers.forEach((reader, at) => found.push(edge([right("queues"), row.middle], [COLUMNS.readers[0], readerY(row, at)], reader.rate, false, `${reader.name}: ${rate(reader.rate ?? 0)}`)));
+    for (const { reader, y } of row.readers) found.push(edge([right("queues"), row.middle], [COLUMNS.readers[0], y], reader.rate, false, `${reader.name}: ${rate(reader.rate ?? 0)}`));
   }
   return found;
 }
@@ -182,11 +190,8 @@ function box(column, y, height) {
   return s("rect", { class: "box", x: COLUMNS[column][0], y: y - height / 2, width: COLUMNS[column][1], height, rx: 6 });
 }
 
-function words(column, y, text, kind, most) {
-  const width = COLUMNS[column][1] - 14;
-  const letter = kind === "bad" ? 7.4 : kind === "quiet" ? 6.6 : 7.3;
-  return s("text", { class: kind ?? "", x: COLUMNS[column][0] + 8, y }, short(text, Math.min(most ?? 99, Math.floor(width / letter))));
-}
+const widthOf = (column) => COLUMNS[column][1];
+const inBox = (column, top, lines) => write(lines, COLUMNS[column][0], top + LINE + 3);
 
 // A client by the name that it gave itself, with the number of its connection.
 function called(name, client) {
@@ -201,10 +206,17 @@ function waits(producer) {
   return [`blocked ${about(since)}`, ...more].join(", ");
 }
 
-function producerNode(producer, y) {
+function laidProducer(producer, map, rows) {
+  const own = map.edges.filter((edge) => edge.producer === producer.name).map((edge) => rows.get(edge.queue)?.middle).filter(Boolean);
+  const wanted = own.length ? own.reduce((sum, each) => sum + each, 0) / own.length : TOP;
   const text = waits(producer);
+  const lines = lay(widthOf("producers"), [called(producer.name, producer.client), "", 2], [text || "not blocked", text ? "bad" : "quiet", 2]);
+  return { id: producer.name, producer, text, lines, height: heightOf(lines), wanted };
+}
+
+function producerNode({ producer, text, lines, height }, y) {
   return node(`p ${producer.name}`, text ? "producer blocked" : "producer", `Producer ${producer.name}${text ? `, ${text}` : ""}`, () => showProducer(producer),
-    s("title", {}, producer.name), box("producers", y, 46), words("producers", y - 4, called(producer.name, producer.client)), text ? words("producers", y + 14, text, "bad") : words("producers", y + 14, "not blocked", "quiet"));
+    s("title", {}, [producer.client, producer.name, text].filter(Boolean).join(", ")), box("producers", y, height), inBox("producers", y - height / 2, lines));
 }
 
 function dutyText(gate) {
@@ -212,48 +224,77 @@ function dutyText(gate) {
   return found ? `closed ${Math.round(found.percent)} % of ${seconds(found.over)}` : "";
 }
 
-function sharedNode(gate, y) {
+function stateText(gate) {
+  return gate.open ? "open" : `closed ${about(gate.closed_for_s)}`;
+}
+
+function laidGate(gate) {
+  const lines = lay(widthOf("shared"), [gate.title, "", 2], [stateText(gate), gate.open ? "quiet" : "bad", 1], [`${plural(gate.blocked, "producer")} blocked`, "quiet", 2]);
+  return { id: gate.id, gate, lines, height: heightOf(lines) };
+}
+
+function sharedNode({ gate, lines, height }, y) {
   return node(`g ${gate.id}`, gate.open ? "" : "blocked", `Gate ${gate.title}, ${gate.open ? "open" : "closed"}`, () => showGate(gate),
-    box("shared", y, 62), words("shared", y - 12, gate.title), words("shared", y + 5, gate.open ? "open" : `closed ${seconds(gate.closed_for_s)}`, gate.open ? "quiet" : "bad"),
-    words("shared", y + 22, `${plural(gate.blocked, "producer")} blocked`, "quiet"));
+    s("title", {}, `${gate.title}: ${stateText(gate)}, ${plural(gate.blocked, "producer")} blocked. ${dutyText(gate)}`), box("shared", y, height), inBox("shared", y - height / 2, lines));
 }
 
-function gateNode(gate, queue, row) {
-  const [x, width] = COLUMNS.gates;
-  const y = row.middle;
-  const text = gate.open ? "open" : `closed ${about(gate.closed_for_s)}`;
+// A queue with its gate and its readers: their lines, and the height that they need.
+function laidRow(queue, gate, readers, top) {
+  const name = lay(widthOf("queues"), [queue.vhost === "/" ? queue.name : `${queue.vhost} ${queue.name}`, "", 2]);
+  const flow = lay(widthOf("queues"), [`${count(queue.messages)} deep · ${rate(queue.in_rate)} in · ${rate(queue.out_rate)} out`, "quiet", 2]);
+  const state = lay(widthOf("gates"), [stateText(gate), gate.open ? "quiet" : "bad", 2]);
+  const boxes = readers.map(laidReader);
+  const own = Math.max(heightOf([...name, ...flow]) + BAR + 8, heightOf(state) + GATE);
+  const behind = boxes.reduce((sum, each) => sum + each.height + GAP, -GAP);
+  const height = Math.max(own, behind), middle = top + height / 2;
+  let y = middle - behind / 2;
+  for (const each of boxes) {
+    each.y = y + each.height / 2;
+    y += each.height + GAP;
+  }
+  return { queue, gate, name, flow, state, own, readers: boxes, height, middle };
+}
+
+function gateNode({ gate, queue, state, own, middle }) {
+  const [x] = COLUMNS.gates;
+  const top = middle - own / 2, end = top + own - heightOf(state) + 6;
   const bars = gate.open
-    ? [s("line", { class: "gate open", x1: x + 30, x2: x + 30, y1: y - 28, y2: y - 12, "stroke-width": 5 }), s("line", { class: "gate open", x1: x + 30, x2: x + 30, y1: y + 2, y2: y + 14, "stroke-width": 5 })]
-    : s("line", { class: "gate closed", x1: x + 30, x2: x + 30, y1: y - 28, y2: y + 14, "stroke-width": 6 });
+    ? [s("line", { class: "gate open", x1: x + 30, x2: x + 30, y1: top + 6, y2: top + 20, "stroke-width": 5 }), s("line", { class: "gate open", x1: x + 30, x2: x + 30, y1: end - 14, y2: end, "stroke-width": 5 })]
+    : s("line", { class: "gate closed", x1: x + 30, x2: x + 30, y1: top + 6, y2: end, "stroke-width": 6 });
   const cycle = duty(gate);
-  return node(`g ${gate.id}`, "", `Gate of queue ${queue.name}, ${text}`, () => showQueue(queue),
-    s("rect", { class: "box", x, y: y - 33, width, height: 66, rx: 6 }), bars,
-    s("text", { class: "quiet", x: x + 42, y: y - 12 }, cycle ? `${Math.round(cycle.percent)} %` : ""),
-    s("text", { class: "quiet", x: x + 42, y: y + 4 }, cycle ? "closed" : ""),
-    s("text", { class: gate.open ? "quiet" : "bad", x: x + 6, y: y + 28 }, text), s("title", {}, `${gate.title}: ${text}. ${dutyText(gate)}`));
+  return node(`g ${gate.id}`, "", `Gate of queue ${queue.name}, ${stateText(gate)}`, () => showQueue(queue),
+    box("gates", middle, own), bars, cycle ? write([[`${Math.round(cycle.percent)} %`, "quiet"], ["closed", "quiet"]], x + 34, top + LINE + 5) : null,
+    write(state, x, end + LINE - 2), s("title", {}, `${gate.title}: ${stateText(gate)}. ${dutyText(gate)}`));
 }
 
-function queueNode(queue, nodes, row) {
+function queueNode({ queue, gate, name, flow, own, middle }) {
   const [x, width] = COLUMNS.queues;
-  const gate = nodes.gates.get(queue.gate);
-  const y = row.middle;
-  const where = queue.vhost === "/" ? queue.name : `${queue.vhost} ${queue.name}`;
+  const top = middle - heightOf([...name, ...flow]) / 2 - BAR / 2 - 4, band = top + name.length * LINE + 10;
   return node(`q ${queue.id}`, "", `Queue ${queue.name}: ${describe(queue)}${gate.open ? "" : ", gate closed"}`, () => showQueue(queue),
-    s("title", {}, `${where}: ${describe(queue)}`), s("rect", { class: "box", x, y: y - 33, width, height: 66, rx: 6 }),
-    words("queues", y - 16, where), bar(queue, x + 8, y - 8, width - 16, 12),
-    words("queues", y + 24, `${count(queue.messages)} deep · ${rate(queue.in_rate)} in · ${rate(queue.out_rate)} out`, "quiet"));
+    s("title", {}, `${queue.vhost} ${queue.name}: ${describe(queue)}`), box("queues", middle, own),
+    inBox("queues", top, name), bar(queue, x + 8, band, width - 16, BAR), write(flow, x, band + BAR + LINE));
 }
 
 function readerName(reader) {
   return reader.kind === "consumer" ? (reader.client ? `${reader.client} (${reader.name})` : reader.name) : `${reader.kind} ${reader.name}`;
 }
 
-function readerNode(reader, y) {
-  const more = reader.kind === "consumer" ? `${count(reader.unacknowledged)} unacked` : `lag ${count(reader.lag)}`;
+// Why a reader that stands still gets nothing, or what it does.
+function readerText(reader) {
   const stuck = reader.obstacles.length > 0 && !reader.rate;
-  return node(`r ${reader.id}`, "", `${reader.kind} ${reader.name}, ${more}`, () => showReader(reader),
-    s("title", {}, `${reader.name} ${reader.of}`), box("readers", y, 38), words("readers", y - 3, readerName(reader)),
-    words("readers", y + 13, stuck ? reader.obstacles[0] : [reader.rate === null ? "" : rate(reader.rate), more].filter(Boolean).join(" · "), stuck ? "bad" : "quiet"));
+  const more = reader.kind === "consumer" ? `${count(reader.unacknowledged)} unacked` : `lag ${count(reader.lag)}`;
+  return stuck ? [reader.obstacles.join("; "), "bad", 3] : [[reader.rate === null ? "" : rate(reader.rate), more].filter(Boolean).join(" · "), "quiet", 2];
+}
+
+function laidReader(reader) {
+  const lines = lay(widthOf("readers"), [readerName(reader), "", 2], readerText(reader));
+  return { reader, lines, height: heightOf(lines) };
+}
+
+function readerNode({ reader, lines, height, y }) {
+  const [text] = readerText(reader);
+  return node(`r ${reader.id}`, "", `${reader.kind} ${reader.name}, ${text}`, () => showReader(reader),
+    s("title", {}, `${readerName(reader)} ${reader.of}: ${text}`), box("readers", y, height), inBox("readers", y - height / 2, lines));
 }
 
 // On a narrow screen each queue is a card with those before and behind it.
@@ -269,7 +310,7 @@ function lanes(map, nodes) {
       h("p", {}, "↓ gate ", stateOfGate(gate), " ", h("span", { class: "quiet" }, dutyText(gate)), " ", button("Why", () => choose(`q ${queue.id}`, () => showQueue(queue)), { "data-key": `q ${queue.id}` })),
       s("svg", { viewBox: "0 0 300 18", width: "100%", role: "img", "aria-label": describe(queue) }, bar(queue, 1, 3, 298, 12)),
       h("p", { class: "quiet" }, `${describe(queue)} · ${rate(queue.in_rate)} in · ${rate(queue.out_rate)} out`),
-      readers.map((reader) => h("p", {}, `↓ ${readerName(reader)} `, h("span", { class: "quiet" }, reader.rate === null ? "" : rate(reader.rate)), reader.obstacles.length && !reader.rate ? h("span", { class: "blocked" }, ` ${reader.obstacles[0]}`) : null)));
+      readers.map((reader) => h("p", {}, `↓ ${readerName(reader)} `, h("span", { class: readerText(reader)[1] === "bad" ? "blocked" : "quiet" }, readerText(reader)[0]))));
   });
 }
 
