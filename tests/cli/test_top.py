@@ -39,6 +39,19 @@ def test_top_without_a_terminal_is_one_picture_with_what_is_blocked_first(own_br
     assert "nobody is blocked" in run(broker, "top")
 
 
+def test_top_that_prints_on_a_wide_terminal_has_sparklines(own_broker: BrokerProcess) -> None:
+    run(own_broker, "declare", "queue", "full", "capacity-messages=4")
+    run(own_broker, "publish", "full", *"abcd")
+
+    def picture() -> str:
+        with in_terminal("top", "--once", "--url", own_broker.url, columns=200) as terminal:
+            assert terminal.ended() == 0
+            return terminal.text()
+
+    eventually(lambda: re.search(r"^full .* [▁-█]*█ +[▁-█]*█$", picture(), re.MULTILINE), "samples of the full queue")
+    assert "depth" not in run(own_broker, "top")
+
+
 def test_watch_prints_a_line_for_each_sample(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=10")
     run(broker, "publish", name, "a")

@@ -65,6 +65,24 @@ def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProces
     publisher.communicate()
 
 
+def test_wide_screen_has_sparklines_of_depth_and_gate(busy: BrokerProcess) -> None:
+    publisher = started(busy, "publish", "full", *"abcdef")
+    eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked")
+    with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=210, lines=24) as terminal:
+        terminal.wait(lambda text: re.search(r"depth \d min +closed \d min", text), "the heads")
+        terminal.wait(
+            lambda text: re.search(r"full .* [▁-█]*█ +[▁-█]*█ *$", text, re.MULTILINE), "it is full, and closed"
+        )
+        terminal.resize(90, 24)
+        terminal.wait(lambda text: "depth" not in text and rows(terminal)[:1] == ["full"], "no room for them")
+        terminal.resize(210, 24)
+        terminal.wait(lambda text: "depth" in text and rows(terminal)[:1] == ["full"], "room again")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    publisher.kill()
+    publisher.communicate()
+
+
 def test_screen_tells_that_the_broker_is_lost_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         run(broker, "declare", "queue", "kept", "--durable")

@@ -42,6 +42,7 @@ def test_time_has_units(value: float | None, shown: str) -> None:
 def item(**changed: Any) -> dict[str, Any]:
     own = {
         "depth": {"messages": 1200, "bytes": 2048},
+        "capacity": {"messages": None, "bytes": 4096},
         "fill_percent": 45.0,
         "gate": {"open": False, "blocked": 2, "closed_for_s": 3.0},
     }
@@ -69,3 +70,43 @@ def test_gates_that_block_are_lines_with_advice_and_the_others_are_counted() -> 
         "and 5 more gates; `penstock why` has all"
     )
     assert top_view.blocked_lines({}) == []
+
+
+def with_history(messages: list[int], closed: list[float]) -> dict[str, Any]:
+    return item(name="q", history={"seconds": 5, "messages": messages, "closed": closed})
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "samples"),
+    [
+        (80, [], 0),
+        (118, [], 24),
+        (119, ["depth 1 min"], 24),
+        (133, ["depth 1 min", "closed 1 min"], 36),
+        (157, ["depth 2 min", "closed 2 min"], 60),
+        (400, ["depth 5 min", "closed 5 min"], 60),
+    ],
+)
+def test_sparklines_are_shown_where_there_is_room_for_a_minute(width: int, heads: list[str], samples: int) -> None:
+    known = with_history([0] * 60, [0.0] * 60)
+    found, rows = top_view.rows_of([known], False, width)
+    assert [list(found[len(top_view.HEADS) :]), len(rows[0])] == [heads, len(top_view.HEADS) + len(heads)]
+    assert top_view.samples_wanted(width) == samples
+    assert sum(max(map(len, column)) + 2 for column in zip(found, *rows, strict=True)) <= max(width, 105)
+    assert top_view.rows_of([item()], False, width)[0] == top_view.HEADS, "a broker that tells no history"
+
+
+def test_sparklines_end_with_the_newest_sample_and_begin_where_the_broker_did() -> None:
+    known = with_history([1, 2, 4], [0.0, 0.5, 1.0])
+    assert top_view.history_cells(known, 1) == (" " * 9 + "▃▅█", " " * 9 + "▁▅█")
+    known["penstock"] = {**known["penstock"], "capacity": {"messages": 8, "bytes": None}}
+    assert top_view.history_cells(known, 1)[0] == " " * 9 + "▂▃▅", "against the capacity"
+    assert top_view.history_cells(with_history([*range(100)], [0.0] * 100), 1)[0][-1] == "█"
+    assert top_view.history_cells(item(), 2) == (" " * 24, " " * 24), "a queue that has come since"
+
+
+def test_long_names_leave_room_for_sparklines_where_they_are_cut() -> None:
+    known = {**with_history([1], [0.0]), "name": "n" * 255}
+    assert top_view.rows_of([known], False, 150)[0] == top_view.HEADS
+    assert len(top_view.rows_of([known], False, 150, 36)[0]) == len(top_view.HEADS) + 1
+    assert top_view.rows_of([], False, 0)[0] == top_view.HEADS

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE
+from penstock.management.queue_ranking import HISTORIES_MOST
 from tests.management.test_why import GATED, Scene
 from tests.support.control_requests import answers, request, turns_until_answered, with_queues
 from tests.support.driven_connection import Dialogue, publish
@@ -78,3 +79,22 @@ def test_thousands_of_queues_are_ranked_a_share_a_turn() -> None:
     turns = turns_until_answered(with_queues(), request("top", count=1))
     assert max(turns) <= SHARE + 300
     assert sum(turns) < 3 * 3_000 + 1_000, "only the first are made plain data"
+
+
+def test_histories_are_there_if_wanted_and_bounded(scene: Scene) -> None:
+    driver = scene.driver
+    assert all("history" not in each for each in top(driver)["items"])
+    for slot in range(22, 100):
+        scene.at(slot * 5.0)
+        driver.stats.sample(driver.connections)
+    first = top(driver, history=3, queue="first")["items"][0]
+    assert first["history"] == {"seconds": 5, "messages": [4, 4, 4], "closed": [1.0, 1.0, 1.0]}
+    assert {len(each["history"]["messages"]) for each in top(driver, history=1000)["items"]} == {60}
+    assert top(driver, history=-1)["code"] == 406
+
+
+def test_histories_count_as_work_and_only_the_first_queues_have_them() -> None:
+    work = sum(turns_until_answered(with_queues(), request("top", count=500)))
+    driver = with_queues()
+    assert sum(turns_until_answered(driver, request("top", count=500, history=60))) >= work + HISTORIES_MOST * 10
+    assert ["history" in each for each in answers(driver)[0]["items"]] == [True] * HISTORIES_MOST + [False] * 400

@@ -84,8 +84,9 @@ def top(interval: float, order: str, everywhere: bool, once: bool, limit: int | 
 
 
 def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
-    """Print one picture."""
-    found = feed.ask("top", fields)
+    """Print one picture, on a terminal with histories if it is wide enough."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not as_json else 0
+    found = feed.ask("top", fields | {"history": top_view.samples_wanted(width)})
     why = feed.ask("why", {})
     if as_json:
         say_json({"top": found, "why": why}, indent=2)
@@ -94,7 +95,8 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
     for line in top_view.blocked_lines(why) or ["nobody is blocked"]:
         say(line)
     everywhere = fields.get("everywhere") is True
-    table(top_view.HEADS, [top_view.cells_of(item, everywhere) for item in found["items"]], style.COLUMNS)
+    heads, rows = top_view.rows_of(found["items"], everywhere, width)
+    table(heads, rows, style.COLUMNS)
     more = found["sums"]["queues"] - len(found["items"])
     if more > 0:
         say(f"and {counted(more, 'more queue')}; --limit shows more")

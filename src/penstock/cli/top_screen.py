@@ -75,6 +75,7 @@ class TopScreen(App[int]):
         self._asked_why: str | None = None
         self._woken = threading.Event()
         self._ended = False
+        self._heads: top_view.Row = ()
         self._names: list[tuple[str, str]] = []
         """Virtual host and name of each queue that is shown."""
         self._vhost = ""
@@ -90,10 +91,8 @@ class TopScreen(App[int]):
 
     def on_mount(self) -> None:
         """Begin to ask."""
-        table = self.query_one(DataTable)
-        for head in top_view.HEADS:
-            table.add_column(Text(head, justify="right" if head in RIGHT else "left"), key=head)
-        table.focus()
+        self._set_heads(top_view.HEADS)
+        self.query_one(DataTable).focus()
         threading.Thread(target=self._ask, name="feed", daemon=True).start()
 
     # In the thread that asks
@@ -114,7 +113,8 @@ class TopScreen(App[int]):
                 found = self._feed.ask("why", {"queue": queue})
                 self.call_from_thread(self._show_why, "\n".join(map(printable, found["sentences"])))
             if not self._paused:
-                top, why = self._feed.ask("top", self._fields), self._feed.ask("why", {})
+                samples = top_view.samples_wanted(self.size.width)
+                top, why = self._feed.ask("top", self._fields | {"history": samples}), self._feed.ask("why", {})
                 self.call_from_thread(self._show, top, why)
         except (PenstockError, OSError) as error:
             self.call_from_thread(self._show_lost, str(error))
@@ -129,17 +129,29 @@ class TopScreen(App[int]):
         self.query_one("#blocked", Static).update(text)
         self._show_state()
         everywhere = self._fields.get("everywhere") is True
-        self._fill([(item["vhost"], item["name"]) for item in top["items"]],
-                   [top_view.cells_of(item, everywhere) for item in top["items"]])  # fmt: skip
+        width = self.query_one(DataTable).scrollable_content_region.width
+        heads, rows = top_view.rows_of(top["items"], everywhere, width, NAME_CELLS)
+        self._fill([(item["vhost"], item["name"]) for item in top["items"]], heads, rows)
 
-    def _fill(self, names: list[tuple[str, str]], rows: list[tuple[str, ...]]) -> None:
+    def _set_heads(self, heads: top_view.Row) -> None:
+        """Begin the table anew with these columns."""
+        table = self.query_one(DataTable)
+        table.clear(columns=True)
+        for head in heads:
+            table.add_column(Text(head, justify="right" if head in RIGHT else "left"), key=head)
+        self._heads = heads
+
+    def _fill(self, names: list[tuple[str, str]], heads: top_view.Row, rows: list[top_view.Row]) -> None:
         """Show rows; the cursor stays on its queue."""
         table = self.query_one(DataTable)
         chosen = self._names[table.cursor_row] if table.cursor_row < len(self._names) else None
         offset = table.scroll_offset
-        table.clear()
+        if heads == self._heads:
+            table.clear()
+        else:
+            self._set_heads(heads)
         for row in rows:
-            table.add_row(*(_cell(head, text) for head, text in zip(top_view.HEADS, row, strict=True)))
+            table.add_row(*(_cell(head, text) for head, text in zip(heads, row, strict=True)))
         self._names = names
         if chosen in names:
             table.move_cursor(row=names.index(chosen), animate=False, scroll=False)

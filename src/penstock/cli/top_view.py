@@ -9,10 +9,18 @@ from penstock.cli.common import counted
 from penstock.setting_names.escapes import printable
 
 Item = dict[str, Any]
+Row = tuple[str, ...]
 
 HEADS: Final = (
     *("queue", "fill", "messages", "unacked", "bytes", "in/s", "out/s", "consumers", "gate", "blocked", "closed for"),
 )
+HISTORY_HEADS: Final = ("depth", "closed")
+"""Columns of sparklines, their minutes behind the name: messages, and the part of the time that the gate is closed."""
+SAMPLES_A_MINUTE: Final = 12
+MINUTES_MOST: Final = 5
+"""Samples of the broker's history, and how far its finest part reaches."""
+BETWEEN: Final = 2
+"""Cells between two columns."""
 BAR_CELLS: Final = 10
 """Width of a fill bar."""
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
@@ -79,7 +87,7 @@ def seconds(value: float | None) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def cells_of(item: Item, everywhere: bool) -> tuple[str, ...]:
+def cells_of(item: Item, everywhere: bool) -> Row:
     """Return the cells of a queue, in the order of HEADS; names of other virtual hosts are before a colon."""
     own = item["penstock"]
     gate, depth, fill = own["gate"], own["depth"], own["fill_percent"]
@@ -98,6 +106,47 @@ def cells_of(item: Item, everywhere: bool) -> tuple[str, ...]:
         f"{gate['blocked']:,}",
         seconds(gate["closed_for_s"]),
     )
+
+
+def samples_wanted(width: int) -> int:
+    """Return the samples to ask for of each queue: no more than a line of this width can have room for."""
+    free = width - sum(len(head) + BETWEEN for head in HEADS) - BETWEEN
+    return min(max(free // SAMPLES_A_MINUTE, 0), MINUTES_MOST) * SAMPLES_A_MINUTE
+
+
+def rows_of(
+    items: Sequence[Item], everywhere: bool, width: int, name_cells: int | None = None
+) -> tuple[Row, list[Row]]:
+    """Return the heads and the rows of queues; with sparklines where there is room for them within the width.
+
+    Names longer than `name_cells` are cut by whoever shows them.
+    """
+    rows = [cells_of(item, everywhere) for item in items]
+    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+    widths[0] = min(widths[0], name_cells or widths[0])
+    columns, minutes = _room(width - sum(widths) - BETWEEN * len(widths))
+    if columns == 0 or not any("history" in item for item in items):
+        return HEADS, rows
+    heads = [f"{head} {minutes} min" for head in HISTORY_HEADS[:columns]]
+    lines = [history_cells(item, minutes)[:columns] for item in items]
+    return (*HEADS, *heads), [(*row, *more) for row, more in zip(rows, lines, strict=True)]
+
+
+def _room(free: int) -> tuple[int, int]:
+    """Return how many sparklines fit into free cells, and of how many minutes."""
+    for columns in range(len(HISTORY_HEADS), 0, -1):
+        minutes = min((free // columns - BETWEEN) // SAMPLES_A_MINUTE, MINUTES_MOST)
+        if minutes > 0:
+            return columns, minutes
+    return 0, 0
+
+
+def history_cells(item: Item, minutes: int) -> Row:
+    """Return the sparklines of a queue, the newest sample last; depths are against its capacity in messages, if any."""
+    cells = minutes * SAMPLES_A_MINUTE
+    history = item.get("history") or {"messages": [], "closed": []}
+    depth = spark(history["messages"][-cells:], item["penstock"]["capacity"]["messages"])
+    return depth.rjust(cells), spark(history["closed"][-cells:], 1.0).rjust(cells)
 
 
 def headline(top: Item) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.queue.queue import Queue
-from penstock.flow.series import SLOT_S, TIERS, Series
+from penstock.flow.series import FINE, SLOT_S, TIERS, Series
 from penstock.flow.tally import TALLY_KEYS
 from penstock.management.message_stats import (
     CLOSED_MS,
@@ -36,6 +36,17 @@ def of_queue(queue: Queue, node: Node, tier: int) -> Shape:
     if series is None:
         series = _without(node, queue_counts(queue, node.broker.now), QUEUE_COUNTERS)
     return _tier(series, node, tier, QUEUE_KEYS, CLOSED_MS)
+
+
+def recent(queue: Queue, node: Node, samples: int) -> Shape:
+    """Return the newest depths of a queue and the fractions of time that its gate was closed, by five seconds."""
+    series = queue.counters.series
+    if series is None:
+        series = _without(node, queue_counts(queue, node.broker.now), QUEUE_COUNTERS)
+    messages = series.values(CLOSED_MS + 1, FINE)
+    closed = _closed(series, CLOSED_MS, FINE, _seconds(series, FINE))
+    first = max(len(messages) - samples, 0)
+    return {"seconds": STEPS_S[FINE], "messages": messages[first:], "closed": closed[first:]}
 
 
 def of_sum(counted: Sum | None, node: Node, tier: int) -> Shape:
@@ -65,11 +76,16 @@ def _tier(series: Series, node: Node, tier: int, keys: tuple[str, ...], closed: 
     }
     for key in RATES[2:]:
         found[key] = _rates(series, [keys.index(key)], tier, seconds)
-    fractions = [value / 1000 / each for value, each in zip(series.values(closed, tier), seconds, strict=True)]
-    found["closed"] = [min(round(each, 4), 1.0) for each in fractions]
+    found["closed"] = _closed(series, closed, tier, seconds)
     for at, key in enumerate(QUEUE_LEVELS):
         found[key] = series.values(closed + 1 + at, tier)
     return found
+
+
+def _closed(series: Series, column: int, tier: int, seconds: list[float]) -> list[float]:
+    """Return the fraction of each entry for which the gate was closed."""
+    fractions = [value / 1000 / each for value, each in zip(series.values(column, tier), seconds, strict=True)]
+    return [min(round(each, 4), 1.0) for each in fractions]
 
 
 def _seconds(series: Series, tier: int) -> list[float]:

@@ -15,7 +15,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.management import rabbitmq_json, views
+from penstock.management import history, rabbitmq_json, views
 from penstock.management.control_request import ControlRequest
 from penstock.management.message_stats import DELIVERIES, QUEUE_KEYS
 
@@ -29,8 +29,10 @@ is by messages in and out a second.
 COUNT_MOST: Final = 500
 """Most queues in an answer."""
 COUNT_DEFAULT: Final = 100
+HISTORIES_MOST: Final = 100
+"""Most queues with a history in an answer, so that it stays small: the first."""
 SHOWN_WORK: Final = 25
-"""Units of work per queue that is shown; one that is only ranked costs 2."""
+"""Units of work per queue that is shown; its history costs as much again, and one that is only ranked costs 2."""
 RANKED_WORK: Final = 2
 RANKED_AT_ONCE: Final = 100
 """Queues ranked per step."""
@@ -80,11 +82,12 @@ class Sums:
 
 
 def answer_top(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
-    """Answer top {order, count, prefix, queue, everywhere}: the first queues in an order, and sums over all.
+    """Answer top {order, count, prefix, queue, everywhere, history}: the first queues in an order, and sums over all.
 
     `prefix` takes only queues whose name begins so; `queue` only the one of that name. `everywhere` takes all virtual
-    hosts that the user may see. The reply queue of the request is left out. Raises NotFound (404) for a queue that
-    there is not, PreconditionFailed (406) for an unknown order.
+    hosts that the user may see. `history` adds as many of the newest samples, 60 at most, to the first 100 queues. The
+    reply queue of the request is left out. Raises NotFound (404) for a queue that there is not, PreconditionFailed
+    (406) for an unknown order.
     """
     order = str(request.fields.get("order") or ORDERS[0])
     if order not in ORDERS:
@@ -98,10 +101,14 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     else:
         count = max(min(request.amount("count", COUNT_DEFAULT), COUNT_MOST), 1)
         found = yield from _first(node, request, order, count, sums)
+    samples = request.amount("history", 0)
     items: list[rabbitmq_json.Shape] = []
     for queue in found:
         if not queue.deleted:
             items.append(rabbitmq_json.queue_of(queue, node))
+            if samples > 0 and len(items) <= HISTORIES_MOST:
+                items[-1]["history"] = history.recent(queue, node, samples)
+                node.broker.work.done += SHOWN_WORK
         node.broker.work.done += SHOWN_WORK
         if node.broker.work.used_up():
             yield
