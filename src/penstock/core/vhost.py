@@ -165,10 +165,14 @@ class VirtualHost(Topology):
         self.add_queue(queue)
         return queue
 
+    def limited_queues(self) -> int:
+        """Return the number of queues that count in the limit: all but those of answers to commands."""
+        return len(self.queues) - self._answer_queues
+
     def _check_queue_limit(self, name: str) -> None:
         """Refuse another queue at the limit of the virtual host, with RabbitMQ's code and words."""
         most = self.broker.access.vhost_limit(self.name, MAX_QUEUES)
-        if 0 <= most <= len(self.queues) - self._answer_queues:
+        if 0 <= most <= self.limited_queues():
             raise PreconditionFailed(
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({most}) is reached"
             )

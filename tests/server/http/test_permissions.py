@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.brokers import some_name
+from penstock.client import Connection
+from tests.support.brokers import BrokerProcess, some_name
 from tests.support.http_client import Web
 
 
@@ -56,16 +57,18 @@ def test_bad_permissions_are_refused(web: Web, user: str) -> None:
 
 def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:
     web.do("PUT", f"/user-limits/{user}/max-connections", {"value": 3})
-    assert web.get(f"/user-limits/{user}") == [{"user": user, "value": {"max-connections": 3}}]
-    assert {"user": user, "value": {"max-connections": 3}} in web.get("/user-limits")
+    shown = {"user": user, "value": {"max-connections": 3}, "penstock": {"used": {"max-connections": 0}}}
+    assert web.get(f"/user-limits/{user}") == [shown]
+    assert shown in web.get("/user-limits")
     assert web.get(f"/users/{user}")["limits"] == {"max-connections": 3}
     web.do("DELETE", f"/user-limits/{user}/max-connections")
     assert web.get(f"/user-limits/{user}") == []
     vhost = some_name("vhost")
     web.do("PUT", f"/vhosts/{vhost}", None, 201)
     web.do("PUT", f"/vhost-limits/{vhost}/max-queues", {"value": 7})
-    assert web.get(f"/vhost-limits/{vhost}") == [{"vhost": vhost, "value": {"max-queues": 7}}]
-    assert {"vhost": vhost, "value": {"max-queues": 7}} in web.get("/vhost-limits")
+    shown = {"vhost": vhost, "value": {"max-queues": 7}, "penstock": {"used": {"max-queues": 0}}}
+    assert web.get(f"/vhost-limits/{vhost}") == [shown]
+    assert shown in web.get("/vhost-limits")
     web.do("DELETE", f"/vhost-limits/{vhost}/max-queues")
     assert web.get(f"/vhost-limits/{vhost}") == []
     web.do("DELETE", f"/vhosts/{vhost}")
@@ -85,6 +88,34 @@ def test_limits_of_a_virtual_host_that_a_user_may_not_enter_are_not_shown_to_it(
     assert limits in manager.get("/vhost-limits")
     web.do("DELETE", f"/permissions/{vhost}/{name}")
     web.do("PUT", f"/users/{name}", {"password": "a long password", "tags": "monitoring"})
-    assert limits in manager.get("/vhost-limits")
+    assert {**limits, "penstock": {"used": {"max-queues": 0}}} in manager.get("/vhost-limits")
     web.do("DELETE", f"/vhosts/{vhost}")
     web.do("DELETE", f"/users/{name}")
+
+
+def test_use_of_limits_is_counted_and_shown_to_those_who_may_see_it(served: BrokerProcess, web: Web) -> None:
+    own, other, vhost = some_name("own"), some_name("other"), some_name("vhost")
+    login = {"password": "a long password", "tags": "management"}
+    web.do("PUT", f"/vhosts/{vhost}", None, 201)
+    web.do("PUT", f"/queues/{vhost}/q", {}, 201)
+    for name in (own, other):
+        web.do("PUT", f"/users/{name}", login, 201)
+        web.do("PUT", f"/permissions/{vhost}/{name}", {"configure": "", "write": "", "read": ""}, 201)
+        for limit in ("max-connections", "max-channels"):
+            web.do("PUT", f"/user-limits/{name}/{limit}", {"value": 5})
+    for limit in ("max-connections", "max-queues"):
+        web.do("PUT", f"/vhost-limits/{vhost}/{limit}", {"value": 5})
+    with Connection(f"amqp://{own}:a%20long%20password@127.0.0.1:{served.port}/{vhost}") as connection:
+        connection.channel()
+        connection.channel()
+        (mine,) = web.get(f"/user-limits/{own}")
+        assert mine["penstock"]["used"] == {"max-connections": 1, "max-channels": 2}
+        (theirs,) = web.get(f"/vhost-limits/{vhost}")
+        assert theirs["penstock"]["used"] == {"max-connections": 1, "max-queues": 1}
+        unseen = Web(served.http, own, "a long password")
+        assert unseen.get(f"/user-limits/{own}") == [mine]
+        assert "penstock" not in unseen.get(f"/user-limits/{other}")[0]
+        assert "penstock" not in unseen.get(f"/vhost-limits/{vhost}")[0]
+    for name in (own, other):
+        web.do("DELETE", f"/users/{name}")
+    web.do("DELETE", f"/vhosts/{vhost}")

@@ -60,27 +60,37 @@ class OpenConnections:
         """Check the limits of a virtual host and of a user; 0 permits none."""
         table, user = connection.broker.access, connection.user
         most = table.vhost_limit(vhost, MAX_CONNECTIONS)
-        if most >= 0 and self._vhosts.get(vhost, 0) >= most:
+        if 0 <= most <= self.connections_to(vhost):
             raise NotAllowed(
                 f"access to vhost '{vhost}' refused for user '{user}': connection limit ({most}) is reached"
             )
         most = table.user_limit(user, MAX_CONNECTIONS)
-        if most >= 0 and len(self._users.get(user, {})) >= most:
+        if 0 <= most <= self.connections_of(user):
             raise NotAllowed(f"connection refused for user '{user}': user connection limit ({most}) is reached")
 
     def check_channels(self, connection: Connection) -> None:
         """Check that a user may open another channel, or session. Raises NotAllowed (530), in RabbitMQ's words."""
         user = connection.user
         most = connection.broker.access.user_limit(user, MAX_CHANNELS)
-        if most < 0:
-            return
+        if 0 <= most <= self.channels_of(user):
+            reached = f"has reached the maximum allowed user limit of ({most})"
+            raise NotAllowed(f"number of channels opened for user '{user}' {reached}")
+
+    def connections_of(self, user: str) -> int:
+        """Return the number of connections of a user."""
+        return len(self._users.get(user, {}))
+
+    def channels_of(self, user: str) -> int:
+        """Return the number of channels, and sessions, of a user over all its connections."""
         count = 0
-        for other in self._users.get(user, {}).values():
+        for connection in self._users.get(user, {}).values():
             connection.broker.work.done += 1
-            count += len(other.engine.sessions())
-            if count >= most:
-                reached = f"has reached the maximum allowed user limit of ({most})"
-                raise NotAllowed(f"number of channels opened for user '{user}' {reached}")
+            count += len(connection.engine.sessions())
+        return count
+
+    def connections_to(self, vhost: str) -> int:
+        """Return the number of connections to a virtual host."""
+        return self._vhosts.get(vhost, 0)
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection, if it was counted."""

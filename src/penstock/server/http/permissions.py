@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.responses import Response
 
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import MONITORING
-from penstock.access.user import User
+from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, User
 from penstock.management import access_admin
 from penstock.management.access_api import permission_view, topics_view
 from penstock.management.rabbitmq_json import Shape
@@ -103,9 +104,23 @@ async def delete_topic_permissions(request: ApiRequest) -> Response:
 
 
 async def user_limits(request: ApiRequest) -> Response:
-    """List the limits of all users, or of one."""
-    found = [{"user": user.name, "value": dict(user.limits)} for user in _asked_users(request) if user.limits]
-    return json_response(found)
+    """List the limits of all users, or of one, with what is used of them."""
+    shapes: list[Shape] = []
+    for number, user in enumerate(_asked_users(request)):
+        if number and number % SHOWN_A_TURN == 0:
+            await request.pause()
+        if user.limits:
+            shapes.append({"user": user.name, "value": dict(user.limits), **_used_by_user(request, user)})
+    return json_response(shapes)
+
+
+def _used_by_user(request: ApiRequest, user: User) -> Shape:
+    """Return what a user uses of its limits; nothing for those who may not see its connections."""
+    if user.name != request.user and not request.rules.has_tag(MONITORING):
+        return {}
+    connections = request.driver.services.open_connections
+    counts = {MAX_CONNECTIONS: connections.connections_of, MAX_CHANNELS: connections.channels_of}
+    return {"penstock": {"used": {limit: counts[limit](user.name) for limit in user.limits}}}
 
 
 async def put_user_limit(request: ApiRequest) -> Response:
@@ -127,7 +142,7 @@ async def delete_user_limit(request: ApiRequest) -> Response:
 
 
 async def vhost_limits(request: ApiRequest) -> Response:
-    """List the limits of all virtual hosts, or of one."""
+    """List the limits of all virtual hosts, or of one, with what is used of them."""
     vhost = request.vhost_or_all()
     limits = request.driver.broker.access.vhost_limits
     if vhost is None:
@@ -135,7 +150,20 @@ async def vhost_limits(request: ApiRequest) -> Response:
         names = [name for name in limits if everywhere or request.rules.enters(name)]
     else:
         names = [vhost.name] if vhost.name in limits else []
-    return json_response([{"vhost": name, "value": dict(limits[name])} for name in names])
+    shapes: list[Shape] = [
+        {"vhost": name, "value": dict(limits[name]), **_used_in_vhost(request, name, limits[name])} for name in names
+    ]
+    return json_response(shapes)
+
+
+def _used_in_vhost(request: ApiRequest, name: str, limits: Mapping[str, int]) -> Shape:
+    """Return what is used of the limits of a virtual host; nothing for those who may not see all connections."""
+    if not request.rules.has_tag(MONITORING):
+        return {}
+    vhost = request.driver.broker.vhosts.get(name)
+    queues = 0 if vhost is None else vhost.limited_queues()
+    counts = {MAX_CONNECTIONS: request.driver.services.open_connections.connections_to(name), MAX_QUEUES: queues}
+    return {"penstock": {"used": {limit: counts[limit] for limit in limits}}}
 
 
 async def put_vhost_limit(request: ApiRequest) -> Response:

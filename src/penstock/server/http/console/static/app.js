@@ -9,6 +9,7 @@ import * as cursors from "./pages/cursors.js";
 import * as definitions from "./pages/definitions.js";
 import * as exchanges from "./pages/exchanges.js";
 import * as flow from "./pages/flow.js";
+import * as limits from "./pages/limits.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as policies from "./pages/policies.js";
@@ -25,6 +26,7 @@ const PAGES = [
   ["channels", "Channels", channels],
   ["cursors", "Cursors", cursors],
   ["users", "Users", users],
+  ["limits", "Limits", limits],
   ["policies", "Policies", policies],
   ["settings", "Settings", settings],
   ["definitions", "Definitions", definitions],

@@ -31,6 +31,14 @@ export function replace(element, ...children) {
   element.replaceChildren(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
 }
 
+// Replace what may have the focus: the link or button at the same place has it then.
+export function refill(element, ...children) {
+  const at = () => [...element.querySelectorAll("a, button")];
+  const focused = at().indexOf(document.activeElement);
+  replace(element, ...children);
+  if (focused >= 0) at()[focused]?.focus();
+}
+
 let fields = 0;
 
 // A control with its label.
@@ -71,12 +79,12 @@ export async function attempt(action, done) {
   }
 }
 
-// Ask before something that cannot be undone; the answer is true or false.
-export function confirm(question, word) {
+// Ask before something that cannot be undone, with what there is to say about it; the answer is true or false.
+export function confirm(question, word, ...more) {
   return new Promise((answer) => {
     const finish = (value) => () => dialog.close(value);
     const dialog = h("dialog", { "aria-label": question },
-      h("p", {}, question),
+      h("p", {}, question), more,
       h("div", { class: "row" }, button("Cancel", finish("no"), { autofocus: true }), button(word, finish("yes"), { class: "danger" })));
     dialog.addEventListener("close", () => { dialog.remove(); answer(dialog.returnValue === "yes"); });
     document.body.append(dialog);

@@ -1,11 +1,11 @@
 // Tables of lists that the broker sorts, filters and cuts into pages.
 
 import { get } from "./api.js";
-import { button, field, h, input, replace } from "./dom.js";
+import { button, field, h, input, refill, replace } from "./dom.js";
 import { count } from "./format.js";
 
 const SIZE = 50;
-const AGAIN_MS = 10000;
+export const AGAIN_MS = 10000;
 // A list that takes long is asked for less often: it is on its way for one part in so many of the time.
 const BUSY = 50;
 
@@ -76,9 +76,7 @@ export class PagedTable {
     const { columns } = this.options;
     const rows = found.items.map((item) => h("tr", {}, columns.map((column) =>
       h("td", { class: column.number ? "number" : column.wide ? "name" : null, "data-label": column.title }, column.show(item)))));
-    const focused = this.body.contains(document.activeElement) ? [...this.body.querySelectorAll("a, button")].indexOf(document.activeElement) : -1;
-    replace(this.body, rows.length ? rows : h("tr", {}, h("td", { colspan: columns.length }, this.name ? "Nothing has this in its name." : "There is nothing.")));
-    if (focused >= 0) this.body.querySelectorAll("a, button")[focused]?.focus();
+    refill(this.body, rows.length ? rows : h("tr", {}, h("td", { colspan: columns.length }, this.name ? "Nothing has this in its name." : "There is nothing.")));
     const go = (page) => () => { this.page = page; this.load(); };
     replace(this.pager,
       button("Previous", go(found.page - 1), { disabled: found.page <= 1 }),
@@ -90,4 +88,11 @@ export class PagedTable {
     this.left = true;
     clearTimeout(this.timer);
   }
+}
+
+// A table of a whole list: a row of cells, in the order of the titles, for each item.
+export function grid(title, titles, rows) {
+  const cell = (content, at) => h("td", { class: "name", "data-label": titles[at] }, content);
+  return h("div", { class: "scroll" }, h("table", { class: "wide", "aria-label": title }, h("thead", {}, h("tr", {}, titles.map((each) => h("th", { scope: "col" }, each)))),
+    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, row.map(cell))) : h("tr", {}, h("td", { colspan: titles.length }, "None.")))));
 }

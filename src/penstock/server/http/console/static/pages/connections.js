@@ -3,9 +3,8 @@
 import { call, get, path } from "../api.js";
 import { attempt, button, confirm, h, input, replace } from "../dom.js";
 import { bytes, count, plural, rate, rateOf } from "../format.js";
-import { PagedTable } from "../table.js";
+import { grid, PagedTable } from "../table.js";
 import { sentences } from "../why.js";
-import { grid } from "./queue.js";
 
 const speed = (each) => `${bytes(each.rate)}/s`;
 const to = (name) => h("a", { href: `#/connections/${encodeURIComponent(name)}` }, name);
@@ -85,7 +84,7 @@ class ConnectionPage {
       ["Client says", JSON.stringify(found.client_properties)]];
     replace(this.body, h("div", { class: "card" }, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))),
       why ? h("div", { class: "card" }, h("h2", {}, "Why"), sentences(why.sentences)) : null,
-      h("h2", {}, "Channels"), grid(["Channel", "Mode", "Prefetch", "Unacknowledged", "Unconfirmed", "Consumers", "Blocked by"], channels.map(channelRow)));
+      h("h2", {}, "Channels"), grid("Channels", ["Channel", "Mode", "Prefetch", "Unacknowledged", "Unconfirmed", "Consumers", "Blocked by"], channels.map(channelRow)));
   }
 }
 

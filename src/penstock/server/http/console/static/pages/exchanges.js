@@ -1,6 +1,7 @@
 // Exchanges and bindings: the list, and one exchange with what leads to it and from it.
 
 import { call, get, path } from "../api.js";
+import { vhostChoice } from "../choices.js";
 import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
 import { rate, rateOf } from "../format.js";
 import { PagedTable } from "../table.js";
@@ -31,8 +32,7 @@ function list(main) {
     ],
   });
   const name = input({ required: true });
-  const vhost = select([["/", "/"]]);
-  get("/vhosts").then((found) => replace(vhost, found.map((each) => h("option", { value: each.name }, each.name)))).catch(() => {});
+  const vhost = vhostChoice();
   const type = select(["direct", "fanout", "topic", "headers"].map((each) => [each, each]));
   const durable = h("input", { type: "checkbox", checked: true });
   const declare = (event) => {

@@ -1,6 +1,7 @@
 // Policies and operator policies: the lists, set and clear.
 
 import { call, get, path } from "../api.js";
+import { vhostChoice } from "../choices.js";
 import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
 
 const KINDS = [["policies", "Policies"], ["operator-policies", "Operator policies"]];
@@ -8,7 +9,7 @@ const KINDS = [["policies", "Policies"], ["operator-policies", "Operator policie
 export function open(main) {
   const page = { left: false };
   const lists = h("div", {});
-  const vhost = h("select", {}, h("option", { value: "/" }, "/"));
+  const vhost = vhostChoice();
   const load = async () => {
     try {
       const found = await Promise.all(KINDS.map(([kind]) => get(`/${kind}`)));
@@ -17,7 +18,6 @@ export function open(main) {
       if (!page.left) replace(lists, h("p", { class: "bad-text" }, error.message));
     }
   };
-  get("/vhosts").then((found) => replace(vhost, found.map((each) => h("option", { value: each.name }, each.name)))).catch(() => {});
   replace(main, h("h1", { tabindex: "-1" }, "Policies"), h("p", { class: "quiet" }, "Policies are stronger than settings by pattern; an operator policy can only lower a limit."), lists, setting(vhost, load));
   load();
   return { reload: load, leave: () => { page.left = true; } };

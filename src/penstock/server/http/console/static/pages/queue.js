@@ -5,6 +5,7 @@ import { amount, Chart, nearer } from "../band.js";
 import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
 import { count, level, percent, plural, rate, rateOf, seconds } from "../format.js";
 import { duty, live } from "../live.js";
+import { grid } from "../table.js";
 import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
 import { flat, gateText } from "./queues.js";
 import { inEffect, settingsTable } from "./settings.js";
@@ -156,9 +157,9 @@ class QueuePage {
     const effective = await inEffect("queue", this.name, this.vhost).catch(() => null);
     if (this.left) return;
     replace(this.more, effective ? h("details", { class: "card" }, h("summary", {}, "Settings in effect, with their sources"), settingsTable(effective)) : null, h("h2", {}, "Consumers"),
-      queue.consumer_details.length ? grid(["Tag", "Channel", "Prefetch", "Unacked", "Delivered", "Why it gets nothing"], queue.consumer_details.map((each) => [
+      queue.consumer_details.length ? grid("Consumers", ["Tag", "Channel", "Prefetch", "Unacked", "Delivered", "Why it gets nothing"], queue.consumer_details.map((each) => [
         each.consumer_tag, each.channel_details.name, each.prefetch_count || "none", count(each.penstock.unacknowledged), count(each.penstock.delivered), each.penstock.obstacles.join("; ")])) : h("p", { class: "quiet" }, "None."),
-      h("h2", {}, "Bindings"), grid(["From exchange", "Routing key", "Arguments"], bindings.map((each) => [each.source || "(default)", each.routing_key, Object.keys(each.arguments).length ? JSON.stringify(each.arguments) : ""])));
+      h("h2", {}, "Bindings"), grid("Bindings", ["From exchange", "Routing key", "Arguments"], bindings.map((each) => [each.source || "(default)", each.routing_key, Object.keys(each.arguments).length ? JSON.stringify(each.arguments) : ""])));
   }
 
   messages() {
@@ -229,11 +230,6 @@ class QueuePage {
 
 function fact(name, value) {
   return [h("dt", {}, name), h("dd", {}, value)];
-}
-
-export function grid(titles, rows) {
-  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, row.map((cell) => h("td", { class: "name" }, cell)))) : h("tr", {}, h("td", { colspan: titles.length }, "None.")))));
 }
 
 function shown(message) {

@@ -1,8 +1,9 @@
 // The list of queues, and the declaration of one.
 
-import { call, get, path } from "../api.js";
+import { call, path } from "../api.js";
 import { meter } from "../band.js";
-import { attempt, field, h, input, replace, select } from "../dom.js";
+import { vhostChoice } from "../choices.js";
+import { attempt, field, h, input, replace } from "../dom.js";
 import { count, rate, rateOf, seconds } from "../format.js";
 import { PagedTable } from "../table.js";
 
@@ -43,8 +44,7 @@ export function open(main) {
 
 function declaration(table) {
   const name = input({ required: true });
-  const vhost = select([["/", "/"]]);
-  get("/vhosts").then((found) => replace(vhost, found.map((each) => h("option", { value: each.name }, each.name)))).catch(() => {});
+  const vhost = vhostChoice();
   const messages = input({ inputmode: "numeric", pattern: "[0-9]*" });
   const bytes = input({ inputmode: "numeric", pattern: "[0-9]*" });
   const durable = h("input", { type: "checkbox", checked: true });

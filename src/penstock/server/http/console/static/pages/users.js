@@ -1,7 +1,9 @@
 // Users, permissions and virtual hosts.
 
 import { call, get, path } from "../api.js";
-import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
+import { offer } from "../choices.js";
+import { attempt, button, confirm, field, h, input, refill, replace, select } from "../dom.js";
+import { grid } from "../table.js";
 
 export function open(main) {
   const page = { left: false };
@@ -10,23 +12,19 @@ export function open(main) {
     try {
       const [people, hosts, rights] = await Promise.all([get("/users"), get("/vhosts"), get("/permissions")]);
       if (page.left) return;
-      replace(users, userTable(people, rights, load));
-      replace(permissions, permissionTable(rights, load));
-      replace(vhosts, vhostTable(hosts, load));
-      replace(names, hosts.map((each) => h("option", { value: each.name }, each.name)));
+      refill(users, userTable(people, rights, load));
+      refill(permissions, permissionTable(rights, load));
+      refill(vhosts, vhostTable(hosts, load));
+      offer(entered, hosts.map(({ name }) => [name, name]));
     } catch (error) {
       if (!page.left) replace(users, h("p", { class: "bad-text" }, error.status === 401 ? "Users are shown to administrators." : error.message));
     }
   };
-  const names = h("select", {});
-  replace(main, h("h1", { tabindex: "-1" }, "Users and permissions"), users, addUser(load), h("h2", {}, "Permissions"), permissions, permit(names, load), h("h2", {}, "Virtual hosts"), vhosts, addVhost(load));
+  const entered = select([]);
+  replace(main, h("h1", { tabindex: "-1" }, "Users and permissions"), users, addUser(load), h("h2", {}, "Permissions"), permissions, permit(entered, load),
+    h("h2", {}, "Virtual hosts"), vhosts, addVhost(load));
   load();
   return { reload: load, leave: () => { page.left = true; } };
-}
-
-function table(titles, rows) {
-  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, row.map((cell) => h("td", { class: "name" }, cell)))) : h("tr", {}, h("td", { colspan: titles.length }, "None.")))));
 }
 
 async function change(question, word, action, load) {
@@ -35,7 +33,7 @@ async function change(question, word, action, load) {
 }
 
 function userTable(people, rights, load) {
-  return table(["Name", "Tags", "Virtual hosts", "Password", ""], people.map((user) => [
+  return grid("Users", ["Name", "Tags", "Virtual hosts", "Password", ""], people.map((user) => [
     user.name, [user.tags].flat().join(", "), rights.filter((each) => each.user === user.name).map((each) => each.vhost).join(", "),
     user.password_hash ? "set" : "none",
     button("Delete", () => change(`Delete user ${user.name}? Its connections are closed.`, "Delete", () => call("DELETE", path`/users/${user.name}`), load), { class: "danger", "aria-label": `Delete user ${user.name}` })]));
@@ -57,7 +55,7 @@ function addUser(load) {
 }
 
 function permissionTable(rights, load) {
-  return table(["User", "Virtual host", "Configure", "Write", "Read", ""], rights.map((each) => [each.user, each.vhost, h("code", {}, each.configure), h("code", {}, each.write), h("code", {}, each.read),
+  return grid("Permissions", ["User", "Virtual host", "Configure", "Write", "Read", ""], rights.map((each) => [each.user, each.vhost, h("code", {}, each.configure), h("code", {}, each.write), h("code", {}, each.read),
     button("Remove", () => change(`Remove the permissions of ${each.user} in ${each.vhost}?`, "Remove", () => call("DELETE", path`/permissions/${each.vhost}/${each.user}`), load), { class: "danger", "aria-label": `Remove the permissions of ${each.user} in ${each.vhost}` })]));
 }
 
@@ -74,7 +72,7 @@ function permit(vhost, load) {
 }
 
 function vhostTable(hosts, load) {
-  return table(["Name", "Messages", ""], hosts.map((each) => [each.name, String(each.messages),
+  return grid("Virtual hosts", ["Name", "Messages", ""], hosts.map((each) => [each.name, String(each.messages),
     button("Delete", () => change(`Delete virtual host ${each.name} with all its queues and messages? Its connections are closed.`, "Delete", () => call("DELETE", path`/vhosts/${each.name}`), load), { class: "danger", "aria-label": `Delete virtual host ${each.name}` })]));
 }
 

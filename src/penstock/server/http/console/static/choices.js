@@ -1,0 +1,18 @@
+// Choices of a form that the broker knows.
+
+import { get } from "./api.js";
+import { h, replace, select } from "./dom.js";
+
+// Offer these pairs of value and text; what was chosen stays chosen if it is still there.
+export function offer(choice, options) {
+  const chosen = choice.value;
+  replace(choice, options.map(([value, text]) => h("option", { value }, text)));
+  if (options.some(([value]) => value === chosen)) choice.value = chosen;
+}
+
+// A choice of virtual hosts: / until the broker has told the others.
+export function vhostChoice() {
+  const choice = select([["/", "/"]]);
+  get("/vhosts").then((found) => offer(choice, found.map((each) => [each.name, each.name]))).catch(() => {});
+  return choice;
+}
