@@ -39,6 +39,10 @@ def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> Non
     assert web.get(path) == web.get(f"/users/{user}/topic-permissions") == [shown]
     assert shown in web.get("/topic-permissions")
     assert shown in web.get("/vhosts/%2F/topic-permissions")
+    web.do("PUT", path, {**texts, "exchange": "other"}, 201)
+    web.do("DELETE", f"{path}?exchange=other")
+    assert web.ask("DELETE", f"{path}?exchange=other").status == 404
+    assert web.get(path) == [shown]
     web.do("DELETE", path)
     assert web.ask("DELETE", path).status == 404
 

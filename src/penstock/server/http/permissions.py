@@ -91,11 +91,11 @@ async def put_topic_permission(request: ApiRequest) -> Response:
 
 
 async def delete_topic_permissions(request: ApiRequest) -> Response:
-    """Remove all topic permissions of a user in a virtual host."""
+    """Remove all topic permissions of a user in a virtual host, or that for the `exchange` of the query."""
     request.begin()
-    user, vhost = known_user(request), _vhost(request)
-    request.before = topics_view(user, vhost)
-    if not request.driver.broker.access.clear_topic_permissions(user.name, vhost):
+    user, vhost, exchange = known_user(request), _vhost(request), request.query.get("exchange")
+    request.before = topics_view(user, vhost, exchange)
+    if not request.driver.broker.access.clear_topic_permissions(user.name, vhost, exchange):
         raise not_found()
     return no_content()
 

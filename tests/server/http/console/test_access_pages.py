@@ -1,4 +1,4 @@
-"""Limits in the console: listed, set and cleared."""
+"""Limits and topic permissions in the console: listed, set and cleared."""
 
 from __future__ import annotations
 
@@ -131,3 +131,37 @@ def test_limits_are_cards_on_a_narrow_screen(browser: Browser, shown: tuple[Brok
         found.wait_for()
         assert found.evaluate("row => getComputedStyle(row).display") == "block"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_topic_permission_is_set_and_removed_alone(shown: tuple[BrokerProcess, Page], user: str) -> None:
+    process, page = shown
+    web, path = Web(process.http), f"/topic-permissions/%2F/{quote(user, safe='')}"
+    web.do("PUT", path, {"exchange": "kept", "write": "w", "read": "r"}, 201)
+    visit(process, page, "users")
+    table = "Topic permissions"
+    row(page, table, user, "/", "kept", "w", "r").wait_for()
+    submit(page, "Set topic permissions", "Save", User=user, In_virtual_host="/", Topic_exchange="amq.topic",
+           Write="^{username}[.]", Read="")  # fmt: skip
+    row(page, table, user, "/", "amq.topic", "^{username}[.]", "").wait_for()
+    assert [(each["exchange"], each["write"]) for each in web.get(path)] == [
+        ("kept", "w"),
+        ("amq.topic", "^{username}[.]"),
+    ]
+    name = f"Remove the topic permission of {user} for amq.topic in /"
+    page.get_by_role("button", name=name, exact=True).focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    row(page, table, user, "/", "amq.topic").wait_for(state="detached")
+    assert [each["exchange"] for each in web.get(path)] == ["kept"]
+    submit(
+        page,
+        "Set topic permissions",
+        "Save",
+        User=user,
+        In_virtual_host="/",
+        Topic_exchange="kept",
+        Write="(?=x)",
+        Read="",
+    )
+    page.get_by_text("RE2 refuses").wait_for()
+    assert page.locator("main img, main b").count() == 0

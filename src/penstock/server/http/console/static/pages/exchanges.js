@@ -6,7 +6,7 @@ import { attempt, button, confirm, field, h, input, replace, select } from "../d
 import { rate, rateOf } from "../format.js";
 import { PagedTable } from "../table.js";
 
-const shownAs = (name) => name || "(default)";
+export const shownAs = (name) => name || "(default)";
 const inPath = (name) => name || "amq.default";
 const to = (vhost, name) => h("a", { href: `#/exchanges/${encodeURIComponent(vhost)}/${encodeURIComponent(inPath(name))}` }, shownAs(name));
 

@@ -1,28 +1,30 @@
-// Users, permissions and virtual hosts.
+// Users, permissions, topic permissions and virtual hosts.
 
 import { call, get, path } from "../api.js";
 import { offer } from "../choices.js";
 import { attempt, button, confirm, field, h, input, refill, replace, select } from "../dom.js";
 import { grid } from "../table.js";
+import { shownAs } from "./exchanges.js";
 
 export function open(main) {
   const page = { left: false };
-  const users = h("div", {}), vhosts = h("div", {}), permissions = h("div", {});
+  const users = h("div", {}), vhosts = h("div", {}), permissions = h("div", {}), topics = h("div", {});
   const load = async () => {
     try {
-      const [people, hosts, rights] = await Promise.all([get("/users"), get("/vhosts"), get("/permissions")]);
+      const [people, hosts, rights, keys] = await Promise.all([get("/users"), get("/vhosts"), get("/permissions"), get("/topic-permissions")]);
       if (page.left) return;
       refill(users, userTable(people, rights, load));
       refill(permissions, permissionTable(rights, load));
+      refill(topics, topicTable(keys, load));
       refill(vhosts, vhostTable(hosts, load));
-      offer(entered, hosts.map(({ name }) => [name, name]));
+      for (const each of [entered, published]) offer(each, hosts.map(({ name }) => [name, name]));
     } catch (error) {
       if (!page.left) replace(users, h("p", { class: "bad-text" }, error.status === 401 ? "Users are shown to administrators." : error.message));
     }
   };
-  const entered = select([]);
+  const entered = select([]), published = select([]);
   replace(main, h("h1", { tabindex: "-1" }, "Users and permissions"), users, addUser(load), h("h2", {}, "Permissions"), permissions, permit(entered, load),
-    h("h2", {}, "Virtual hosts"), vhosts, addVhost(load));
+    h("h2", {}, "Topic permissions"), topics, permitKeys(published, load), h("h2", {}, "Virtual hosts"), vhosts, addVhost(load));
   load();
   return { reload: load, leave: () => { page.left = true; } };
 }
@@ -69,6 +71,27 @@ function permit(vhost, load) {
   return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set permissions"),
     h("div", { class: "row" }, field("User", user), field("In virtual host", vhost), field("Configure", configure), field("Write", write), field("Read", read), h("button", { type: "submit", class: "main" }, "Save")),
     h("small", {}, "Expressions that match names; an empty one matches nothing.")));
+}
+
+function topicTable(keys, load) {
+  return grid("Topic permissions", ["User", "Virtual host", "Exchange", "Write", "Read", ""], keys.map((each) => {
+    const what = `the topic permission of ${each.user} for ${shownAs(each.exchange)} in ${each.vhost}`;
+    const remove = () => call("DELETE", path`/topic-permissions/${each.vhost}/${each.user}` + `?exchange=${encodeURIComponent(each.exchange)}`);
+    return [each.user, each.vhost, shownAs(each.exchange), h("code", {}, each.write), h("code", {}, each.read),
+      button("Remove", () => change(`Remove ${what}? All routing keys are permitted then.`, "Remove", remove, load), { class: "danger", "aria-label": `Remove ${what}` })];
+  }));
+}
+
+function permitKeys(vhost, load) {
+  const user = input({ required: true }), exchange = input({ required: true, value: "amq.topic" });
+  const [write, read] = [input({ value: ".*" }), input({ value: ".*" })];
+  const act = (event) => {
+    event.preventDefault();
+    attempt(() => call("PUT", path`/topic-permissions/${vhost.value}/${user.value}`, { exchange: exchange.value, write: write.value, read: read.value }), "Saved.").then(load);
+  };
+  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set topic permissions"),
+    h("div", { class: "row" }, field("User", user), field("In virtual host", vhost), field("Topic exchange", exchange), field("Write", write), field("Read", read), h("button", { type: "submit", class: "main" }, "Save")),
+    h("small", {}, "Expressions that match routing keys; {username} and {vhost} are those of the connection. Who has none for an exchange may use all keys.")));
 }
 
 function vhostTable(hosts, load) {
