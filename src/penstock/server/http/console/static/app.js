@@ -5,6 +5,7 @@ import { button, field, h, input, replace } from "./dom.js";
 import { live, take } from "./live.js";
 import * as channels from "./pages/channels.js";
 import * as connections from "./pages/connections.js";
+import * as cursor from "./pages/cursor.js";
 import * as cursors from "./pages/cursors.js";
 import * as definitions from "./pages/definitions.js";
 import * as exchanges from "./pages/exchanges.js";
@@ -31,7 +32,7 @@ const PAGES = [
   ["settings", "Settings", settings],
   ["definitions", "Definitions", definitions],
 ];
-const DETAILS = { queues: queue, connections, exchanges };
+const DETAILS = { queues: queue, connections, exchanges, cursors: cursor };
 const THEME = "penstock.theme";
 
 const main = document.getElementById("main");

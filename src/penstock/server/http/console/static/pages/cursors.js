@@ -12,19 +12,25 @@ export function open(main) {
   const table = new PagedTable({
     title: "Cursors", path: "/penstock/cursors",
     columns: [
-      { title: "Name", key: "name", wide: true, show: (each) => each.name },
+      { title: "Name", key: "name", wide: true, show: (each) => to(each) },
       { title: "Virtual host", key: "vhost", show: (each) => each.vhost },
       { title: "Queues", wide: true, show: queuesOf },
       { title: "Behind", key: "unsettled", number: true, show: (each) => count(each.unsettled) },
       { title: "Bytes", key: "lag.bytes", number: true, show: (each) => (each.lag ? bytes(each.lag.bytes) : "not counted") },
       { title: "Oldest", key: "lag.oldest_s", number: true, show: (each) => (each.lag ? seconds(each.lag.oldest_s) : "") },
       { title: "Holds back", key: "blocks", number: true, show: (each) => (each.blocks ? h("span", { class: "bad-text" }, `${count(each.blocks)} blocked`) : "nobody") },
-      { title: "Asked", key: "asked_s_ago", number: true, show: (each) => (each.asked_s_ago === null ? "not since the start" : `${seconds(each.asked_s_ago)} ago`) },
-      { title: "", show: (each) => button("Delete", () => remove(each, table), { class: "danger", "aria-label": `Delete cursor ${each.name}` }) },
+      { title: "Asked", key: "asked_s_ago", number: true, show: asked },
+      { title: "", show: (each) => button("Delete", () => remove(each, () => table.load()), { class: "danger", "aria-label": `Delete cursor ${each.name}` }) },
     ],
   });
-  replace(main, h("h1", { tabindex: "-1" }, "Cursors"), h("p", { class: "quiet" }, "Positions of readers such as Spark queries. A queue keeps what one of its cursors has not settled."), table.element);
+  replace(main, h("h1", { tabindex: "-1" }, "Cursors"), h("p", { class: "quiet" }, "Positions of readers such as Spark queries. A queue keeps what one of its cursors has not settled. Choose one to see more of it, and to move it."), table.element);
   return { reload: () => table.load(), leave: () => table.leave() };
+}
+
+const to = (each) => h("a", { href: `#/cursors/${encodeURIComponent(each.vhost)}/${encodeURIComponent(each.name)}` }, each.name);
+
+export function asked(each) {
+  return each.asked_s_ago === null ? "not since the start" : `${seconds(each.asked_s_ago)} ago`;
 }
 
 function queuesOf(each) {
@@ -33,8 +39,7 @@ function queuesOf(each) {
   return [names, more > 0 ? h("div", { class: "quiet" }, `and ${count(more)} more`) : null];
 }
 
-async function remove(each, table) {
+export async function remove(each, done) {
   if (!await confirm(`Delete cursor ${each.name}? Its reader gets an error, and the queues no longer keep anything for it.`, "Delete")) return;
-  await attempt(() => call("DELETE", path`/penstock/cursors/${each.vhost}/${each.name}`), "Deleted.");
-  table.load();
+  if (await attempt(async () => { await call("DELETE", path`/penstock/cursors/${each.vhost}/${each.name}`); return true; }, "Deleted.")) done();
 }

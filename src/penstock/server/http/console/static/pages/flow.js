@@ -368,6 +368,7 @@ async function showReader(reader) {
     const queue = live.map.queues.find((each) => each.id === reader.queue);
     const found = await get(`/penstock/cursors/${encodeURIComponent(queue.vhost)}/${encodeURIComponent(reader.name)}`).catch(() => null);
     return [title, h("p", {}, `It is ${plural(reader.lag, "message")} behind, and has ${plural(reader.unacknowledged, "message")} planned.`),
+      found && h("p", {}, h("a", { href: `#/cursors/${encodeURIComponent(queue.vhost)}/${encodeURIComponent(reader.name)}` }, "More of it, and move it")),
       found?.asked_s_ago === null || found?.asked_s_ago === undefined ? null : h("p", {}, `It asked ${seconds(found.asked_s_ago)} ago.`)];
   }
   const found = await whyProducer(reader.of).catch(() => null);

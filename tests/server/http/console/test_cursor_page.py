@@ -1,0 +1,159 @@
+"""The page of a cursor: where it is, and moves that say first what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from penstock.client import Connection
+from penstock.client.control import ControlClient
+from tests.support.brokers import BrokerProcess, some_name
+from tests.support.console_browser import HTML, LONG, console
+from tests.support.http_client import Web
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@contextmanager
+def reading(process: BrokerProcess, cursor: str, *queues: str) -> Iterator[None]:
+    """A reader with a cursor on queues of three messages each."""
+    web = Web(process.http)
+    for queue in queues:
+        web.do("PUT", f"/queues/%2F/{quote(queue, safe='')}", {}, status=201)
+        for _ in range(3):
+            web.publish(queue)
+    with Connection(process.url) as connection, ControlClient(connection) as control:
+        control.attach(cursor, list(queues))
+        yield
+
+
+def settled(process: BrokerProcess, cursor: str) -> dict[str, int]:
+    found = Web(process.http).get(f"/penstock/cursors/%2F/{quote(cursor, safe='')}")
+    return {each["queue"]: each["settled"] for each in found["queues"]}
+
+
+def visit(process: BrokerProcess, page: Page, cursor: str) -> None:
+    page.goto(f"{process.http}/#/cursors/%2F/{quote(cursor, safe='')}")
+    page.get_by_role("heading", name=cursor, exact=True).wait_for()
+    page.get_by_role("table", name="Positions").wait_for()
+
+
+@pytest.mark.parametrize("kind", ["plain", HTML, LONG], ids=["plain", "html", "long"])
+def test_cursor_is_moved_after_a_preview_and_a_question(shown: tuple[BrokerProcess, Page], kind: str) -> None:
+    process, page = shown
+    cursor, queue = kind, kind
+    with reading(process, cursor, queue):
+        pass
+    page.goto(f"{process.http}/#/cursors")
+    page.get_by_role("link", name=cursor, exact=True).first.click()
+    page.get_by_role("heading", name=cursor, exact=True).wait_for()
+    assert page.locator("main img, main b").count() == 0
+    page.get_by_label("To", exact=True).select_option("sequence")
+    page.get_by_role("option", name=queue, exact=True).wait_for(state="attached")
+    page.get_by_label("In", exact=True).select_option(queue)
+    page.get_by_label("Sequence").fill("2")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text(
+        "from 0 to 2: 2 messages (486 bytes) would be passed over, and 2 of them would leave the queue"
+    ).wait_for()
+    page.get_by_text("What it passes over is gone for this cursor.").wait_for()
+    assert settled(process, cursor) == {queue: 0}
+    page.get_by_role("button", name="Move").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("2 of them would leave the queue").wait_for()
+    dialog.get_by_role("button", name="Cancel").click()
+    assert settled(process, cursor) == {queue: 0}
+    page.get_by_role("button", name="Move").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Move").click()
+    page.get_by_text("2 messages (486 bytes) are passed over, and 2 of them leave the queue").wait_for()
+    assert settled(process, cursor) == {queue: 2}
+    page.get_by_role("table", name="Positions").get_by_role("row").filter(has_text="243 B").wait_for()
+    Web(process.http).do("DELETE", f"/penstock/cursors/%2F/{quote(cursor, safe='')}")
+
+
+def test_move_back_says_what_is_read_again(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    slow, fast, queue = some_name("slow"), some_name("fast"), some_name("q")
+    with reading(process, slow, queue), Connection(process.url) as connection, ControlClient(connection) as control:
+        control.attach(fast, [queue])
+    Web(process.http).do("POST", f"/penstock/cursors/%2F/{fast}/move", {"to": "latest"}, status=200)
+    visit(process, page, fast)
+    page.get_by_label("To", exact=True).select_option("earliest")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text("from 3 to 0: 3 messages (729 bytes) would be there to read again").wait_for()
+    assert page.get_by_text("is gone for this cursor").count() == 0
+    page.get_by_role("button", name="Move").click()
+    page.get_by_role("dialog").get_by_role("button", name="Move").click()
+    page.get_by_text("are there to read again").wait_for()
+    assert settled(process, fast) == {queue: 0}
+
+
+def test_cursor_that_is_read_is_moved_by_force_only(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    cursor, queues = some_name("read"), [some_name("q"), some_name("q")]
+    with reading(process, cursor, *queues):
+        visit(process, page, cursor)
+        page.get_by_role("button", name="Preview").click()
+        page.get_by_text("is connected: the move will be refused until it ends.").wait_for()
+        page.get_by_role("button", name="Move").click()
+        page.get_by_role("dialog").get_by_role("button", name="Move").click()
+        page.get_by_role("status").get_by_text("is in use by con:").wait_for()
+        assert settled(process, cursor) == dict.fromkeys(queues, 0)
+        page.get_by_label("Also while it is read").check()
+        page.get_by_role("button", name="Move").click()
+        page.get_by_role("dialog").get_by_text("gets an error at its next request.").wait_for()
+        page.get_by_role("dialog").get_by_role("button", name="Move").click()
+        page.get_by_role("heading", name="What it did").wait_for()
+        assert settled(process, cursor) == dict.fromkeys(queues, 3)
+
+
+def test_sequence_needs_its_queue_and_one_that_is_not_there_is_refused(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    cursor, queues = some_name("two"), [some_name("q"), some_name("q")]
+    with reading(process, cursor, *queues):
+        pass
+    visit(process, page, cursor)
+    page.get_by_label("To", exact=True).select_option("sequence")
+    page.get_by_label("Sequence").fill("9")
+    page.get_by_role("button", name="Preview").click()
+    choice = page.get_by_label("In", exact=True)
+    assert choice.evaluate("choice => choice.validationMessage") == "Choose the queue whose sequence this is."
+    choice.select_option(queues[1])
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text(f"queue '{queues[1]}' ends at 3; latest is its end").wait_for()
+    assert settled(process, cursor) == dict.fromkeys(queues, 0)
+
+
+def test_cursor_is_deleted_from_its_page(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    cursor = some_name("gone")
+    with reading(process, cursor, some_name("q")):
+        pass
+    visit(process, page, cursor)
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("heading", name="Cursors").wait_for()
+    page.goto(f"{process.http}/#/cursors/%2F/{quote(cursor)}")
+    page.get_by_text("There is no such cursor any more.").wait_for()
+
+
+def test_move_needs_the_permission_to_read_the_queues(browser: Browser, shown: tuple[BrokerProcess, Page]) -> None:
+    process, _ = shown
+    web, user, cursor = Web(process.http), some_name("reader"), some_name("cursor")
+    web.do("PUT", f"/users/{user}", {"password": "a long password", "tags": "management"}, 201)
+    web.do("PUT", f"/permissions/%2F/{user}", {"configure": "", "write": "", "read": ".*"}, 201)
+    with reading(process, cursor, some_name("q")):
+        pass
+    with console(browser, process.http, 360, 740, "dark", user, "a long password") as page:
+        visit(process, page, cursor)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        web.do("PUT", f"/permissions/%2F/{user}", {"configure": "", "write": "", "read": ""})
+        page.get_by_role("button", name="Preview").click()
+        page.get_by_role("status").get_by_text("refused for user").wait_for()
+    web.do("DELETE", f"/users/{user}")
