@@ -18,7 +18,7 @@ from penstock.wire.amqp10.composite import composite
 from tests.server.test_durability import KEPT, LOST, Client, client_of, killed
 from tests.support.amqp10_dialogue import data_section, performative
 from tests.support.amqp10_socket import SocketPeer
-from tests.support.brokers import eventually, in_background, penstock_command, serving, some_name
+from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import Disk, small_disk
 from tests.support.postgres import cluster, needs_postgres
@@ -283,3 +283,25 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
             broker.await_logged("large bodies without a message, which are deleted: 1")
             assert taken(client, "q") == bodies
             eventually(lambda: count() == 0, "nothing is left of them")
+
+
+def test_a_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Path) -> None:
+    """Its connection is not read, so no gate has a producer that it blocks."""
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        assert penstock_command("set", "broker", "disk-overfull=64KiB", "--url", broker.url).returncode == 0
+        with in_background(lambda: publish(client, "q", some_body(1))):
+            eventually(lambda: "is not read" in overview(broker), "its input waits for the store")
+            said = overview(broker)
+            assert "is not read: its large message waits for room in the store" in said
+            assert "the disk (quota): " in said
+            assert "advice: consume stored messages, or raise disk-overfull (`penstock show broker`)" in said
+            lists = penstock_command("list", "connections", "--columns", "penstock.paused", "--url", broker.url)
+            assert lists.stdout.splitlines()[1:] == ["yes"]
+            assert penstock_command("set", "broker", "disk-overfull=none", "--url", broker.url).returncode == 0
+        eventually(lambda: client.depth("q") == 1, "it is taken when there is room")
+        assert overview(broker) == "nobody is blocked\n"
+
+
+def overview(broker: BrokerProcess) -> str:
+    return penstock_command("why", "--url", broker.url).stdout

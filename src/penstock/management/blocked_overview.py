@@ -2,7 +2,7 @@
 
 For each gate it names the producer that is blocked longest, the number of others, the condition that the gate waits
 for, and advice for the operator. It covers the producers of all virtual hosts, HTTP and dead letters. Connections that
-are slowed by their own work come last.
+are not read until the store takes their large messages follow, and those that are slowed by their own work come last.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from penstock.management.gate_descriptions import key_of, text_of
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
     from penstock.management.node import Node
+    from penstock.protocols.common.connection import Connection
 
 GATES_TOLD: Final = 20
-"""Most gates, and most slowed connections, in one answer; the others are counted."""
+"""Most gates, and most slowed or unread connections, in one answer; the others are counted."""
 SENDERS_A_UNIT: Final = 10
 GATE_WORK: Final = 50
 """Producers and queues examined per unit of work, and units per reported gate."""
@@ -73,6 +74,8 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
         sentences += _sentences(each, broker, vhost)
     if len(found) > len(listed):
         sentences.append(f"and {len(found) - len(listed):,} more gates block producers")
+    unread = yield from _unread(node)
+    sentences += _of_unread(unread, broker)
     slowed = node.slowed().slowed()
     for wait in slowed[:GATES_TOLD]:
         sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
@@ -81,6 +84,7 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     return {
         "gates": [_plain(each, broker) for each in listed],
         "more_gates": len(found) - len(listed),
+        "unread": [connection.name() for connection in unread[:GATES_TOLD]],
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "sentences": sentences or ["nobody is blocked"],
     }
@@ -109,6 +113,32 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
     order = [each for each in found.values() if each.lasts()]
     order.sort(key=_since)
     return order
+
+
+def _unread(node: Node) -> Steps[list[Connection]]:
+    """Return the connections that are not read, because the store has not taken their large messages."""
+    found: list[Connection] = []
+    for number, connection in enumerate(list(node.connections.values())):
+        if connection.pausing.pieces.waiting:
+            found.append(connection)
+        if number % SENDERS_A_UNIT == 0:
+            node.broker.work.done += 1
+            if node.broker.work.used_up():
+                yield
+    return found
+
+
+def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
+    """Describe connections that are not read, and the closed gates of the disk with advice."""
+    if not unread:
+        return []
+    listed = [why.unread(connection) for connection in unread[:GATES_TOLD]]
+    if len(unread) > GATES_TOLD:
+        listed.append(f"and {len(unread) - GATES_TOLD:,} more connections wait for the store")
+    for gate in [each for each in broker.gates.disk.gates() if not each.open][:GATES_TOLD]:
+        listed.append(text_of(gate).reason(gate, broker.now))
+        listed += [*why.waits_of(gate, broker), f"advice: {advice(gate)}"]
+    return listed
 
 
 def _look_at(sender: WaitingPublisher, found: dict[int, Blocked]) -> None:

@@ -285,7 +285,7 @@ def connection_of(connection: Connection, node: Node, ranges: SampleRanges | Non
         "penstock": {
             "number": connection.number,
             "blocked": connection.blocks > 0,
-            "paused": connection.may_pause(),
+            "paused": connection.may_pause() or connection.pausing.pieces.waiting,
             "held": {
                 "messages": int(connection.pausing.budget.messages),
                 "bytes": int(connection.pausing.budget.bytes),

@@ -287,12 +287,7 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
         for connection in connections
         if _waiting_replies(connection)
     ]
-    unwritten = [
-        f"{connection.name()} is not read: {connection.pausing.pieces.unwritten:,} bytes of its large messages are not "
-        "in the store yet"
-        for connection in connections
-        if connection.pausing.pieces.waiting
-    ]
+    unwritten = [unread(connection) for connection in connections if connection.pausing.pieces.waiting]
     channels = [channel for connection in connections for channel in connection.engine.sessions()]
     waits = [(connection, node.slowed().of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
@@ -301,6 +296,13 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
     sentences += _first(unwritten, "connections wait for the store")
     sentences += _of_channels(channels, _outside_of(channels, connections), broker)
     return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
+
+
+def unread(connection: Connection) -> str:
+    """Describe a connection that is not read because the store has not taken its large messages."""
+    octets = connection.pausing.pieces.unwritten
+    waits = f"{octets:,} bytes of its large messages are not in the store yet"
+    return f"{connection.name()} is not read: {waits if octets else 'its large message waits for room in the store'}"
 
 
 def _waiting_replies(connection: Connection) -> int:
