@@ -17,7 +17,8 @@ async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
         await event_loop.on_disk(-1)
         broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
         await event_loop.on_disk(0)
-        found = FigureSource(event_loop).figures()
+        source = FigureSource(event_loop)
+        found = source.figures(source.process())
         assert (found.ready, found.store) == (True, "sqlite")
         assert found.transactions is not None
         assert found.transactions.cumulative()[-1] >= 1
@@ -25,14 +26,15 @@ async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
         assert found.turns is not None
         assert found.turns.cumulative()[-1] >= 1
         event_loop.readiness.obstacle = "it stops"
-        assert not FigureSource(event_loop).figures().ready
+        assert not source.figures([]).ready
         event_loop.readiness.obstacle = ""
 
 
 async def test_figures_of_the_process_are_those_of_the_library() -> None:
     async with in_process() as broker:
         assert broker._event_loop is not None
-        found = FigureSource(broker._event_loop).figures()
+        source = FigureSource(broker._event_loop)
+        found = source.figures(source.process())
         assert (found.store, found.transactions) == ("", None)
         names = {family.name for family, _ in found.process}
         assert "python_gc_collections_total" in names

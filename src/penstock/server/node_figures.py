@@ -35,8 +35,12 @@ class FigureSource:
         none = CollectorRegistry()
         self._collectors: list[Collector] = [ProcessCollector(registry=none), GCCollector(registry=none)]
 
-    def figures(self) -> NodeFigures:
-        """Return the figures as they are now."""
+    def process(self) -> list[Metric]:
+        """Return the metrics of the process. They list all open files, which takes long with many: for a thread."""
+        return [metric for collector in self._collectors for metric in collector.collect()]
+
+    def figures(self, process: list[Metric]) -> NodeFigures:
+        """Return the figures as they are now, with the metrics of the process."""
         event_loop = self._event_loop
         driver = event_loop.driver
         found = NodeFigures()
@@ -54,10 +58,9 @@ class FigureSource:
             found.transaction_bytes = writer.transaction_bytes
         for certificate in driver.certificates.ends():
             found.certificates.append(certificate)
-        for collector in self._collectors:
-            for metric in collector.collect():
-                found.process.append(_family(metric))
-                self._note(found, metric)
+        for metric in process:
+            found.process.append(_family(metric))
+            self._note(found, metric)
         return found
 
     def _note(self, found: NodeFigures, metric: Metric) -> None:

@@ -8,12 +8,16 @@ import http.client
 import shutil
 import socket
 import subprocess
+import threading
 from urllib.parse import urlsplit
 
 import pytest
+from prometheus_client.metrics_core import Metric
+from starlette.requests import Request
 
 from penstock.management.metrics.scrape import GROUPS
 from penstock.server.http import metrics
+from penstock.server.node_figures import Collector
 from tests.support.brokers import BrokerProcess, in_process
 from tests.support.http_client import Answer, Web
 from tests.support.metrics import families_of, samples_of
@@ -72,6 +76,25 @@ def test_promtool_finds_nothing_wrong(served: BrokerProcess, web: Web, path: str
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
     assert len(families_of(text.decode())) > 20
     web.do("DELETE", "/queues/%2F/checked")
+
+
+async def test_open_files_are_counted_beside_the_event_loop() -> None:
+    class Noting(Collector):
+        def collect(self) -> list[Metric]:
+            threads.append(threading.current_thread())
+            return []
+
+    async def pause() -> None:
+        """Go on at once."""
+
+    threads: list[threading.Thread] = []
+    async with in_process() as broker:
+        assert broker._event_loop is not None
+        service = metrics.MetricsService(broker._event_loop, 10)
+        service._source._collectors.append(Noting())
+        await service.answer(Request({"type": "http", "headers": [], "query_string": b""}), "/metrics", pause)
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 async def test_scraper_that_does_not_read_is_cut_off_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

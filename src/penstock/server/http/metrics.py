@@ -54,17 +54,19 @@ class MetricsService:
 
     def _handler(self, path: str) -> Callable[[ApiRequest], Awaitable[Response]]:
         async def answer(request: ApiRequest) -> Response:
-            return self.answer(request.http_request, path, request.pause)
+            return await self.answer(request.http_request, path, request.pause)
 
         return answer
 
-    def answer(self, http_request: Request, path: str, pause: Callable[[], Awaitable[None]]) -> Response:
+    async def answer(self, http_request: Request, path: str, pause: Callable[[], Awaitable[None]]) -> Response:
         """Answer a scrape of one of the paths; `pause` lets the broker work. Raises HttpError (400, 503)."""
+        process = await asyncio.to_thread(self._source.process)
+        await pause()
         if self._scrapes >= SCRAPES_MOST:
             reason = f"{SCRAPES_MOST} scrapes are in progress; try again"
             raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
         openmetrics = choose_encoder(http_request.headers.get("accept", ""))[1].startswith(OPENMETRICS)
-        scrape = Scrape(self._event_loop.driver, self._source.figures(), openmetrics)
+        scrape = Scrape(self._event_loop.driver, self._source.figures(process), openmetrics)
         if path == "/metrics":
             slices = scrape.aggregated()
         elif path == "/metrics/per-object":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 from pathlib import Path
@@ -61,24 +62,26 @@ def _contexts(request: ApiRequest) -> list[Shape]:
 
 async def nodes(request: ApiRequest) -> Response:
     """List the one node."""
-    return json_response([_node(request)])
+    return json_response([await _node(request)])
 
 
 async def node(request: ApiRequest) -> Response:
     """Show the one node."""
     if request.part("name") != request.driver.name:
         raise not_found()
-    return one(request, _node(request))
+    return one(request, await _node(request))
 
 
-def _node(request: ApiRequest) -> Shape:
+async def _node(request: ApiRequest) -> Shape:
+    files = await asyncio.to_thread(_open_files)
+    request.begin_turn()
     driver = request.driver
     memory = driver.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
     figures = {
         "mem_limit": None if limit >= UNLIMITED else limit,
         "disk_free_limit": _disk_free_limit(driver),
-        "fd_used": _open_files(),
+        "fd_used": files,
     }
     return {
         "name": driver.name,
@@ -115,7 +118,7 @@ def _disk_free_limit(driver: BrokerDriver) -> int | None:
 
 
 def _open_files() -> int | None:
-    """Return the number of open files of this process; None if the system does not know."""
+    """Return the number of open files; None if the system does not know. It lists them: for a thread."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except OSError:

@@ -54,7 +54,7 @@ class ProbeApp:
             try:
                 if not http_request.state.socket.log_in():
                     raise HttpError(503, "service_unavailable", "all sockets are busy", {"Retry-After": "1"})
-                return self._metrics.answer(http_request, path, self._pause)
+                return await self._metrics.answer(http_request, path, self._pause)
             except HttpError as error:
                 return error.answer()
 
