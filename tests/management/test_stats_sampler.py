@@ -120,7 +120,8 @@ def test_series_beyond_the_most_have_rates_only(monkeypatch: pytest.MonkeyPatch)
     assert [each is not None and each.rate(0) for each in series] == [0.2] * 4
 
 
-def test_history_of_an_idle_queue_is_forgotten_after_a_day() -> None:
+@pytest.mark.parametrize("late", [0, 3])
+def test_history_of_an_idle_queue_is_forgotten_after_a_day_even_if_that_pass_is_late(late: int) -> None:
     driver = make_driver()
     client = Dialogue(driver)
     client.declare("q")
@@ -130,7 +131,10 @@ def test_history_of_an_idle_queue_is_forgotten_after_a_day() -> None:
     assert series is not None
     passed(driver, 2)
     assert series.values(0, 0) == [0, 1, 0]
-    passed(driver, 1 + DAY)
+    passed(driver, DAY)
+    assert series._columns.count(None) < len(series._columns)
+    passed(driver, 1 + DAY + late)
+    assert series._columns.count(None) == len(series._columns), "its memory is free again"
     assert series.values(0, 1) == [0] * 60
 
 

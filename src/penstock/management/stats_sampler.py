@@ -128,6 +128,8 @@ class StatsSampler(Chore):
         self._sums: list[tuple[Sum, Gate | None]] = []
         """Sums to be recorded, at the end of the pass."""
         self._stored: i64 = 0
+        self._last_slot: i64 = 0
+        """Slot of the pass before the present one: a late pass leaves out some."""
         self._passing: bool = False
         self._concluded: bool = False
 
@@ -160,6 +162,7 @@ class StatsSampler(Chore):
     def _begin(self, connections: dict[int, Connection]) -> None:
         self._passing = True
         self._stored = 0
+        self._last_slot = self.times.slot
         self.times.begin(self.broker.now)
         self._vhosts = list(self.broker.vhosts)
         self._connections = list(connections.values())
@@ -209,7 +212,7 @@ class StatsSampler(Chore):
     def _record(self, series: Series, counts: list[int]) -> i64:
         if series.is_stored:
             self._stored += 1
-        if not series.record(counts) and self.times.slot - series.slot == DAY:
+        if not series.record(counts) and self.times.slot - series.slot >= DAY > self._last_slot - series.slot:
             series.forget()
         return SAMPLED_WORK
 
