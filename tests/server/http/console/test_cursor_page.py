@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -128,6 +129,18 @@ def test_sequence_needs_its_queue_and_one_that_is_not_there_is_refused(shown: tu
     page.get_by_role("button", name="Preview").click()
     page.get_by_text(f"queue '{queues[1]}' ends at 3; latest is its end").wait_for()
     assert settled(process, cursor) == dict.fromkeys(queues, 0)
+
+
+def test_flow_map_leads_to_the_cursor(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    cursor = some_name("mapped")
+    with reading(process, cursor, some_name("q")):
+        page.goto(f"{process.http}/#/flow")
+        page.get_by_role("button", name=re.compile(f"^cursor {cursor}, ")).focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name="More of it, and move it").click()
+        page.get_by_role("heading", name=cursor, exact=True).wait_for()
+        page.get_by_role("link", name=re.compile("^con:")).wait_for()
 
 
 def test_cursor_is_deleted_from_its_page(shown: tuple[BrokerProcess, Page]) -> None:
