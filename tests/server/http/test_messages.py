@@ -39,6 +39,15 @@ def gate(web: Web, name: str) -> dict[str, int]:
     return found
 
 
+def test_an_empty_name_in_a_path_is_the_default_exchange(web: Web, name: str) -> None:
+    """rabbitmqadmin of RabbitMQ 4 publishes so."""
+    declare(web, name)
+    message = {"routing_key": name, "payload": "x", "payload_encoding": "string", "properties": {}}
+    assert web.do("POST", "/exchanges/%2F//publish", message, 200).json == {"routed": True}
+    assert [each["destination"] for each in web.get(f"/bindings/%2F/e//q/{name}")] == [name]
+    assert web.ask("GET", "/queues//nothing").status == 404
+
+
 def test_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
     declare(web, name)
     assert web.publish(name, "grüße", properties=EVERYTHING).json == {"routed": True}

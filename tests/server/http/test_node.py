@@ -34,6 +34,9 @@ def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
     overview = web.get("/overview")
     assert overview["product_name"] == "Penstock"
     assert {"protocol": "amqp", "port": served.port}.items() <= overview["listeners"][0].items()
+    churn = overview["churn_rates"]
+    assert churn["connection_created"] >= churn["connection_closed"] >= 0
+    assert churn["queue_declared"] >= churn["queue_created"] >= churn["queue_deleted"]
     (node,) = web.get("/nodes")
     changing = {name: node[name] for name in ("uptime", "mem_used", "fd_used")}
     assert node == {**web.get(f"/nodes/{node['name']}"), **changing}

@@ -31,7 +31,15 @@ from penstock.server.http import (
 from penstock.server.http.authorization import refusal_of
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login
-from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, http_actor, not_found
+from penstock.server.http.request import (
+    DEFAULT_EXCHANGE,
+    ApiRequest,
+    HttpError,
+    Service,
+    bad_request,
+    http_actor,
+    not_found,
+)
 
 Handler = Callable[[ApiRequest], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
@@ -323,6 +331,8 @@ async def _wrong_method(http_request: Request, error: Exception) -> Response:
 class _Undecoded:
     """Middleware that matches paths as they were sent: a slash in a name is %2F and separates nothing.
 
+    An empty part is the default exchange, as rabbitmqadmin of RabbitMQ 4 names it (/exchanges/%2F//publish).
+
     It rejects a request with two kinds of length: a proxy may use the other one and see another request in the body
     (RFC 9112 section 6.1). An answer that breaks off after it has begun is not completed, and its connection is closed.
     """
@@ -333,7 +343,8 @@ class _Undecoded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope["path"] = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
+            path = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
+            scope["path"] = path.replace("//", f"/{DEFAULT_EXCHANGE}/") if path.startswith("/api/") else path
             names = {name for name, _ in scope["headers"]}
             if b"content-length" in names and b"transfer-encoding" in names:
                 reason = "a request has either Content-Length or Transfer-Encoding, not both"

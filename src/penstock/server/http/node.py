@@ -41,6 +41,7 @@ async def overview(request: ApiRequest) -> Response:
         "enable_queue_totals": False,
         "exchange_types": exchange_types(),
         **totals,
+        **({"churn_rates": _churn(driver, totals)} if monitors else {}),
         "statistics_db_event_queue": 0,
         "listeners": [
             {"node": driver.name, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
@@ -50,6 +51,24 @@ async def overview(request: ApiRequest) -> Response:
         "contexts": _contexts(request) if monitors else [],
     }
     return one(request, found)
+
+
+def _churn(driver: BrokerDriver, totals: Shape) -> Shape:
+    """Return what came and went since the start, as RabbitMQ's overview has it; `totals` are what is there."""
+    there = totals["object_totals"]
+    assert isinstance(there, dict)
+    vhosts = driver.broker.vhosts.values()
+    opened = sum(int(vhost.churn.channels_opened) for vhost in vhosts)
+    created = sum(int(vhost.churn.queues_created) for vhost in vhosts)
+    return {
+        "connection_created": driver.connected,
+        "connection_closed": driver.connected - len(driver.connections),
+        "channel_created": opened,
+        "channel_closed": max(opened - there["channels"], 0),
+        "queue_declared": sum(int(vhost.churn.queues_declared) for vhost in vhosts),
+        "queue_created": created,
+        "queue_deleted": max(created - there["queues"], 0),
+    }
 
 
 def _contexts(request: ApiRequest) -> list[Shape]:
