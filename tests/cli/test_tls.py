@@ -38,3 +38,6 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     done = penstock_command("tls", "self-signed", str(file / "below"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "cannot write to" in done.stderr
+    long = str(tmp_path / ("x" * 300))
+    done = penstock_command("tls", "self-signed", long)
+    assert (done.returncode, done.stderr) == (1, f"penstock: cannot use '{long}/ca.pem': File name too long\n")

@@ -133,13 +133,15 @@ class Commands(CommandGroup):
                     formatter.write_dl(rows)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """See `click.Group.main`, which writes help as well."""
+        """See `click.Group.main`, which writes help as well. A file that a command cannot use is one sentence."""
         options.setdefault("prog_name", "penstock")  # Also for `python -m penstock`.
         with report_errors():
             try:
                 return super().main(*args, **options)
             except OSError as error:
-                if error.errno not in OUTPUT_ERRORS or error.filename is not None:
+                if error.filename is not None:
+                    raise ConfigError(f"cannot use '{error.filename}': {error.strerror}") from None
+                if error.errno not in OUTPUT_ERRORS:
                     raise
                 raise OutputError(error) from None
 

@@ -69,7 +69,10 @@ class Listener:
                 raise StartError(
                     f"cannot {what} on {host}:{port}: the port is in use; stop the other program or choose another port"
                 ) from None
-            raise StartError(f"cannot {what} on {host}:{port}: {error.strerror or error}") from None
+            reason = (error.strerror or str(error)).partition(" (while attempting")[
+                0
+            ]  # socket.create_server adds the address.
+            raise StartError(f"cannot {what} on {host}:{port}: {reason}") from None
         self._keep_spare()
         for sock in self._sockets:
             self._loop.add_reader(sock.fileno(), self._accept, sock)
