@@ -38,6 +38,11 @@ def test_trace_context_passes_from_each_protocol_to_the_other() -> None:
     assert decode_message(pair.read10()).application == TRACE
     pair.send10(message(application=dict(TRACE)))
     assert pair.read091().properties["headers"] == TRACE
+    pair.send10(message(annotations=dict(TRACE)))
+    assert pair.read091().properties["headers"] == TRACE
+    ours = {"traceparent": TRACE["traceparent"].replace("00f067aa0ba902b7", "1122334455667788")}
+    pair.send10(message(application=dict(ours), annotations=dict(TRACE)))
+    assert pair.read091().properties["headers"] == {**TRACE, **ours}
 
 
 def test_dead_letter_and_a_second_delivery_keep_the_trace_context() -> None:

@@ -13,6 +13,7 @@
 | application-properties | headers without `x-`; arrays and tables do not cross back |
 | annotations x-opt-jms-dest, x-opt-jms-reply-to, x-opt-jms-msg-type: byte | headers of these names: number, and back |
 | annotations x-...; x-cc; x-opt-deaths; x-opt-rabbitmq-received-time | headers x-...; CC; x-death; timestamp_in_ms |
+| annotations traceparent, tracestate, baggage | headers of these names, unless an application property is there |
 
 The routing key is the envelope's: neither `to` nor `subject` has a neutral property. Other annotations, the footer,
 absolute-expiry-time, group-sequence and reply-to-group-id do not cross.
@@ -24,6 +25,7 @@ from typing import Final
 
 from penstock.content.names import is_name
 from penstock.content.properties import Properties
+from penstock.content.trace_context import TRACE_HEADERS
 from penstock.core.death_headers import deaths_in
 from penstock.core.message_format import CC
 from penstock.core.routing.copies import BCC
@@ -71,7 +73,7 @@ def properties_of(content: bytes, sections: Sections) -> Properties:
     if sections.application_properties != ABSENT:
         headers.update(application_headers(content, sections))
     annotations = annotations_of(content, sections)
-    headers.update(_annotation_headers(annotations))
+    _add_annotations(annotations, headers)
     type_ = annotations.get(Symbol(TYPE))
     if isinstance(type_, str) and is_name(type_):
         found.type = type_
@@ -97,8 +99,7 @@ def annotations_of(content: bytes, sections: Sections) -> dict[object, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _annotation_headers(annotations: dict[object, object]) -> dict[str, object]:
-    headers: dict[str, object] = {}
+def _add_annotations(annotations: dict[object, object], headers: dict[str, object]) -> None:
     for key, value in annotations.items():
         if not isinstance(key, Symbol):
             continue
@@ -109,9 +110,10 @@ def _annotation_headers(annotations: dict[object, object]) -> dict[str, object]:
             headers["x-death"] = list(deaths_in(entries_in(value)))
         elif name == _RECEIVED and isinstance(value, Typed):
             headers["timestamp_in_ms"] = value.value
+        elif name in TRACE_HEADERS and isinstance(value, str):
+            headers.setdefault(name, value)  # OpenTelemetry permits it here and among the application properties.
         elif name.startswith("x-") and not name.startswith("x-basic-") and name not in _INTERNAL and is_name(name):
             headers[name] = to_neutral(value)
-    return headers
 
 
 def _properties_section(content: bytes, sections: Sections) -> Composite:
