@@ -12,7 +12,7 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 "${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo --group docs \
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
-"${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop --extra terminal \
+"${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop --extra terminal --extra otel \
     --constraint requirements/development.lock --output-file requirements/runtime.lock
 "${compile[@]}" --group dist --constraint requirements/build.lock --output-file requirements/dist.lock
 for client in azure uamqp; do

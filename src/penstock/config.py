@@ -112,6 +112,7 @@ AT_START: Final = (
     "log_level",
     "log_format",
     "slow_turn_ms",
+    "traces_endpoint",
 )
 """Start-up settings in `[broker]`."""
 RELOADABLE: Final = ("log_level", "slow_turn_ms")
@@ -254,6 +255,10 @@ class Settings:
     """Format of the log: `text`, or `json`, which is a JSON object a line."""
     slow_turn_ms: int = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
+    traces_endpoint: str | None = None
+    """URL of a collector of OpenTelemetry that spans of waiting publishes are sent to (OTLP over HTTP), such as
+    `http://127.0.0.1:4318/v1/traces`; none: there are none.
+    """
     tls: TlsSettings | None = None
     """Certificates of the listeners with TLS; None without the table."""
     file: Path | None = None

@@ -44,6 +44,7 @@ LOG_DROPPED: Final = "PST-2020"
 LOG_CROWDED: Final = "PST-2021"
 LOG_LEVEL: Final = "PST-2022"
 RECORDS_UNWRITTEN: Final = "PST-2023"
+SPANS_DROPPED: Final = "PST-2024"
 LIBRARY: Final = "PST-2029"
 CHANGED: Final = "PST-2030"
 RELOADED: Final = "PST-2031"
@@ -197,6 +198,13 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(LOG_CROWDED, WARNING, "records were dropped: too many came at once; the text has their number"),
     LogId(LOG_LEVEL, INFO, "the level of the log was changed"),
     LogId(RECORDS_UNWRITTEN, WARNING, "the flow log or the audit log cannot be written", "look at its disk"),
+    LogId(
+        SPANS_DROPPED,
+        WARNING,
+        "spans of waiting publishes are dropped: their collector takes none, or too few. One record "
+        "until it takes some again",
+        "look at the collector that `traces-endpoint` names; messages are not delayed",
+    ),
     LogId(LIBRARY, WARNING, "a record of a library or of Python; its level is its own", "report it"),
     LogId(CHANGED, INFO, "users, virtual hosts, policies or settings were changed; the audit log has by whom"),
     LogId(RELOADED, INFO, "the settings file or the certificates were read again"),

@@ -44,6 +44,7 @@ LINKS: dict[str, dict[str, str]] = {
     "log-level": {"the log": "logs.md"},
     "log-format": {"the log": "logs.md"},
     "slow-turn-ms": {"logged": "logs.md"},
+    "traces-endpoint": {"spans of waiting publishes": "traces.md"},
     "overflow": {"what happens at the capacity": "overflow.md"},
     "page-limit-bytes": {"most bytes of them": "overflow.md#paging"},
     "dead-letter-exchange": {"dead letters": "overflow.md#dead-letters"},

@@ -118,6 +118,7 @@ class Broker(Dispatcher):
         self.formats.add_large(LargeFormat(self.formats))
         self.large = LargeBodies()
         self.wall_offset = 0.0
+        self.hold_events = None
         self.journal = None
         self.stopping: bool = False
         """True while the broker stops: auto-delete queues survive the loss of their consumers, which will reconnect."""

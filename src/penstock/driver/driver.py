@@ -34,6 +34,7 @@ from penstock.management.config_api import StartSettings
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_records import Recorder
 from penstock.management.flow_log_samples import Record
+from penstock.management.hold_spans import HoldTracer
 from penstock.management.node import Node
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.refused_requests import RefusedRequests
@@ -99,6 +100,8 @@ class BrokerDriver(Node):
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder: Recorder | None = None
         """Recorder of the flow log; None without one."""
+        self.tracer: HoldTracer | None = None
+        """Tracer of held publishes; None unless they are traced."""
         self.refused = RefusedPublishes()
         self.refused_requests = RefusedRequests()
         self.slow_turn_s: float = NEVER
@@ -169,6 +172,8 @@ class BrokerDriver(Node):
         confirming = self.broker.take_confirming()
         for producer in confirming:
             producer.listener.on_confirms()
+        if self.tracer is not None:
+            self.tracer.confirmed(confirming)
         if confirming and self.broker.has_dirty():
             more = True  # Some answer requests by messages, which came after the deliveries of this turn.
         for credit in self.broker.credits.take_changed():

@@ -82,6 +82,9 @@ class Notifier:
             self._losing = {}
             for connection in losing.values():
                 self._report_losses(connection)
+        tracer = self.driver.tracer
+        if tracer is not None:
+            tracer.take()
 
     def has_unblocked(self) -> bool:
         """Tell whether connections are to be taken that no gate blocks any more."""

@@ -54,6 +54,7 @@ from penstock.logger import log
 from penstock.management.access_admin import replace_file_users
 from penstock.management.back_end_check import ServedUsers
 from penstock.management.flow_log_records import Recorder
+from penstock.management.hold_spans import HoldTracer
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
@@ -74,6 +75,7 @@ from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.served import ServedCertificates, served_tls
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.token_keys import FetchedKeys
+from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport, is_loopback
 from penstock.setting_names import BROKER
 from penstock.store.directory import DataDirectory
@@ -191,6 +193,8 @@ class Broker:
             if self._audit_log is not None:
                 self._audit_log.start()
                 self.driver.audit.enabled = True
+            if self.settings.traces_endpoint is not None:
+                self.driver.tracer = HoldTracer(self.driver.broker, collector_at(self.settings.traces_endpoint))
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, None, self._audit_log)
             await self._open_store(self._event_loop)
             threads = self.settings.login_threads or default_threads()
@@ -290,6 +294,8 @@ class Broker:
             self._back_end.close()
         if event_loop is not None:
             event_loop.stop()
+        if self.driver.tracer is not None:
+            await asyncio.to_thread(self.driver.tracer.collector.stop)
         if self._flow_log is not None:
             self._flow_log.stop()
         if self._audit_log is not None:
@@ -411,6 +417,8 @@ class Broker:
         settings = self.settings
         for address in (*settings.listen_tls, *filter(None, [settings.http_tls])):
             parse_address(address, "listen-tls or http-tls")
+        if settings.traces_endpoint is not None:
+            check_endpoint(settings.traces_endpoint)
         if settings.metrics_listen is not None:
             parse_address(settings.metrics_listen, "--metrics-listen")
         if not self._listen and not settings.listen_tls:

@@ -51,6 +51,8 @@ class FigureSource:
         found.compiled = not str(sys.modules[Broker.__module__].__file__).endswith(".py")
         found.turns = driver.scheduler.turn_times.seconds
         found.connections_opened = driver.connected
+        if driver.tracer is not None:
+            found.spans = driver.tracer.collector.exported(), driver.tracer.collector.dropped()
         writer = event_loop.store_writer
         if writer is not None:
             found.store = type(writer.store).__name__.removesuffix("Store").lower()

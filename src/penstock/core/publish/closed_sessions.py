@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.producer_state import ProducerState
 from penstock.flow.refusal import DEADLINE
 
@@ -105,6 +106,7 @@ def drop_unconfirmed(producer: Producer) -> None:
 
 def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> None:
     """Count a held publish as refused, and as lost unless its publisher is connected and notified."""
+    end_hold(producer, held, cause, why)
     for queue in held.queues:
         queue.counters.count_refusal(False)
         producer.count_refused(queue.gate, cause, held.charge, why)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.core.publish.connection_gates import ConnectionGates
     from penstock.core.publish.credit_line import CreditLine
     from penstock.core.publish.dead_letters import PendingDeadLetters
+    from penstock.core.publish.hold_events import HoldEvent
     from penstock.core.publish.producer import Producer
     from penstock.core.publish.promotion_line import PromotionLine
     from penstock.core.publish.sink_marks import SinkMarks
@@ -42,6 +43,8 @@ class PublishContext(ConsumeContext):
     promotions: PromotionLine
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
+    hold_events: list[HoldEvent] | None
+    """Events of waiting publishes since the driver last took them; None unless holds are traced."""
 
     def add_producer(self, origin: ConnectionGates, producer: Producer) -> None:
         """Add a producer to a connection."""

@@ -91,7 +91,7 @@ class DeadLetter(Held):
         return self.queues[0].gate
 
     @override
-    def admit(self) -> None:
+    def admit(self) -> str:
         sender = self.sender
         broker = sender.broker
         if self.counts_in_source:
@@ -105,6 +105,7 @@ class DeadLetter(Held):
             sender.queue.counters.count_dead_letter()
         else:
             sender.count_lost()
+        return "" if refused is None else refused.overflow.name
 
     @override
     def deadline_message(self, own: list[Gate], now: float) -> str:

@@ -34,7 +34,7 @@ need more. It is what a client may have in flight after channel.flow (decision 1
 class Held:
     """An entry of the outbox that passes in one turn: a publish, or a whole commit."""
 
-    __slots__ = ("queues", "charge", "messages", "pending", "deadline", "since")
+    __slots__ = ("queues", "charge", "messages", "pending", "deadline", "since", "gate")
 
     def __init__(
         self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
@@ -49,6 +49,8 @@ class Held:
         self.deadline = deadline
         self.since: float = 0.0
         """Time from which it has been held (monotonic seconds)."""
+        self.gate: Gate | None = None
+        """The gate at which its wait began."""
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it in its turn; `own` are its producer's gates.
@@ -61,8 +63,8 @@ class Held:
         """Return the gate to wait at when no gate stops it; None: it need not wait."""
         raise NotImplementedError
 
-    def admit(self) -> None:
-        """Pass: enqueue the messages and handle the confirm."""
+    def admit(self) -> str:
+        """Pass: enqueue the messages and handle the confirm. Return the cause if they were refused; empty if not."""
         raise NotImplementedError
 
     def closes_session(self) -> bool:
@@ -115,14 +117,15 @@ class HeldPublish(Held):
     def turn_gate(self) -> Gate | None:
         return self.queues[0].gate if self.queues else None
 
-    def admit(self) -> None:
-        """Enqueue it in those of its queues that still exist; a deleted one refuses nothing."""
+    def admit(self) -> str:
+        """Enqueue it in those of its queues that still exist; a deleted one refuses nothing. See `Held.admit`."""
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
-        self.producer.accept(
+        refusal = self.producer.accept(
             self.route, queues, self.content, self.charge, self.pending, self.pending is not None, self.prepaid
         )
+        return "" if refusal is None else refusal.cause
 
     @override
     def return_to_publisher(self, own: list[Gate], now: float) -> None:

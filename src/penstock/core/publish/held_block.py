@@ -314,7 +314,7 @@ class HeldBlock(Held):
         return self.queues[0].gate
 
     @override
-    def admit(self) -> None:
+    def admit(self) -> str:
         """Take the row that waited. Stay in the line if the next one must wait, and continue in slices if not."""
         producer = self.producer
         broker = producer.broker
@@ -334,6 +334,7 @@ class HeldBlock(Held):
             producer.wake_at(self.deadline)
         elif not self.over:
             self._line.go_on()
+        return "" if self.refusal is None else self.refusal.cause
 
     def _must_stay(self) -> bool:
         """Return whether the loaded row would have to wait if it were published now."""

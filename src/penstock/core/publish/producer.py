@@ -28,6 +28,7 @@ from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID, Held, HeldPublish, HoldBudget
+from penstock.core.publish.hold_events import ProducerEnded, Withheld, end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.publisher_counts import count_refused
@@ -309,10 +310,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         pending: PendingConfirm | None,
         confirmed: bool,
         prepaid: int = NOT_PREPAID,
-    ) -> None:
-        """Enqueue a message and handle its confirm, if it gets one; `pending` is that of a held publish.
+    ) -> Refusal | None:
+        """Enqueue a message and handle its confirm, if it gets one; return the refusal of a queue, None without one.
 
-        `prepaid`: see `HeldPublish`.
+        `pending` is the confirm of a held publish. `prepaid`: see `HeldPublish`.
         """
         closed: list[Gate] = []
         promises = self.broker.durable_changes.durable_ops
@@ -335,6 +336,11 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.confirm(pending, closed, refusal, route.queues)
             for gate in closed:
                 self.count_withheld(gate, charge)
+            events = self.broker.hold_events
+            if events is not None and closed and refusal is None:
+                number = self.confirms.published if pending is None else pending.number
+                events.append(Withheld(self, route, queues, content, number, closed[0], self.broker.now))
+        return refusal
 
     def refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
         """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
@@ -388,7 +394,8 @@ class Producer(WaitingPublisher, DurabilityListener):
     def _begin_withheld_run(self, queue: Queue) -> None:
         """Begin a run: further publishes this turn may skip the checks of the last one."""
         last = self.confirms.pending[-1] if self.confirms.pending else None
-        if last is not None and last.state == WITHHELD and self.is_ordinary() and not self.own:
+        traced = self.broker.hold_events is not None
+        if last is not None and last.state == WITHHELD and self.is_ordinary() and not self.own and not traced:
             self.withheld_run = WithheldRun(queue, last, self.entry(queue.gate), self.broker.now)
 
     # The store
@@ -518,7 +525,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     def fail(self, error: BrokerError) -> None:
         """Close it and drop everything that it holds."""
         while self.outbox:
-            self.pop_held()
+            end_hold(self, self.pop_held(), ENDED, str(error))
         self.rejoin_line(self.broker.now)
         self.close(error)
 
@@ -554,6 +561,9 @@ class Producer(WaitingPublisher, DurabilityListener):
         now = self.broker.now
         self.state = PRODUCER_STATES.move(self.state, ProducerState.CLOSED)
         self.confirming = False
+        events = self.broker.hold_events
+        if events is not None:
+            events.append(ProducerEnded(self, now))
         if self.credit is not None:
             self.credit.close()
         if self.transaction is not None:

@@ -222,32 +222,32 @@ class UnitCommit(Held):
 
     # Passing
 
-    def admit(self) -> None:
+    def admit(self) -> str:
         """Apply the settlements, then the publishes in order; nothing, if an overflow policy refuses."""
         producer = self.unit.coordinator.producer
         broker = producer.broker
         if self.promotion is not None:
             if self.promotion.is_over():
                 self.pass_promoted()
-                return
+                return ""
             gone = self.promotion.error()
             if gone is not None:
                 self.refuse(gone)
-                return
+                return ROLLED_BACK
         never = self.never_fits()
         if never is not None:
             self.refuse(never, NEVER_FITS)
-            return
+            return NEVER_FITS
         for delta in self.queue_deltas:
             if delta.refused(broker.now):
                 self._refused(producer, delta)
-                return
+                return delta.queue.overflow.name
         at_gates = self._road(True)
         if self.promotion is not None:
             self.promotion.commit = self
             self.promotion.at_gates = at_gates
             broker.promotions.add(self.promotion)
-            return
+            return ""
         promises = broker.durable_changes.durable_ops
         self._settle(producer)
         ignored: list[Gate] = []
@@ -260,6 +260,7 @@ class UnitCommit(Held):
             else:
                 broker.count_unroutable(held.producer, held.route, held.content)
         self.conclude(at_gates, broker.durable_changes.durable_ops != promises)
+        return ""
 
     def conclude(self, at_gates: list[GateDelta], stored: bool) -> None:
         """Answer, once everything is in its queues; `stored`: the store is to have it first."""

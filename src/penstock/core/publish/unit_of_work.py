@@ -29,12 +29,15 @@ from mypy_extensions import i64
 from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
+from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.commit_delta import Settlement
 from penstock.core.publish.held import NOT_PREPAID, Held, HeldPublish
+from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
+from penstock.flow.refusal import ROLLED_BACK
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -131,6 +134,7 @@ class Coordinator:
             self.producer.outbox = remaining
             for commit in withdrawn:
                 self.producer.hold_budget.release(commit.charge, commit.messages)
+                end_hold(self.producer, commit, ROLLED_BACK, str(error))
                 commit.refuse(error)
             if first_changes:
                 self.producer.rejoin_line(self.producer.broker.now)
@@ -147,6 +151,7 @@ class Coordinator:
         while outbox and isinstance(outbox[len(outbox) - 1], UnitCommit):
             held = outbox.pop()
             producer.hold_budget.release(held.charge, held.messages)
+            end_hold(producer, held, ENDED)
             dropped = True
         if dropped and not outbox:
             producer.rejoin_line(producer.broker.now)

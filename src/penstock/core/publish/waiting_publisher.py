@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
@@ -88,6 +89,7 @@ class WaitingPublisher(Waiter):
         if self.outbox is NOTHING_HELD:
             self.outbox = deque()
         held.since = self.broker.now
+        held.gate = gate
         self.outbox.append(held)
         self.wake_at(held.deadline)
         if gate is not None:
@@ -122,7 +124,9 @@ class WaitingPublisher(Waiter):
         held = self.pop_held()
         self.broker.turns.totals.holds.count(now - held.since)
         charge = held.charge  # A block goes on with its next row.
-        held.admit()
+        refused = held.admit()
+        if self.broker.hold_events is not None:
+            end_hold(self, held, refused)
         self.after_release(now)
         return charge
 

@@ -44,6 +44,8 @@ class NodeFigures:
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0
+        self.spans: tuple[int, int] = (0, 0)
+        """Spans of waiting publishes that were exported, and that were dropped."""
         self.process: list[tuple[Family, list[tuple[str, str, float]]]] = []
         """Families of the process: each with its samples, a name, labels and a value."""
 
@@ -330,8 +332,18 @@ REFUSED: Final = Family(
 )
 
 
+SPANS: Final = Family(
+    "penstock_trace_spans_total", COUNTER, "Spans of waiting publishes that a collector of OpenTelemetry has taken"
+)
+SPANS_DROPPED: Final = Family(
+    "penstock_trace_spans_dropped_total",
+    COUNTER,
+    "Those that were dropped: it took none or was too slow, or too many came at once",
+)
+
+
 def write_times(out: Exposition, node: Node, figures: NodeFigures) -> None:
-    """Write the store, the turns, the certificates, and refused logins."""
+    """Write the store, the turns, the certificates, refused logins, and spans."""
     if node.broker.journal is not None:
         disk: Disk = node.broker.gates.disk
         out.single(DISK_USED, int(disk.used))
@@ -344,6 +356,8 @@ def write_times(out: Exposition, node: Node, figures: NodeFigures) -> None:
     for file, name, ends in figures.certificates:
         out.add(CERTIFICATE.name, f"{label('file', file)},{label('name', name)}", ends)
     out.single(REFUSED, int(node.audit.logins_refused))
+    out.single(SPANS, figures.spans[0])
+    out.single(SPANS_DROPPED, figures.spans[1])
     for family, samples in figures.process:
         out.begin(family)
         for name, labels, value in samples:

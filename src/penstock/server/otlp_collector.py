@@ -1,0 +1,174 @@
+"""Collector of OpenTelemetry, by OTLP over HTTP: the libraries of the extra `penstock[otel]` export in a thread.
+
+The event loop puts a span into the library's queue, and never waits. At most `SPANS_WAITING` spans wait or are being
+sent. What comes beyond is dropped and counted, and so is what the collector does not take, after the library's retries.
+Headers, certificates, compression and the time-out of a request are those of OpenTelemetry's environment variables
+(OTEL_EXPORTER_OTLP_...).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+from typing_extensions import override
+
+from penstock.log_ids import SPANS_DROPPED
+from penstock.logger import log
+from penstock.management.hold_spans import HoldSpan, SpanCollector
+from penstock.version import VERSION
+
+SPANS_WAITING: Final = 2048
+"""Most spans that wait or are being sent, about 3 KiB each; further ones are dropped and counted."""
+BATCH: Final = 512
+"""Most spans of a request."""
+DELAY_MS: Final = 1000
+"""Milliseconds between requests, unless a batch is full earlier."""
+STOP_S: Final = 2.0
+"""Seconds that the collector has for the rest when the broker stops."""
+NANOSECONDS: Final = 1_000_000_000
+LIBRARY_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+
+
+class _Reason(logging.Handler):
+    """Handler that remembers what the library said last: the broker's log has one record with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+
+class CountingExporter(SpanExporter):
+    """Exporter that counts what another one has done. It belongs to the library's thread."""
+
+    def __init__(self, endpoint: str, report: _Report) -> None:
+        self._exporter = OTLPSpanExporter(endpoint)
+        self._report = report
+        self.done = 0
+        """Spans that it has dealt with."""
+        self.exported = 0
+        """Those that the collector has taken."""
+
+    @override
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        taken = False
+        try:
+            taken = self._exporter.export(spans) is SpanExportResult.SUCCESS
+        finally:
+            if taken:
+                self.exported += len(spans)
+                self._report.ended()
+            else:
+                self._report.began()
+            self.done += len(spans)
+        return SpanExportResult.SUCCESS if taken else SpanExportResult.FAILURE
+
+    @override
+    def shutdown(self) -> None:
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+class _Report:
+    """Log record about dropped spans: one, until the collector takes some again."""
+
+    def __init__(self, endpoint: str, reason: _Reason) -> None:
+        self._endpoint = endpoint
+        self._reason = reason
+        self._dropping = False
+
+    def began(self) -> None:
+        """Log that spans are dropped, unless that is known."""
+        if not self._dropping:
+            self._dropping = True
+            why = f": {self._reason.text}" if self._reason.text else ""
+            log(SPANS_DROPPED, "spans are dropped: the collector at %s takes none, or too few%s", self._endpoint, why)
+
+    def ended(self) -> None:
+        """Note that the collector takes spans."""
+        self._dropping = False
+
+
+class OtlpCollector(SpanCollector):
+    """Collector at a URL. The event loop's thread calls `put` and `count_dropped`."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._reason = _Reason()
+        self._logger = logging.getLogger(LIBRARY_LOGGER)
+        self._logger.addHandler(self._reason)
+        self._logger.propagate = False
+        self._report = _Report(endpoint, self._reason)
+        self._exporter = CountingExporter(endpoint, self._report)
+        self._processor = BatchSpanProcessor(self._exporter, SPANS_WAITING, DELAY_MS, BATCH)
+        self._ids = RandomIdGenerator()
+        self._resource = Resource.create(
+            {"service.name": os.environ.get("OTEL_SERVICE_NAME", "penstock"), "service.version": VERSION}
+        )
+        self._scope = InstrumentationScope("penstock", VERSION)
+        self._put = 0
+        """Spans that were given to the library."""
+        self._crowded = 0
+        """Spans that were dropped because too many wait."""
+
+    @override
+    def put(self, span: HoldSpan) -> None:
+        if self._put - self._exporter.done >= SPANS_WAITING:
+            self._crowded += 1
+            self._report.began()
+            return
+        self._put += 1
+        self._processor.on_end(self._made(span))
+
+    @override
+    def count_dropped(self, spans: int) -> None:
+        self._crowded += spans
+
+    @override
+    def exported(self) -> int:
+        return self._exporter.exported
+
+    @override
+    def dropped(self) -> int:
+        return self._crowded + self._exporter.done - self._exporter.exported
+
+    @override
+    def stop(self) -> None:
+        ending = threading.Thread(target=self._processor.shutdown, name="penstock-traces-end", daemon=True)
+        ending.start()
+        ending.join(STOP_S)
+        if ending.is_alive():
+            self._exporter.shutdown()  # It gives up its retries.
+        self._logger.removeHandler(self._reason)
+
+    def _made(self, span: HoldSpan) -> ReadableSpan:
+        """Return a span in the library's form, with an id of its own."""
+        context = span.context
+        trace_id, flags = int(context.trace_id, 16), TraceFlags(context.flags)
+        state = TraceState.from_header([context.state]) if context.state else TraceState()
+        parent = SpanContext(trace_id, int(context.parent_id, 16), True, flags, state)
+        attributes: dict[str, Any] = span.attributes
+        return ReadableSpan(
+            name=span.name,
+            context=SpanContext(trace_id, self._ids.generate_span_id(), False, flags, state),
+            parent=parent,
+            resource=self._resource,
+            attributes=attributes,
+            kind=SpanKind.INTERNAL,
+            status=Status(StatusCode.ERROR, span.failure) if span.failure else Status(),
+            start_time=int(span.start * NANOSECONDS),
+            end_time=int(span.end * NANOSECONDS),
+            instrumentation_scope=self._scope,
+        )

@@ -1,0 +1,229 @@
+"""Spans of waiting publishes, exported to a real collector: a broker process, pika, and OTLP over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+
+from penstock.content.trace_context import TraceContext
+from penstock.management.hold_spans import HoldSpan
+from tests.server.http.test_metrics import scrape
+from tests.support.brokers import BrokerProcess, eventually, in_background, in_process, serving
+from tests.support.http_client import Web
+from tests.support.metrics import samples_of
+from tests.support.otlp_receiver import Receiver, attributes, receiving
+from tests.support.pika_helpers import take_all
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otel is not installed")
+
+from penstock.server.otlp_collector import SPANS_WAITING, OtlpCollector
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SHORT = {"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "1"}
+CLOCKS_S = 0.2
+"""Difference of the broker's wall clock and ours that is no error: it is set when they differ by 0.1 s."""
+
+
+@contextmanager
+def traced(folder: Path, endpoint: str) -> Iterator[BrokerProcess]:
+    settings = folder / "penstock.toml"
+    settings.write_text(f'[broker]\ntraces-endpoint = "{endpoint}"\n')
+    options = ("--config", str(settings), "--http", "127.0.0.1:0")
+    with serving(folder, *options, environment=SHORT) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def connected(broker: BrokerProcess) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.port, heartbeat=0))
+
+
+def held(broker: BrokerProcess) -> int:
+    found = Web(broker.http).get("/connections")
+    return sum(each["penstock"]["held"]["messages"] for each in found)
+
+
+def wait_in_a_full_queue(broker: BrokerProcess, *parents: str) -> tuple[float, float, float]:
+    """Publish messages with these contexts into a full queue, then consume all.
+
+    Return when they were published, when they were seen to be held, and when all were taken: seconds since the epoch.
+    """
+    with closing(connected(broker)) as client, closing(connected(broker)) as reader:
+        channel, other = client.channel(), reader.channel()
+        channel.queue_declare("full", arguments={"capacity-messages": 3})
+        for _ in range(3):
+            channel.basic_publish("", "full", b"filler")
+        published = time.time()
+        for parent in parents:
+            properties = pika.BasicProperties(headers={"traceparent": parent, "tracestate": "congo=t61rcWkgMzE"})
+            channel.basic_publish("", "full", b"0123456789", properties)
+        eventually(lambda: held(broker) == len(parents), "all are held")
+        waiting = time.time()
+        taken: list[bytes] = []
+        eventually(lambda: taken.extend(take_all(other, "full")) or len(taken) == 3 + len(parents), "all are taken")
+        end = time.time()
+        channel.queue_delete("full")
+        return published, waiting, end
+
+
+def counts(broker: BrokerProcess) -> tuple[float, float]:
+    found = samples_of(scrape(broker.http).body.decode())
+    return found[("penstock_trace_spans_total",)], found[("penstock_trace_spans_dropped_total",)]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
+
+
+def test_held_publish_is_one_span_of_its_trace(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker:
+        published, waiting, end = wait_in_a_full_queue(broker, f"00-{TRACE}-{PARENT}-00", f"00-{TRACE}-{PARENT}-01")
+        eventually(lambda: receiver.spans, "a span")
+        assert eventually(lambda: counts(broker) == (1, 0), "it is counted")
+    [span] = receiver.spans
+    assert set(receiver.requests) == {("/v1/traces", "application/x-protobuf")}
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    assert len(span.span_id) == 8
+    assert span.span_id.hex() != PARENT
+    assert (span.name, span.trace_state) == ("hold full", "congo=t61rcWkgMzE")
+    assert span.flags & 0x300 == 0x300, "its parent is in another process"
+    assert (span.status.code, span.status.message) == (0, "")
+    start, finish = span.start_time_unix_nano / 1e9, span.end_time_unix_nano / 1e9
+    assert published - CLOCKS_S <= start <= waiting + CLOCKS_S
+    assert waiting - CLOCKS_S <= finish <= end + CLOCKS_S
+    assert start <= finish
+    found = attributes(span)
+    assert str(found.pop("penstock.producer")).startswith("con:")
+    assert found == {
+        "messaging.system": "penstock",
+        "messaging.operation.name": "hold",
+        "messaging.destination.name": "full",
+        "messaging.message.body.size": 10,
+        "penstock.queues": ["full"],
+        "penstock.vhost": "/",
+        "penstock.gate.kind": "queue",
+        "penstock.gate.name": "full",
+        "penstock.outcome": "admitted",
+    }
+    resource = receiver.resources[0]
+    assert resource["service.name"] == "penstock"
+
+
+def test_refused_publish_is_a_span_with_an_error(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as client:
+        channel = client.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("q", arguments={"capacity-messages": 1, "stop-messages": 1, "hold-deadline": 1})
+        channel.basic_publish("", "q", b"filler")
+        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", "q", b"too much", headers)
+        eventually(lambda: receiver.spans, "a span")
+    [span] = receiver.spans
+    assert (attributes(span)["penstock.outcome"], attributes(span)["error.type"]) == ("refused", "deadline")
+    assert span.status.code == 2
+    assert "refused after its hold deadline of 1 s" in span.status.message
+    assert span.end_time_unix_nano - span.start_time_unix_nano >= 0.9e9
+
+
+def test_publisher_that_waits_for_its_confirm_sees_why(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
+        other = reader.channel()
+        other.queue_declare("q", arguments={"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0})
+        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+
+        def publish() -> None:
+            with closing(connected(broker)) as client:
+                channel = client.channel()
+                channel.confirm_delivery()
+                for _ in range(2):
+                    channel.basic_publish("", "q", b"one by one", headers)
+
+        with in_background(publish):
+            eventually(lambda: broker.queue("q")["gate"]["blocked"], "the second waits for its confirm")
+            taken: list[bytes] = []
+            eventually(lambda: taken.extend(take_all(other, "q")) or len(taken) == 2, "both are taken")
+        eventually(lambda: receiver.spans, "a span")
+    [span] = receiver.spans
+    assert (span.name, span.parent_span_id.hex()) == ("withhold q", PARENT)
+    found = attributes(span)
+    assert (found["penstock.gate.name"], found["penstock.outcome"]) == ("q", "confirmed")
+
+
+def test_spans_of_the_last_moment_are_exported_at_the_stop(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker:
+        client = connected(broker)
+        channel = client.channel()
+        channel.queue_declare("q", arguments={"capacity-messages": 1})
+        channel.basic_publish("", "q", b"filler")
+        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+        channel.basic_publish("", "q", b"lost", headers)
+        eventually(lambda: held(broker) == 1, "it is held")
+        broker.process.terminate()
+        with pytest.raises(pika.exceptions.AMQPError):
+            client.process_data_events(None)
+        broker.process.wait()
+    [span] = receiver.spans
+    assert attributes(span)["penstock.outcome"] == "dropped"
+
+
+@pytest.mark.parametrize("status", [None, 400, 503])
+def test_collector_that_takes_nothing_delays_nobody(receiver: Receiver, tmp_path: Path, status: int | None) -> None:
+    receiver.status = status or 200
+    endpoint = f"http://127.0.0.1:{free_port()}/v1/traces" if status is None else receiver.url
+    with traced(tmp_path, endpoint) as broker:
+        for _ in range(3):
+            wait_in_a_full_queue(broker, *[f"00-{TRACE}-{PARENT}-01"] * 5)
+        assert eventually(lambda: counts(broker) == (0, 15), "all are counted as dropped")
+        [line] = broker.await_logged("PST-2024")
+        assert f"the collector at {endpoint} takes none" in line
+        assert broker.alive()
+    assert receiver.spans == []
+    assert len(broker.logged("PST-2024")) == 1
+    assert broker.logged("opentelemetry") == []
+
+
+def test_spans_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SHORT.items():
+        monkeypatch.setenv(name, value)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # It takes connections, and never answers.
+        collector = OtlpCollector(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces")
+        span = HoldSpan("hold q", TraceContext(TRACE, PARENT, 1, ""), 1.0)
+        for _ in range(SPANS_WAITING + 7):
+            collector.put(span)
+        assert collector.dropped() == 7
+        collector.count_dropped(5)
+        assert (collector.dropped(), collector.exported()) == (12, 0)
+        collector.stop()
+
+
+def test_collector_that_comes_back_is_logged_about_again(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    receiver.status = 400
+    collector = OtlpCollector(receiver.url)
+    span = HoldSpan("hold q", TraceContext(TRACE, PARENT, 1, ""), 1.0)
+    for round_, (status, counted) in enumerate([(400, (0, 1)), (400, (0, 2)), (200, (1, 2)), (400, (1, 3))]):
+        receiver.status = status
+        collector.put(span)
+        assert eventually(lambda c=counted: (collector.exported(), collector.dropped()) == c, f"round {round_}")
+    collector.stop()
+    assert [record.id for record in caplog.records if record.name == "penstock"] == ["PST-2024"] * 2
+
+
+async def test_broker_without_an_endpoint_traces_nothing() -> None:
+    async with in_process() as broker:
+        assert broker.driver.tracer is None
+        assert broker.driver.broker.hold_events is None

@@ -1,0 +1,61 @@
+"""The setting traces-endpoint: what it may be, and what it needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import StartError
+from penstock.server.traces import check_endpoint
+from tests.support.brokers import penstock_command
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "127.0.0.1:4318",
+        "ftp://collector/v1/traces",
+        "http:///v1/traces",
+        "",
+        "http://[::1/v1",
+        "http://collector:port/",
+    ],
+)
+def test_endpoint_is_a_url_of_http(endpoint: str) -> None:
+    with pytest.raises(StartError, match=r"must be a URL such as http://127\.0\.0\.1:4318/v1/traces$"):
+        check_endpoint(endpoint)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://ada:secret@collector/v1/traces", "https://collector/v1/traces?key=secret"]
+)
+def test_endpoint_has_no_secrets_and_its_error_tells_none(endpoint: str) -> None:
+    with pytest.raises(StartError, match="must have no user, password or query") as refused:
+        check_endpoint(endpoint)
+    assert "secret" not in str(refused.value)
+
+
+def test_endpoint_needs_the_libraries_of_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "penstock.server.otlp_collector", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(StartError, match=r"^traces-endpoint needs .*: pip install 'penstock\[otel\]'$"):
+        check_endpoint("http://127.0.0.1:4318/v1/traces")
+
+
+def test_check_of_the_settings_refuses_an_endpoint_that_is_no_url(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[broker]\ntraces-endpoint = "collector"\n')
+    done = penstock_command("serve", "--memory", "--check", "--config", str(file))
+    assert done.returncode != 0
+    assert "traces-endpoint must be a URL" in done.stderr
+
+
+def test_libraries_are_not_imported_without_an_endpoint() -> None:
+    done = penstock_command("serve", "--memory", "--check")
+    assert done.returncode == 0, done.stderr
+    import subprocess
+
+    code = "import sys, penstock.server.broker; sys.exit('opentelemetry' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
