@@ -20,10 +20,11 @@ def report(url: str, *words: str, log: str = "") -> str:
     environment = {**os.environ, "PENSTOCK_URL": url}
     command = [sys.executable, "-m", "penstock", "report", *words]
     done = subprocess.run(
-        command, input=log, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE
-    )
+        command, input=log.encode(errors="surrogateescape"), capture_output=True, env=environment, check=False,
+        timeout=PATIENCE,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.decode()
 
 
 def test_report_has_what_is_asked_first_and_no_secret(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_report_has_what_is_asked_first_and_no_secret(tmp_path: Path) -> None:
             channel.queue_declare("orders", arguments={"client-password": ARGUMENT})
             channel.publish(MESSAGE.encode(), routing_key="orders")
             channel.queue_declare("orders", passive=True)
-            log = f"penstock: password={LOG}\namqp://x:{CLIENT}@h refused\n" + broker.log()
+            log = f"penstock: password={LOG}\namqp://x:{CLIENT}@h refused\nodd \udcff\n" + broker.log()
             file = tmp_path / "report.txt"
             words = ("--data", str(tmp_path / "data"), "--config", str(settings), "--log", "-")
             said = report(url, str(file), *words, log=log)
@@ -57,7 +58,7 @@ def test_report_has_what_is_asked_first_and_no_secret(tmp_path: Path) -> None:
     assert found["why"]["sentences"] == ["nobody is blocked"]
     assert any(row["from"] for row in found["settings of the broker"])
     assert found["settings file"]["users"]["anna"] == {"password": "***", "tags": ["administrator"]}
-    assert found["log"][:2] == ["penstock: password=***", "amqp://x:***@h refused"]
+    assert found["log"][:3] == ["penstock: password=***", "amqp://x:***@h refused", "odd \ufffd"]
     assert any('"event":"start"' in line.replace(" ", "") for line in found["flow log"])
     assert {each["name"] for each in found["users"]["users"]} >= {"anna", "bob"}
     for title in ("client", "broker", "why", "status", "settings by pattern", "channels", "policies", "flow log"):
