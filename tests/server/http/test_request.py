@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 
 import pytest
 
-from tests.support.brokers import PATIENCE
+from penstock.server.http import request
+from tests.support.brokers import PATIENCE, in_process
 from tests.support.http_client import Web
 
 
@@ -41,6 +43,25 @@ def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web
         assert answer.startswith(b"HTTP/1.1 400")
         assert answer.count(b"HTTP/1.1") == 1
         assert b"either Content-Length or Transfer-Encoding" in answer
+
+
+@pytest.mark.parametrize("path", ["/api/queues", "/api/queues?page=1&page_size=500", "/api/definitions"])
+async def test_long_answer_that_is_not_read_in_time_ends_with_its_socket(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    monkeypatch.setattr(request, "SEND_S", 0.2)
+    async with in_process(http="127.0.0.1:0") as broker:
+        vhost = broker.driver.broker.vhosts["/"]
+        for number in range(500):
+            vhost.declare_queue(f"q{number}", {"k": "x" * 10_000}, False, False, None, None)
+        reader, writer = await asyncio.open_connection(*broker.http_addresses[0], limit=1024)
+        writer.write(whole(Web(broker.http_url), path))
+        while broker._http["api"]._state.connections:  # noqa: ASYNC110 - the end of the socket is what is meant.
+            await asyncio.sleep(0.01)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await reader.readexactly(100_000_000)
+        writer.close()
+        assert "Traceback" not in caplog.text, "it is no error of the broker"
 
 
 @pytest.mark.parametrize(

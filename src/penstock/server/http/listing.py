@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Final
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.policy_pattern import PolicyPattern
@@ -22,7 +22,7 @@ from penstock.management.listing import Item, consumers_steps, is_seen, shape, w
 from penstock.management.message_stats import SampleRange, SampleRanges
 from penstock.management.queue_order import QUEUE_ORDERS, Key
 from penstock.management.rabbitmq_json import Shape
-from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
+from penstock.server.http.request import ApiRequest, HttpError, LongAnswer, bad_request, json_response
 
 AT_ONCE: Final = 10
 """Objects formatted per slice: less than a millisecond."""
@@ -71,7 +71,7 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
         items = await _named(request, items, request.query["name"])
     items = await _sorted(request, items, making)
     if not page:
-        return StreamingResponse(_stream(request, items, making), media_type="application/json")
+        return LongAnswer(_stream(request, items, making), request.http_request)
     size = _number(request, "page_size", PAGE_DEFAULT)
     if not 1 <= size <= PAGE_MOST:
         raise bad_request(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
@@ -89,7 +89,7 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
         "total_count": total,
     }
     before = json.dumps(numbers, separators=(",", ":")).removesuffix("}") + ',"items":'
-    return StreamingResponse(_stream(request, shown, making, before, "}"), media_type="application/json")
+    return LongAnswer(_stream(request, shown, making, before, "}"), request.http_request)
 
 
 async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[Item]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from penstock.access.connection_access import ConnectionAccess
 from penstock.access.rules import Rules
@@ -40,6 +42,8 @@ BODIES_MOST: Final = 64 * 1024 * 1024
 """Most octets of the bodies of all requests in progress."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to arrive."""
+SEND_S: Final = 30.0
+"""Seconds that a client may take nothing of a long answer; then it is hung up on, so that its socket is free."""
 FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers by which a proxy marks a forwarded request; their values are not trusted."""
 SHORT_MOST: Final = 255
@@ -65,6 +69,26 @@ def json_response(content: object, status: int = 200, headers: dict[str, str] | 
     """Return an answer in JSON."""
     body = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
     return Response(body, status, headers, "application/json")
+
+
+class LongAnswer(StreamingResponse):
+    """Answer in JSON that is written in parts, to a client that reads it."""
+
+    def __init__(self, parts: AsyncIterator[bytes], http_request: Request) -> None:
+        super().__init__(parts, media_type="application/json")
+        self._http_request = http_request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(SEND_S):
+                    await send(message)
+            except TimeoutError:
+                self._http_request.state.socket.hang_up()  # The answer ends as if the client had gone.
+
+        await super().__call__(scope, receive, send_in_time)
 
 
 def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Response:

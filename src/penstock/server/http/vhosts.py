@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from penstock.core.vhost import VirtualHost
 from penstock.management import access_admin, definitions_export, rabbitmq_json, vhost_admin
@@ -14,7 +14,7 @@ from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
 from penstock.server.http.listing import collected, listed, one, sample_ranges
-from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
+from penstock.server.http.request import ApiRequest, LongAnswer, bad_request, json_response, no_content, not_found
 
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
@@ -56,7 +56,7 @@ async def delete_vhost(request: ApiRequest) -> Response:
 
 async def export(request: ApiRequest) -> Response:
     """Export the definitions of all virtual hosts or of one, in slices."""
-    return StreamingResponse(_export(request, request.vhost_or_all()), media_type="application/json")
+    return LongAnswer(_export(request, request.vhost_or_all()), request.http_request)
 
 
 async def _export(request: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
