@@ -195,7 +195,7 @@ def _log_lines(path: Path | None) -> object:
     if path is None:
         return "not given: the broker writes it to standard error; --log FILE adds it"
     if str(path) == "-":
-        return list(_cut(deque(click.get_text_stream("stdin", errors="replace"), LINES_MOST)))
+        return list(_cut(deque((line.decode(errors="replace") for line in sys.stdin.buffer), LINES_MOST)))
     with path.open(errors="replace") as lines:
         return list(_cut(deque(lines, LINES_MOST)))
 
