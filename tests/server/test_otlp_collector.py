@@ -211,6 +211,17 @@ def test_spans_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.Monk
         collector.stop()
 
 
+def test_malformed_tracestate_of_a_client_is_left_out_without_a_word(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector = OtlpCollector(receiver.url)
+    collector.put(HoldSpan("hold q", TraceContext(TRACE, PARENT, 1, "good=1," + "Odd key," * 60), 1.0))
+    eventually(lambda: receiver.spans, "the span")
+    collector.stop()
+    assert receiver.spans[0].trace_state in ("", "good=1")
+    assert caplog.records == []
+
+
 def test_collector_that_comes_back_is_logged_about_again(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     receiver.status = 400
     collector = OtlpCollector(receiver.url)

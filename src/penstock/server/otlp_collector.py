@@ -38,6 +38,8 @@ STOP_S: Final = 2.0
 """Seconds that the collector has for the rest when the broker stops."""
 NANOSECONDS: Final = 1_000_000_000
 LIBRARY_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+STATE_LOGGER: Final = "opentelemetry.trace.span"
+"""Logger that warns of each malformed part of a tracestate. Clients choose it, so that is no matter of this log."""
 
 
 class _Reason(logging.Handler):
@@ -110,6 +112,7 @@ class OtlpCollector(SpanCollector):
         self._logger = logging.getLogger(LIBRARY_LOGGER)
         self._logger.addHandler(self._reason)
         self._logger.propagate = False
+        logging.getLogger(STATE_LOGGER).setLevel(logging.ERROR)
         self._report = _Report(endpoint, self._reason)
         self._exporter = CountingExporter(endpoint, self._report)
         self._processor = BatchSpanProcessor(self._exporter, SPANS_WAITING, DELAY_MS, BATCH)
