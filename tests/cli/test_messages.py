@@ -84,6 +84,18 @@ def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
     assert broker.queue(name)["depth"]["messages"] == 2
 
 
+def test_publish_whose_connection_ends_says_what_is_confirmed(own_broker: BrokerProcess) -> None:
+    run(own_broker, "declare", "queue", "q", "capacity-messages=2", "hold-deadline=60")
+    with started(own_broker, "publish", "q", "one", "two", "three") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("penstock: held by the broker: queue q: 2 messages > stop 1")
+        assert own_broker.stop() == 0
+        assert process.wait(PATIENCE) == 1
+        said = process.stderr.read()
+    assert said.startswith("penstock: the connection is closed: CONNECTION_FORCED - broker is shutting down (320); ")
+    assert said.endswith("1 of 3 messages are confirmed, and those without an answer may still be accepted\n")
+
+
 def test_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two")

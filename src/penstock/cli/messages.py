@@ -88,7 +88,7 @@ def publish(
     code 1: a message was refused or reached no queue. For example: penstock publish orders 'one order', or penstock
     publish eu.orders --exchange logs --file orders.txt
     """
-    from penstock.client.errors import Timeout
+    from penstock.client.errors import ConnectionClosed, Timeout
     from penstock.client.publisher import Publisher
     from penstock.content.properties import Properties
 
@@ -107,7 +107,9 @@ def publish(
             try:
                 progress = _publish(publisher, _bodies(bodies, file, whole), properties)
             except Timeout as error:
-                raise ConfigError(_given_up(str(error), publisher.progress())) from None
+                raise ConfigError(f"gave up: {error}; {_confirmed(publisher.progress())}") from None
+            except ConnectionClosed as error:
+                raise ConfigError(f"{error}; {_confirmed(publisher.progress())}") from None
             lost = publisher.returned[:1]
             refusal = publisher.refusal
     went = progress.acked - progress.returned
@@ -139,9 +141,10 @@ def _publish(publisher: Publisher, batches: Iterator[list[bytes]], properties: P
     return progress
 
 
-def _given_up(why: str, progress: Progress) -> str:
+def _confirmed(progress: Progress) -> str:
+    """Tell how many messages are confirmed where others never get an answer."""
     went = f"{progress.acked - progress.returned:,} of {progress.published:,} messages are confirmed"
-    return f"gave up: {why}; {went}, and those without an answer may still be accepted"
+    return f"{went}, and those without an answer may still be accepted"
 
 
 class Reporter:
