@@ -135,6 +135,7 @@ def normal(section: str, entries: list[dict[str, Any]]) -> list[str]:
         kept = dict(entry)
         if section == "users" and kept["name"] == "guest":  # Its login has replaced the hash by scrypt.
             del kept["password_hash"], kept["hashing_algorithm"]
+            kept.pop("penstock_password_hash", None)
         elif section == "vhosts":
             kept.pop("limits", None)  # A parameter of the component vhost-limits.
         elif section == "queues":
