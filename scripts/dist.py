@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "dist.lock")
 TRIAL = ROOT / "scripts" / "first_message.py"
-MOST_OCTETS = {"interpreted": 5_000_000, "compiled": 9_000_000}
+MOST_OCTETS = {"interpreted": 5_000_000, "compiled": 6_000_000}
 """Most octets that a wheel may have, by its form; docs/packages.md says what is in it."""
 SHOWN = 20
 """Lines of a command that failed that are shown."""
@@ -108,7 +108,7 @@ def repair(programs: Path, wheel: Path, output: Path) -> Path:
         return wheel
     settings = {"PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     try:
-        run(str(tool), "repair", "--wheel-dir", str(output), str(wheel), settings=settings)
+        run(str(tool), "repair", "-z", "9", "--wheel-dir", str(output), str(wheel), settings=settings)
     except DistError as error:
         say(f"  auditwheel cannot repair the wheel, which keeps the name of this platform: {error}")
         return wheel

@@ -115,6 +115,13 @@ def test_wheel_that_may_not_go_out_is_refused(tmp_path: Path, files: dict[str, b
     assert said in str(raised.value)
 
 
+def test_compiled_wheel_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    wheel = wheel_of(tmp_path, {"penstock/large": bytes(dist.MOST_OCTETS["compiled"])})
+    compiled = wheel.rename(tmp_path / "penstock-1-cp311-cp311-linux_x86_64.whl")
+    with pytest.raises(dist.DistError, match="octets; the limit is 6,000,000"):
+        dist.check_wheel(compiled)
+
+
 def test_module_of_compiled_code_belongs_into_a_wheel(tmp_path: Path) -> None:
     wheel = wheel_of(tmp_path, {"penstock__mypyc.cpython-311-x86_64-linux-gnu.so": b"\x7fELF\0.shstrtab\0"})
     assert dist.check_wheel(wheel).endswith("1 files, 15 octets unpacked")
