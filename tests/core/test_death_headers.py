@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from penstock.core.death_headers import DEATHS_KEPT, added_headers, deaths_in, pairs_of
+from penstock.content.death_entries import deaths_in
+from penstock.core.death_headers import DEATHS_KEPT, added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 
 
@@ -51,9 +52,3 @@ def test_entries_are_bounded() -> None:
     assert isinstance(kept, list)
     assert len(kept) == DEATHS_KEPT
     assert kept[1:] == deaths[: DEATHS_KEPT - 1]
-
-
-def test_what_no_broker_wrote_is_dropped() -> None:
-    assert deaths_in("text") == deaths_in([5, {"queue": 5, "reason": "x"}, {"queue": "q"}]) == []
-    odd = {"queue": "q", "reason": "r", "count": True, "time": 5, "routing-keys": [1], "exchange": None, "other": 1}
-    assert deaths_in([odd]) == [{"count": 1, "queue": "q", "reason": "r"}]

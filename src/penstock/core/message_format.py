@@ -13,11 +13,12 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
+from penstock.content.death_entries import deaths_in
 from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import SelectableMessage
 from penstock.content.selector.neutral_message import NeutralMessage
-from penstock.core.death_headers import added_headers, deaths_in, pairs_of
+from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.large_content import is_large
 from penstock.core.message import OVERHEAD, Message

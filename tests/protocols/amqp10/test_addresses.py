@@ -28,8 +28,8 @@ from penstock.protocols.amqp10.addresses import (
     source_node,
     target_node,
     to_reply_address,
-    to_reply_queue,
 )
+from penstock.wire.amqp10.neutral_properties import reply_queue
 from tests.support.broker_fixture import House
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=255).filter(is_name)
@@ -173,7 +173,7 @@ def test_plain_name_with_a_slash_may_be_an_exchange_and_a_key() -> None:
         ("/queues/a%2", "a '%' that two hexadecimal digits do not follow"),
         ("/queues/%+1", "a '%' that two hexadecimal digits do not follow"),
         ("/exchanges/x/%zz", "a '%' that two hexadecimal digits do not follow"),
-        ("/queues/%ff", "the percent-decoded queue is not UTF-8"),
+        ("/queues/%ff", "its queue has octets that are not UTF-8"),
         ("/queues/" + "a" * 256, "its queue has 256 octets; the most is 255"),
         ("/exchanges/x/" + "%C3%A9" * 128, "its routing key has 256 octets; the most is 255"),
         ("a" * 256, "its name has 256 octets; the most is 255"),
@@ -285,7 +285,7 @@ def test_any_queue_has_an_address_that_names_it(name: str) -> None:
     assert address.isascii()
     assert len(address) <= ADDRESS_MAX
     assert nodes(parse_target(address)) == nodes(parse_source(address)) == [queue(name)]
-    assert to_reply_queue(address) == name
+    assert reply_queue(address) == name
 
 
 @given(NAMES.filter(lambda name: name != "amq.default"), st.none() | st.just("") | NAMES)
@@ -314,7 +314,7 @@ def test_any_text_is_read_or_refused(text: str, capabilities: list[str]) -> None
     ],
 )
 def test_reply_to_of_a_queue_crosses_by_its_name(reply_to: str, neutral: str, back: str) -> None:
-    assert to_reply_queue(reply_to) == neutral
+    assert reply_queue(reply_to) == neutral
     assert to_reply_address(neutral) == back
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.core.consume.outcome import Outcome
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
-from penstock.protocols.amqp10.property_conversion import annotations_of
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.neutral_properties import annotations_of
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, data_section, performative, transfers

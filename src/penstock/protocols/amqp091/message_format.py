@@ -11,9 +11,10 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.content.death_entries import deaths_in
 from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import Properties
-from penstock.core.death_headers import added_headers, deaths_in, pairs_of
+from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import (
     CC,

@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from penstock.content.names import is_name
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.setting_names.setting_value import NAME_MAX
+from penstock.wire.amqp10.neutral_properties import QUEUES, percent_decoded
 
-QUEUES: Final = "/queues/"
 EXCHANGES: Final = "/exchanges/"
 MANAGEMENT: Final = "/management"
 """Address of the management node (RabbitMQ 4)."""
@@ -40,7 +40,6 @@ ADDRESS_MAX: Final = len(EXCHANGES) + 2 * 3 * NAME_MAX + 1
 CACHED_MAX: Final = 256
 """Addresses of `to` that a cache has at most."""
 _SCHEMES: Final = frozenset({"amqp", "amqps"})
-_HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DEFAULT: Final = frozenset({"", "amq.default"})
 """Names of the default exchange, which no address may have (RabbitMQ 4)."""
 _WITHOUT_SLASH: Final = (QUEUES[1:], EXCHANGES[1:])
@@ -258,16 +257,10 @@ def _queue_node(queue: str) -> Node:
 
 def _decoded(text: str, what: str, part: str) -> str:
     """Return a percent-decoded name. Raises InvalidField."""
-    if "%" not in part:
-        _check(text, what, part)
-        return part
-    for escaped in part.split("%")[1:]:
-        if len(escaped) < 2 or not _HEX.issuperset(escaped[:2]):
-            raise InvalidField(f"address {_shown(text)}: a '%' that two hexadecimal digits do not follow")
     try:
-        name = unquote_to_bytes(part).decode()
-    except UnicodeDecodeError:
-        raise InvalidField(f"address {_shown(text)}: the percent-decoded {what} is not UTF-8") from None
+        name = percent_decoded(part)
+    except ValueError as error:
+        raise InvalidField(f"address {_shown(text)}: its {what} has {error}") from None
     _check(text, what, name)
     return name
 
@@ -340,16 +333,6 @@ def exchange_address(exchange: str, key: str | None = None) -> str:
 
 
 # The property reply-to
-
-
-def to_reply_queue(reply_to: str) -> str:
-    """Return the neutral reply-to of an address: the queue that it names, else the address itself."""
-    if reply_to.startswith(QUEUES):
-        try:
-            return _read_path(reply_to, Unroutable.RELEASED).nodes[0].queue
-        except InvalidField:
-            return reply_to
-    return reply_to
 
 
 def to_reply_address(reply_to: str) -> str:

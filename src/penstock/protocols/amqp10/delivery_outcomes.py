@@ -8,8 +8,8 @@ from mypy_extensions import i64
 
 from penstock.core.consume.outcome import AddedHeaders, Outcome, modified
 from penstock.core.message_format import MessageFormats
-from penstock.protocols.amqp10.neutral_values import to_neutral
 from penstock.wire.amqp10.composite import Composite
+from penstock.wire.amqp10.neutral_values import to_neutral
 from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED
 from penstock.wire.amqp10.values import Symbol
 

@@ -12,29 +12,24 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
+from penstock.content.death_entries import deaths_in
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import SelectableMessage
-from penstock.core.death_headers import added_headers, deaths_in, pairs_of
+from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import MessageFormat, UnreadableContent, keys_in
 from penstock.errors import PreconditionFailed
-from penstock.protocols.amqp10.death_annotations import DEATHS, annotation_of, entries_in, last_times
-from penstock.protocols.amqp10.neutral_values import to_amqp10, to_neutral
-from penstock.protocols.amqp10.property_conversion import (
-    AMQP10_TYPE,
-    COPIES,
-    annotations_of,
-    encode_head,
-    encode_message,
-    properties_of,
-)
+from penstock.protocols.amqp10.property_conversion import encode_head, encode_message
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
 from penstock.wire.amqp10.composite import encode
+from penstock.wire.amqp10.death_annotations import DEATHS, annotation_of, entries_in, last_times
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.format_codes import STRING32
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.message_rewriter import with_annotations
+from penstock.wire.amqp10.neutral_properties import AMQP10_TYPE, COPIES, annotations_of, properties_of
+from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral
 from penstock.wire.amqp10.sections import Sections, data_octets, joined_data
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.values import Symbol

@@ -13,12 +13,12 @@ from typing_extensions import override
 
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text
-from penstock.protocols.amqp10.neutral_values import uuid_text
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.format_codes import DESCRIBED, KINDS
 from penstock.wire.amqp10.map_walk import text_at, value_at
+from penstock.wire.amqp10.neutral_values import uuid_text
 from penstock.wire.amqp10.sections import Sections, property_at
 from penstock.wire.amqp10.value_reader import ValueReader
 from penstock.wire.amqp10.value_walk import UNFIT

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.content.field_table import check_table
-from penstock.protocols.amqp10.neutral_values import (
+from penstock.wire.amqp091.codec import encode_table
+from penstock.wire.amqp10.neutral_values import (
     milliseconds_of,
     moment_of,
     neutral_table,
@@ -19,7 +20,6 @@ from penstock.protocols.amqp10.neutral_values import (
     to_neutral,
     uuid_text,
 )
-from penstock.wire.amqp091.codec import encode_table
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, timestamp, uint, ulong
 from tests.profiles import examples

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from penstock.core.death_headers import Entry
-from penstock.protocols.amqp10.neutral_values import milliseconds_of, moment_of
+from penstock.content.death_entries import Entry
 from penstock.wire.amqp10 import values
+from penstock.wire.amqp10.neutral_values import milliseconds_of, moment_of
 from penstock.wire.amqp10.values import Array, Symbol, Typed, timestamp, uint, ulong
 
 DEATHS: Final = "x-opt-deaths"

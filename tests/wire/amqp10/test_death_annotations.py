@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from penstock.core.death_headers import Entry, deaths_in
-from penstock.protocols.amqp10.death_annotations import annotation_of, entries_in, last_times
+from penstock.content.death_entries import Entry, deaths_in
+from penstock.wire.amqp10.death_annotations import annotation_of, entries_in, last_times
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Array, Symbol, timestamp, uint, ulong
