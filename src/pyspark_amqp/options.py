@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings
+from pyspark_amqp.spool.settings import AMQP091, AMQP1, MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings
 from pyspark_penstock import parsing
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
 from pyspark_penstock.options import ADMISSION, DELAY_MS, LOGIN, check_least
@@ -29,6 +29,7 @@ def _folder(text: str) -> str:
 
 _SOURCE: Final = (
     Option("servers", servers, ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    Option("protocol", parsing.one_of(AMQP091, AMQP1), AMQP091),
     *LOGIN,
     *TLS_OPTIONS,
     Option("subscribe", parsing.names),
@@ -91,6 +92,7 @@ def _settings(value: dict[str, Any]) -> Settings:
     return Settings(
         spool=value["spool"],
         servers=tuple((address.host, address.port) for address in value["servers"].addresses),
+        protocol=value["protocol"],
         vhost=value["vhost"],
         user=value["user"],
         password=value["password"],

@@ -1,4 +1,4 @@
-"""Brokers of AMQP 0-9-1 that a test may kill and start again: ours, and RabbitMQ where it is installed."""
+"""Brokers of AMQP that a test may kill and start again: ours, and RabbitMQ where it is installed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Peer:
 
     def __init__(self, name: str, scratch: Path) -> None:
         self.name = name
+        self.protocol = "amqp091"
+        """Protocol by which the source reads it; the test itself speaks AMQP 0-9-1."""
         self.node: PenstockNode | RabbitmqNode
         if name == OURS:
             self.node = PenstockNode(INTERPRETED, scratch, port=free_port())
         elif name == RABBITMQ:
             try:
-                self.node = RabbitmqNode(scratch)
+                self.node = RabbitmqNode(scratch, plugins=("rabbitmq_amqp1_0",))
             except BrokerUnavailable as reason:
                 pytest.skip(str(reason))
         else:
@@ -64,6 +66,10 @@ class Peer:
             given = {key.replace("_", "-"): value for key, value in arguments.items()}
             connection.channel().queue_declare(name, durable=True, arguments=given)
         return name
+
+    def delete(self, queue: str) -> None:
+        with self.connect() as connection:
+            connection.channel().queue_delete(queue)
 
     def set_consumer_timeout(self, milliseconds: int) -> None:
         """Set it for a node that has no such argument of a queue; ours has one."""

@@ -44,7 +44,7 @@ class Connection:
         self._next_channel = 1
         self._answers: deque[Method] = deque(maxlen=1)
         deadline = monotonic() + connect_timeout
-        self._stream = Stream(_connect(self.parameters, connect_timeout), DEFAULT_FRAME_MAX)
+        self._stream = Stream(connected_socket(self.parameters, connect_timeout), DEFAULT_FRAME_MAX)
         try:
             self._tuned: Tuned = shake_hands(self, deadline)
         except BaseException:
@@ -268,7 +268,7 @@ class Connection:
         return error
 
 
-def _connect(parameters: Parameters, timeout: float) -> socket.socket:
+def connected_socket(parameters: Parameters, timeout: float) -> socket.socket:
     """Return a connected socket; raises `ConnectError`."""
     host, port = parameters.host, parameters.port
     try:

@@ -75,6 +75,12 @@ class Stream:
         self._start = stop + 1
         return head[0], int.from_bytes(head[1:3], "big"), payload
 
+    def take_all(self) -> bytes:
+        """Return all octets that have come, instead of frames: for a protocol with a framing of its own."""
+        found = bytes(self._in[self._start : self._end])
+        self._start = self._end = 0
+        return found
+
     def partial_frame(self) -> tuple[int, int, int] | None:
         """Return kind, channel and payload size of the incomplete frame, if `receive_into` is worth it; else None.
 

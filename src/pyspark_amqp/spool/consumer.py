@@ -14,16 +14,20 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
-from penstock.client import Channel, ChannelClosed, ClientError, Connection, Delivery, LoginRefused
+from penstock.client import ChannelClosed, ClientError, Delivery, LoginRefused
+from pyspark_amqp.amqp10.errors import Unreceivable
 from pyspark_amqp.spool.duplicates import Duplicates
 from pyspark_amqp.spool.errors import DiskFull, SpoolError
 from pyspark_amqp.spool.folder import ALL, SpoolFolder
+from pyspark_amqp.spool.receiver import Receiver, is_final
+from pyspark_amqp.spool.receiver091 import Receiver091
+from pyspark_amqp.spool.receiver10 import Receiver10
 from pyspark_amqp.spool.rows import NO_DIGEST, digest_of, estimated_octets
-from pyspark_amqp.spool.settings import MESSAGE_ID, NONE, SPOOLED, Settings
+from pyspark_amqp.spool.settings import AMQP091, AMQP1, MESSAGE_ID, NONE, SPOOLED, Settings
 from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState
-from pyspark_amqp.spool.streams import refuse_streams
 from pyspark_amqp.spool.tags import Tags
 from pyspark_amqp.spool.writer import Writer
 
@@ -45,10 +49,9 @@ QUIET_SECONDS: Final = 0.1
 """Seconds without a delivery after which a query that ends asks whether its queues are empty."""
 TURN: Final = 1_000
 """Most deliveries between two looks at everything else."""
-TAGS_MAX: Final = 16
-"""Consumers of each queue on a channel, one after the other, whose tags are known: deliveries may be on their way."""
-_NEVER: Final = (402, 403, 404, 405)
-"""Reply codes of a channel that another attempt does not help."""
+_RECEIVERS: Final[dict[str, Callable[[Settings, tuple[str, int]], Receiver]]] = {
+    AMQP091: Receiver091, AMQP1: Receiver10,
+}  # fmt: skip
 
 
 class Consumer(threading.Thread):
@@ -62,11 +65,7 @@ class Consumer(threading.Thread):
         self._writer = Writer(state)
         self._held: deque[tuple[str, Delivery]] = deque()
         """Messages that came and do not fit, with their queues."""
-        self._queues: dict[str, str] = {}
-        """Queues by consumer tag, those of cancelled consumers too."""
-        self._consuming = False
-        self._connection: Connection | None = None
-        self._channel: Channel | None = None
+        self._connected: Receiver | None = None
         self._connected_at = 0.0
         self._came_at = 0.0
         self._settled = 0
@@ -115,13 +114,15 @@ class Consumer(threading.Thread):
             self._acknowledge()  # What the last request settled.
         except LoginRefused as error:
             raise SpoolError("refused", str(error)) from error
-        except ChannelClosed as error:
-            if error.code in _NEVER and "inaccessible" not in error.text:
-                text = f"the broker at {where} refuses {', '.join(self._settings.queues)}: {error.text} ({error.code})"
-                raise SpoolError("refused", text) from error
-            self._lost(f"the broker at {where} closed the channel: {error.text}")
+        except Unreceivable as error:
+            raise SpoolError("message", str(error)) from error
         except ClientError as error:
-            self._lost(f"the broker at {where} is away: {error}")
+            if is_final(error):
+                text = f"the broker at {where} refuses {', '.join(self._settings.queues)}: {_reason(error)}"
+                raise SpoolError("refused", text) from error
+            closed = isinstance(error, ChannelClosed)
+            told = f"closed the channel: {_reason(error)}" if closed else f"is away: {error}"
+            self._lost(f"the broker at {where} {told}")
         except DiskFull as error:
             self._state.note_disk(str(error))
         finally:
@@ -130,96 +131,71 @@ class Consumer(threading.Thread):
 
     def _lost(self, text: str) -> None:
         now = time.monotonic()
-        if now - self._lost_at >= TELL_SECONDS or self._channel is not None:
+        if now - self._lost_at >= TELL_SECONDS or self._connected is not None:
             self._lost_at = now
             logger.warning("%s; what was not acknowledged comes again", text)
         self._state.note_connection(text)
 
     def _leave(self) -> None:
         """Close the connection, and forget all that came and is not in the spool."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._channel = None
+        if self._connected is not None:
+            self._connected.close()
+        self._connected = None
         for row in self._writer.drop():
             self._duplicates.withdraw(row.number, row.delivery.properties.message_id)
         self._held.clear()
-        self._queues.clear()
         self._tags.clear()
-        self._consuming = False
 
     def _open(self, server: tuple[str, int]) -> None:
-        self._connection = Connection(self._settings.parameters(server))
-        broker = self._connection.server_properties.get("cluster_name")
-        self._folder.claim(
-            self._settings.owner(broker if isinstance(broker, str) else None), not self._state.log.frames
-        )
+        self._connected = receiver = _RECEIVERS[self._settings.protocol](self._settings, server)
+        self._folder.claim(self._settings.owner(receiver.broker), not self._state.log.frames)
         self._note_position(self._state.settled)
         self._state.note_disk(None)
-        refuse_streams(self._connection, self._settings.queues)
-        self._channel = self._connection.channel()
-        ready = self._ready()
-        if self._state.drains and self._goal is None:
-            self._goal = self._state.log.tail + ready
-            if not ready:
+        receiver.open()
+        if self._state.drains and self._goal is None and (backlog := receiver.backlog()) is not None:
+            self._goal = self._state.log.tail + backlog
+            if not backlog:
                 self._state.note_target(self._state.log.tail)
-        self._channel.qos(self._settings.prefetch)
         self._connected_at = self._came_at = time.monotonic()
         self._duplicates.expect_all()
-        self._consume()
+        receiver.consume()
 
     def _note_position(self, settled: int) -> None:
         """Store how far Spark is, and what may have been acknowledged, before an acknowledgement is sent."""
         at_once = self._settings.acknowledge == SPOOLED
         self._folder.write_position(settled, ALL if at_once else max(settled, self._folder.acknowledged))
 
-    def _ready(self) -> int:
-        """Return the number of messages that wait in the queues."""
-        assert self._channel is not None
-        return sum(self._channel.queue_declare(queue, passive=True)[1] for queue in self._settings.queues)
-
-    def _consume(self) -> None:
-        assert self._channel is not None
-        count = len(self._settings.queues)
-        while len(self._queues) >= TAGS_MAX * count:
-            del self._queues[next(iter(self._queues))]
-        self._queues |= {self._channel.consume(queue): queue for queue in self._settings.queues}
-        self._consuming = True
-
-    def _cancel(self) -> None:
-        if self._consuming:
-            assert self._channel is not None
-            for tag in list(self._queues)[-len(self._settings.queues) :]:
-                self._channel.cancel(tag, nowait=True)
-            self._consuming = False
+    @property
+    def _receiver(self) -> Receiver:
+        """Connection to the broker, while there is one."""
+        assert self._connected is not None
+        return self._connected
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         """Read, write, acknowledge, and wait for more."""
-        connection, channel = self._connection, self._channel
-        assert connection is not None
-        assert channel is not None
-        busy = bool(channel.deliveries) or connection.read(0)
-        channel.check()
-        for _ in range(min(TURN, len(channel.deliveries))):
-            delivery = channel.deliveries.popleft()
-            self._take(self._queues[delivery.consumer_tag], delivery)
-        if channel.cancelled:
-            raise ChannelClosed(None, "a queue was deleted or has moved, and its consumer is cancelled")
+        receiver = self._receiver
+        busy = receiver.read()
+        for _ in range(TURN):
+            came = receiver.take()
+            if came is None:
+                break
+            self._take(*came)
+        receiver.check()
         self._write()
         self._acknowledge()
         self._go_on()
         self._expire()
         if self._state.drains:
             self._look_for_the_end(busy)
-        self._state.paused = not self._consuming
-        due = min(connection.beat(), self._writer.due(), self._warn())
+        self._state.paused = not receiver.consuming
+        due = min(receiver.beat(), self._writer.due(), self._warn())
         if not busy:
             self._wait(due)
 
     def _wait(self, seconds: float) -> None:
-        assert self._connection is not None
-        select.select([self._connection.fileno(), self._state.wake_reader], [], [], max(0.0, seconds))
+        select.select([self._receiver.fileno(), self._state.wake_reader], [], [], max(0.0, seconds))
         self._state.drain_wakes()
 
     def _take(self, queue: str, delivery: Delivery) -> None:
@@ -237,8 +213,7 @@ class Consumer(threading.Thread):
         message_id = delivery.properties.message_id
         lost = delivery.redelivered and message_id is not None and self._duplicates.was_acknowledged(digest)
         if lost or (self._settings.duplicates == MESSAGE_ID and self._duplicates.has_id(message_id)):
-            assert self._channel is not None
-            self._channel.ack(delivery.delivery_tag)
+            self._receiver.acknowledge(delivery.delivery_tag)
             return
         number = self._writer.add(queue, delivery, digest, octets)
         self._tags.add(delivery.delivery_tag, number, now)
@@ -246,11 +221,10 @@ class Consumer(threading.Thread):
 
     def _hold(self, queue: str, delivery: Delivery) -> None:
         """Keep a message until there is room, or return it to its queue."""
-        assert self._channel is not None
-        self._cancel()
+        self._receiver.pause()
         held = sum(len(each.body) for _, each in self._held)
         if self._held and held + len(delivery.body) > HELD_OCTETS:
-            self._channel.nack(delivery.delivery_tag, requeue=True)
+            self._receiver.release(delivery.delivery_tag)
         else:
             self._held.append((queue, delivery))
 
@@ -259,12 +233,11 @@ class Consumer(threading.Thread):
             if self._writer.write_due():
                 self._state.note_disk(None)
         except DiskFull as error:
-            self._cancel()
+            self._receiver.pause()
             self._state.note_disk(str(error))
 
     def _acknowledge(self) -> None:
         """Acknowledge what may be, and delete what is settled."""
-        assert self._channel is not None
         settled = self._state.settled
         if settled > self._settled:
             self._duplicates.settled(settled)
@@ -273,7 +246,7 @@ class Consumer(threading.Thread):
             self._note_position(settled)
             tag, numbers = self._tags.take(upto)
             if tag:
-                self._channel.ack(tag, multiple=True)
+                self._receiver.acknowledge(tag, multiple=True)
                 self._duplicates.acknowledged(numbers)
             if settled > self._settled:
                 self._settled = settled
@@ -299,7 +272,7 @@ class Consumer(threading.Thread):
 
     def _go_on(self) -> None:
         """Take held messages and consume again when there is room; raise `SpoolError` if there can be none."""
-        if self._consuming:
+        if self._receiver.consuming:
             return
         free = self._writer.half_free(self._settled)
         if free and self._held:
@@ -321,7 +294,7 @@ class Consumer(threading.Thread):
                     f"spoolBytes = {self._settings.spool_octets}",
                 )
         if free and not self._held and self._state.full is None:
-            self._consume()
+            self._receiver.consume()
 
     def _expire(self) -> None:
         if self._duplicates.expecting:
@@ -336,11 +309,16 @@ class Consumer(threading.Thread):
         tail = self._state.log.tail
         if self._goal is not None and tail >= self._goal:
             self._state.note_target(self._goal)
-        elif not busy and self._consuming and not self._writer.pending and self._quiet():
+        elif not busy and self._receiver.consuming and not self._writer.pending and self._quiet():
             self._came_at = time.monotonic()
-            assert self._channel is not None
-            if not self._ready() and not self._channel.deliveries:
+            if self._receiver.is_empty():
                 self._state.note_target(self._state.log.tail)
 
     def _quiet(self) -> bool:
         return time.monotonic() - self._came_at >= QUIET_SECONDS
+
+
+def _reason(error: ClientError) -> str:
+    if not isinstance(error, ChannelClosed):
+        return str(error)
+    return error.text if error.code is None else f"{error.text} ({error.code})"

@@ -14,6 +14,8 @@ REDELIVERED, MESSAGE_ID, NONE = "redelivered", "messageId", "none"
 """Doubles that are dropped: redelivered ones, also those with an id that the spool has, none."""
 SETTLED, SPOOLED = "settled", "spooled"
 """Time at which a message is acknowledged: when Spark has made it durable, or when it is in the spool."""
+AMQP091, AMQP1 = "amqp091", "amqp1"
+"""Protocols that are spoken to the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Settings:
 
     spool: str
     servers: tuple[tuple[str, int], ...]
+    protocol: str
     vhost: str
     user: str
     password: str = field(repr=False)

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from pyspark_amqp.options import amqp_options
 from pyspark_amqp.reader import AmqpStreamReader
+from pyspark_amqp.spool.settings import AMQP091, AMQP1
 from tests.support.amqp_peers import OURS, PEERS, Peer, peer
 from tests.support.spark_readers import ALL, bodies
 
@@ -31,9 +32,18 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 
 
 @pytest.fixture(params=PEERS)
-def broker(request: pytest.FixtureRequest, peers: Callable[[str], Peer]) -> Peer:
-    """A broker that all tests share, each of them in turn."""
-    return peers(request.param)
+def peer_name(request: pytest.FixtureRequest) -> str:
+    """Each broker of these tests in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(params=[AMQP091, AMQP1])
+def broker(request: pytest.FixtureRequest, peer_name: str, peers: Callable[[str], Peer]) -> Iterator[Peer]:
+    """A broker that all tests share, each of them in turn, which the source speaks to by each protocol."""
+    found = peers(peer_name)
+    found.protocol = request.param
+    yield found
+    found.protocol = AMQP091
 
 
 @pytest.fixture
@@ -48,7 +58,8 @@ def reader_of(tmp_path: Path) -> Iterator[Callable[..., AmqpStreamReader]]:
 
     def make(broker: Peer, queue: str, **others: str) -> AmqpStreamReader:
         given = {
-            "servers": broker.address, "subscribe": queue, "spool": str(tmp_path / "spool"), "fetchWait": "100ms",
+            "servers": broker.address, "protocol": broker.protocol, "subscribe": queue,
+            "spool": str(tmp_path / "spool"), "fetchWait": "100ms",
             "fetchOffset.retryIntervalMs": "50", "fetchOffset.numRetries": "400",
         }  # fmt: skip
         given |= {name.replace("_", "."): text for name, text in others.items()}

@@ -16,6 +16,7 @@ LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 def test_smallest_source():
     options = amqp_options(LEAST)
     settings = options.settings
+    assert settings.protocol == "amqp091"
     assert (settings.servers, settings.vhost, settings.queues) == ((("127.0.0.1", 5672),), "/", ("orders",))
     assert (settings.spool, settings.spool_octets, settings.prefetch) == ("/data/spool", 1 << 30, 10_000)
     assert (settings.acknowledge, settings.duplicates, settings.tls) == ("settled", "redelivered", None)
@@ -37,7 +38,7 @@ def test_batches_have_the_defaults_of_the_source_penstock():
 
 def test_everything_given():
     options = amqp_options({
-        "SERVERS": "amqps://a, amqps://[::1]:5674/", "vhost": "shop", "user": "u", "password": "p",
+        "SERVERS": "amqps://a, amqps://[::1]:5674/", "protocol": "AMQP1", "vhost": "shop", "user": "u", "password": "p",
         "tlsCaFile": "/ca", "tlsCertificateFile": "/c", "tlsKeyFile": "/k", "tlsKeyPassword": "s",
         "subscribe": "orders, audit", "spool": "file:///data/my%20spool", "spoolBytes": "8m", "prefetch": "65535",
         "acknowledge": "spooled", "dropDuplicates": "messageId", "heartbeat": "1500ms", "consumerTimeout": "1h",
@@ -47,6 +48,7 @@ def test_everything_given():
     })  # fmt: skip
     settings = options.settings
     assert settings.servers == (("a", 5671), ("::1", 5674))
+    assert settings.protocol == "amqp1"
     assert settings.tls == Tls("/ca", "/c", "/k", "s")
     assert (settings.spool, settings.spool_octets, settings.queues) == ("/data/my spool", 8 << 20, ("orders", "audit"))
     assert (settings.acknowledge, settings.duplicates) == ("spooled", "messageId")
@@ -71,6 +73,7 @@ def test_everything_given():
         ({"prefetch": "70000"}, "must be a whole number of at least 1, at most 65535"),
         ({"acknowledge": "never"}, "acknowledge = 'never' must be settled or spooled"),
         ({"dropDuplicates": "all"}, "dropDuplicates = 'all' must be redelivered, messageId or none"),
+        ({"protocol": "mqtt"}, "protocol = 'mqtt' must be amqp091 or amqp1"),
         ({"servers": "amqps://a,b"}, "has addresses with amqps:// and without"),
         ({"servers": "amqp://u:p@h"}, r"servers = 'amqp://\*\*\*@h' must be host:port"),
         ({"maxTriggerDelay": "5s"}, "maxTriggerDelay goes with minOffsetsPerTrigger"),

@@ -172,7 +172,8 @@ sys.stdin.read()
 def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(broker, reader_of, tmp_path):
     queue = broker.declare()
     broker.publish(queue, numbered(0, 200))
-    words = [f"servers={broker.address}", f"subscribe={queue}", f"spool={tmp_path / 'spool'}"]
+    words = [f"servers={broker.address}", f"protocol={broker.protocol}", f"subscribe={queue}"]
+    words.append(f"spool={tmp_path / 'spool'}")
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER, *words],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
@@ -436,6 +437,9 @@ def test_connection_by_tls_with_an_authority_of_its_own(ours, reader_of, tmp_pat
         ({"password": "wrong"}, "the broker refuses guest; check user, password"),
         ({"queue": "nowhere"}, r"refuses nowhere: NOT_FOUND.* \(404\)"),
         ({"vhost": "nowhere"}, "check user, password|nowhere"),
+        ({"protocol": "amqp1", "password": "wrong"}, "the broker refuses guest; check user and password"),
+        ({"protocol": "amqp1", "queue": "nowhere"}, r"refuses nowhere: .* link to nowhere: .* \(amqp:not-found\)"),
+        ({"protocol": "amqp1", "vhost": "nowhere"}, "nowhere"),
     ],
 )
 def test_what_another_attempt_does_not_help_ends_the_query_at_once(ours, reader_of, options, said):
@@ -443,6 +447,34 @@ def test_what_another_attempt_does_not_help_ends_the_query_at_once(ours, reader_
     start = reader.initialOffset()
     with pytest.raises(BrokerUnreachable, match=said):
         next_batch(reader, start)
+
+
+def test_queue_that_is_deleted_ends_the_query_when_all_is_read(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(0, 10))
+    reader = reader_of(broker, queue)
+    start = reader.initialOffset()
+    eventually(lambda: reader.latestOffset(start, ALL)["n"] == 10, "all are in the spool")
+    broker.delete(queue)
+    read, end = read_until(reader, start, 10)
+    assert read == numbered(0, 10)
+    with pytest.raises(BrokerUnreachable, match=f"refuses {queue}: "):
+        next_batch(reader, end)
+
+
+def test_spool_that_was_filled_by_one_protocol_goes_on_with_the_other(ours, reader_of):
+    queue = ours.declare()
+    ours.publish(queue, numbered(0, 100), message_id="m", headers={"a": 1})
+    reader = reader_of(ours, queue)
+    start = reader.initialOffset()
+    end = next_batch(reader, start, ReadMaxRows(40))
+    read = bodies(reader, start, end)
+    reader.stop()
+    other = reader_of(ours, queue, protocol="amqp1")
+    rest, last = read_until(other, end, 100 - len(read))
+    assert read + rest == numbered(0, 100), "what comes again is recognised"
+    assert other.latestOffset(last, ALL) == last
+    ours.await_ready(queue, 0)
 
 
 def test_broker_that_stays_away_ends_the_query_when_all_is_read(ours, reader_of):

@@ -13,15 +13,16 @@ LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 @pytest.mark.spark
 def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, ours, tmp_path):
     queue = ours.declare()
-    frame = (
-        spark.readStream.format("amqp")
-        .option("servers", ours.address)
-        .option("subscribe", queue)
-        .option("spool", str(tmp_path / "spool"))
-        .option("columns", "sequence,value,headers")
-        .load()
-    )
-    for first, last in ((0, 500), (500, 600)):
+    for first, last, protocol in ((0, 500, "amqp091"), (500, 600, "amqp1")):
+        frame = (
+            spark.readStream.format("amqp")
+            .option("servers", ours.address)
+            .option("protocol", protocol)
+            .option("subscribe", queue)
+            .option("spool", str(tmp_path / "spool"))
+            .option("columns", "sequence,value,headers")
+            .load()
+        )
         ours.publish(queue, numbered(first, last), headers={"first": first})
         query = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
         assert query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(300)
