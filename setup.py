@@ -53,7 +53,7 @@ HOT = (
 
 Each of them has 0.5 % of the instructions of a step of `make guard`, or is called for every message.
 """
-FOR_SIZE = ["-Os", "-fno-schedule-insns2", "-fno-caller-saves"]
+FOR_SIZE = ["-Os", *(["-fno-schedule-insns2", "-fno-caller-saves"] if sys.platform == "linux" else [])]
 """What replaces -O3. The same code in the same order becomes smaller when it is compressed."""
 SECTIONS = (["-ffunction-sections"], ["-Wl,--gc-sections", "-Wl,--sort-section=name"])
 """Options of compiler and linker that leave out functions that nothing calls, and put alike ones beside each other."""
