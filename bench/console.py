@@ -34,8 +34,8 @@ BUSY = 50
 """Seconds from one page of a list to the next, or so many times what it took: as the console does."""
 RATE = 100
 """Round trips a second."""
-TOP = {"order": "blocked", "count": 100, "everywhere": False}
-"""What `penstock top` asks for each second."""
+TOP = {"order": "blocked", "count": 100, "everywhere": False, "history": 60}
+"""What `penstock top` asks for each second on a wide terminal."""
 
 
 @dataclass(frozen=True)
