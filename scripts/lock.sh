@@ -9,7 +9,7 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 
 # The build tools come first: some packages in the second lock are source packages, and are built with these.
 "${compile[@]}" --group build --output-file requirements/build.lock
-"${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo --group docs \
+"${compile[@]}" pyproject.toml --extra spark --extra uvloop --group lint --group test --group demo --group docs \
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
 "${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop --extra terminal --extra otel \
