@@ -6,7 +6,6 @@ two builds. ``PENSTOCK_RELEASE=1`` is for wheels: a compiler that fails is an er
 """
 
 import os
-import re
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -37,24 +36,53 @@ GENERATED = "build"
 BUNDLES = {"hot": 2, "cold": 6}
 """Files of C that can be compiled at the same time; each reads all declarations, which takes half a second."""
 HOT = (
-    *("core/broker", "core/consume/consumer_lists", "core/consume/rotation", "core/consume/session"),
-    *("core/consume/unsettled", "core/dispatcher", "core/journal/", "core/large_content", "core/message"),
-    *("core/publish/producer", "core/publish/sender_credit", "core/queue/queue", "core/queue/redelivery_mark"),
-    *("core/queue/storage", "driver/driver", "driver/scheduler", "flow/timers", "persistence/row_encoder"),
-    *("persistence/transaction_encoder", "protocols/amqp091/content_frames", "protocols/amqp091/delivery_frames"),
-    *("protocols/amqp091/frame_reader", "protocols/amqp091/message_format", "protocols/amqp10/delivery_"),
-    *("protocols/amqp10/engine", "protocols/amqp10/frame_reader", "protocols/amqp10/incoming_link"),
-    *("protocols/amqp10/message_format", "protocols/amqp10/session", "protocols/amqp10/settler"),
-    *("protocols/amqp10/target", "protocols/common/connection.", "wire/amqp091/codec", "wire/amqp091/field_writer"),
-    *("wire/amqp10/disposition", "wire/amqp10/field_cursor", "wire/amqp10/frames", "wire/amqp10/sections"),
-    *("wire/amqp10/transfer", "wire/amqp10/value_walk"),
+    "core/broker",
+    "core/consume/consumer_lists",
+    "core/consume/rotation",
+    "core/consume/session",
+    "core/consume/unsettled",
+    "core/dispatcher",
+    "core/journal/",
+    "core/large_content",
+    "core/message",
+    "core/publish/producer",
+    "core/publish/sender_credit",
+    "core/queue/queue",
+    "core/queue/redelivery_mark",
+    "core/queue/storage",
+    "driver/driver",
+    "driver/scheduler",
+    "flow/timers",
+    "persistence/row_encoder",
+    "persistence/transaction_encoder",
+    "protocols/amqp091/content_frames",
+    "protocols/amqp091/delivery_frames",
+    "protocols/amqp091/frame_reader",
+    "protocols/amqp091/message_format",
+    "protocols/amqp10/delivery_",
+    "protocols/amqp10/engine",
+    "protocols/amqp10/frame_reader",
+    "protocols/amqp10/incoming_link",
+    "protocols/amqp10/message_format",
+    "protocols/amqp10/session",
+    "protocols/amqp10/settler",
+    "protocols/amqp10/target",
+    "protocols/common/connection.",
+    "wire/amqp091/codec",
+    "wire/amqp091/field_writer",
+    "wire/amqp10/disposition",
+    "wire/amqp10/field_cursor",
+    "wire/amqp10/frames",
+    "wire/amqp10/sections",
+    "wire/amqp10/transfer",
+    "wire/amqp10/value_walk",
 )
 """How the paths of modules begin that are compiled for speed; all others are compiled for size.
 
 Each of them has 0.5 % of the instructions of a step of `make guard`, or is called for every message.
 """
-FOR_SIZE = ["-Os", *(["-fno-schedule-insns2", "-fno-caller-saves"] if sys.platform == "linux" else [])]
-"""What replaces -O3. The same code in the same order becomes smaller when it is compressed."""
+FOR_SIZE = ["-Os"]
+"""What replaces -O3."""
 SECTIONS = (["-ffunction-sections"], ["-Wl,--gc-sections", "-Wl,--sort-section=name"])
 """Options of compiler and linker that leave out functions that nothing calls, and put alike ones beside each other."""
 LEAN = (
@@ -85,74 +113,11 @@ BUNDLE = """\
 #endif
 #undef PyDoc_STR
 #define PyDoc_STR(text) NULL
-#include "__native_penstock.h"
-#include "__native_internal_penstock.h"
-PyObject *import_native(const char *name, PyObject *(*make)(void), int (*execute)(PyObject *), PyObject **module,
-                        CPyModuleCache *cache, CPyImportState *state);
 """
 """How each begins.
 
 Nobody outside may call what follows: calls that could be redirected are slower, and not inlined. Signatures as text are
 left out: nobody asks for them, and the sources are in the wheel.
-"""
-COLD = re.compile(r"^( *)(?=(?:PyObject \*CPyPy_\w+|char CPyDef_\w+_____top_level__)\(.*\{$)", re.MULTILINE)
-"""Functions that are for size in any module: what interpreted code calls, and what an import does."""
-PLACE = re.compile(r'\bCPy_AddTraceback\("([^"]*)", "([^"]*)", (\d+), (CPyStatic_\w+)\)')
-"""Call that adds an entry to a traceback: file, function, line and globals. There are sixty thousand."""
-TRACE = """\
-static CPy_NOINLINE void add_place_{number}(int place)
-{{
-    static const char functions[] = "{functions}";
-    CPy_AddTraceback("{file}", functions + (place >> 14), place & 16383, {globals});
-}}
-"""
-"""The same for the places of one module, each with one number: offset of the function's name, and line."""
-IMPORT = re.compile(
-    r"""    \w+ = \(void \*\)&CPyModule_(?P<module>\w+);
-    (?P<state>\w+) = \(void \*\)&CPyImportState_(?P=module);
-    \w+ = CPyModuleLockAPI_\w+;
-    (?P<known>\w+) = CPyImport_IsInitialized\((?P=state)\);
-    if \(!(?P=known)\) goto (?P<unknown>CPyL\d+);
-(?:(?!    goto ).*\n)*?    if \(unlikely\(\w+ == NULL\)\) \{
-(?P<failed>        CPy_AddTraceback\(.*\);
-        goto CPyL\d+;
-    \}
-)    (?P<result>\w+) = \w+;
-    goto (?P<imported>CPyL\d+);
-(?P=unknown): ;
-(?:(?!CPyL\d).*\n)*?    (?P=result) = \w+;
-(?P=imported): ;
-"""
-)
-"""Import of a module by another one of the library: 40 lines of C, two thousand times."""
-IMPORTED = r"""    \g<result> = import_\g<module>();
-    if (unlikely(\g<result> == NULL)) {
-\g<failed>"""
-"""The same as a call."""
-IMPORT_MODULE = """\
-PyObject *import_{name}(void)
-{{
-    return import_native("{module}", CPyInitOnly_{name}, CPyExec_{name}, (PyObject **)&CPyModule_{name}__internal,
-                         &CPyModule_{name}, &CPyImportState_{name});
-}}
-"""
-IMPORT_NATIVE = """\
-PyObject *import_native(const char *name, PyObject *(*make)(void), int (*execute)(PyObject *), PyObject **module,
-                        CPyModuleCache *cache, CPyImportState *state)
-{{
-    PyObject *modules = PyImport_GetModuleDict(), *library = PyDict_GetItemString(modules, "{library}");
-    PyObject *key = PyUnicode_FromString(name), *suffix = PyUnicode_FromString("{suffix}");
-    PyObject *file = library ? PyObject_GetAttrString(library, "__file__") : NULL, *found = NULL;
-    if (key && CPyImport_IsInitialized(state))
-        found = CPyDict_GetItem(modules, key);
-    else if (key && suffix && file)
-        found = CPyImport_ImportNative(key, make, execute, module, cache, state, CPyModuleLockAPI_{group},
-                                       file, suffix, 0);
-    Py_XDECREF(key);
-    Py_XDECREF(suffix);
-    Py_XDECREF(file);
-    return found;
-}}
 """
 RELEASE = os.environ.get("PENSTOCK_RELEASE") == "1"
 """Whether this build is for a wheel that goes to other machines."""
@@ -174,45 +139,19 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def shortened(source: Path, number: int) -> str:
-    """Return generated C with short calls for what it repeats most."""
-    text, name = source.read_text(), source.stem.removeprefix("__native_")
-    if name == GROUP:
-        return text + IMPORT_NATIVE.format(
-            library=f"{GROUP}__mypyc", suffix=sysconfig.get_config_var("EXT_SUFFIX"), group=GROUP
-        )
-    if name == source.stem:
-        return text  # mypyc's own
-    text = COLD.sub(r"\1CPy_COLD ", IMPORT.sub(IMPORTED, text))
-    functions: dict[str, int] = {}
-    end = 0
-
-    def place(found: re.Match[str]) -> str:
-        nonlocal end
-        _, function, line, _ = found.groups()
-        if function not in functions:
-            functions[function], end = end, end + len(function) + 1
-        return f"add_place_{number}({functions[function] << 14 | int(line)})"
-
-    first = PLACE.search(text)
-    text = PLACE.sub(place, text)
-    if first:
-        text = TRACE.format(number=number, functions="\\0".join(functions), file=first[1], globals=first[4]) + text
-    return text + IMPORT_MODULE.format(name=name, module=name.replace("___", "."))
-
-
 def bundles(sources: list[Path], name: str) -> list[str]:
-    """Gather generated C into a few files of about the same length; return their paths."""
-    texts = [shortened(source, number) for number, source in enumerate(sources)]
-    parts: list[list[str]] = [[] for _ in range(BUNDLES[name])]
-    for text in sorted(texts, key=len, reverse=True):
-        min(parts, key=lambda part: sum(map(len, part))).append(text)
+    """Gather generated C into a few files of about the same length that include it; return their paths."""
+    parts: list[list[Path]] = [[] for _ in range(BUNDLES[name])]
+    lengths = [0] * len(parts)
+    for source in sorted(sources, key=lambda path: (-path.stat().st_size, path)):
+        shortest = lengths.index(min(lengths))
+        parts[shortest].append(source)
+        lengths[shortest] += source.stat().st_size
     found = []
     for number, part in enumerate(parts):
-        body = "".join(part)
-        imported = sorted(set(re.findall(rf"\bimport_{GROUP}___\w+", body)))
         bundle = Path(GENERATED, f"{name}_{number}.c")
-        write(bundle, "".join([BUNDLE, *(f"PyObject *{each}(void);\n" for each in imported), body]))
+        included = "".join(f'#include "{source.relative_to(GENERATED).as_posix()}"\n' for source in part)
+        write(bundle, BUNDLE + included)
         found.append(str(bundle))
     return found
 

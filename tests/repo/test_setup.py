@@ -55,68 +55,6 @@ def test_release_is_stripped_on_every_platform_that_has_wheels(monkeypatch: pyte
     assert loaded(monkeypatch, tmp_path, "")["RELEASE"] is False
 
 
-IMPORT = """\
-    cpy_r_r26 = (void *)&CPyModule_penstock___flow___gate;
-    cpy_r_r27 = (void *)&CPyImportState_penstock___flow___gate;
-    cpy_r_r28 = CPyModuleLockAPI_penstock;
-    cpy_r_r29 = CPyImport_IsInitialized(cpy_r_r27);
-    if (!cpy_r_r29) goto CPyL11;
-    cpy_r_r30 = PyImport_GetModuleDict();
-    cpy_r_r32 = CPyDict_GetItem(cpy_r_r30, cpy_r_r31);
-    if (unlikely(cpy_r_r32 == NULL)) {
-        CPy_AddTraceback("src/penstock/core/vhost.py", "<module>", 22, CPyStatic_vhost___globals);
-        goto CPyL324;
-    }
-    cpy_r_r33 = cpy_r_r32;
-    goto CPyL15;
-CPyL11: ;
-    cpy_r_r34 = CPyInitOnly_penstock___flow___gate;
-    cpy_r_r44 = CPyImport_ImportNative(cpy_r_r43, cpy_r_r34, cpy_r_r35, cpy_r_r36);
-    if (unlikely(cpy_r_r44 == NULL)) {
-        CPy_AddTraceback("src/penstock/core/vhost.py", "<module>", 22, CPyStatic_vhost___globals);
-        goto CPyL324;
-    }
-    cpy_r_r33 = cpy_r_r44;
-CPyL15: ;
-    cpy_r_r45 = CPyStatics[8742];
-"""
-SHORT_IMPORT = """\
-    cpy_r_r33 = import_penstock___flow___gate();
-    if (unlikely(cpy_r_r33 == NULL)) {
-        add_place_7(22);
-        goto CPyL324;
-    }
-    cpy_r_r45 = CPyStatics[8742];
-"""
-
-
-def short(names: dict[str, Any], name: str, text: str) -> str:
-    """Return a file of generated C as the compiler gets it."""
-    path = Path(name)
-    path.write_text(text)
-    found: str = names["shortened"](path, 7)
-    return found
-
-
-def test_import_of_a_module_of_the_library_is_one_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = short(loaded(monkeypatch, tmp_path, ""), "__native_penstock___core___vhost.c", IMPORT)
-    assert SHORT_IMPORT in found
-    assert 'CPy_AddTraceback("src/penstock/core/vhost.py", functions +' in found
-    assert 'return import_native("penstock.core.vhost", CPyInitOnly_penstock___core___vhost,' in found
-
-
-def test_place_is_one_number_of_function_and_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    call = 'CPy_AddTraceback("src/penstock/flow/gate.py", "{}", {}, CPyStatic_gate___globals);\n'
-    text = call.format("open", 16383) + call.format("shut", 2) + call.format("shut", -1)
-    found = short(loaded(monkeypatch, tmp_path, ""), "__native_penstock___flow___gate.c", text)
-    assert 'functions[] = "open\\0shut"' in found
-    assert f"add_place_7(16383);\nadd_place_7({5 << 14 | 2});\n{call.format('shut', -1)}" in found
-
-
-def test_other_generated_code_stays_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert short(loaded(monkeypatch, tmp_path, ""), "list_ops.c", IMPORT) == IMPORT
-
-
 def test_modules_that_are_compiled_for_speed_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hot = loaded(monkeypatch, tmp_path, "")["HOT"]
     modules = [str(path.relative_to(ROOT / "src" / "penstock")) for path in (ROOT / "src" / "penstock").rglob("*.py")]
