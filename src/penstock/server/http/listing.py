@@ -88,8 +88,9 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
         "page_size": size,
         "total_count": total,
     }
-    before = json.dumps(numbers, separators=(",", ":")).removesuffix("}") + ',"items":'
-    return LongAnswer(_stream(request, shown, making, before, "}"), request.http_request)
+    texts = b"".join([part async for part in _stream(request, shown, making)])
+    head = json.dumps(numbers, separators=(",", ":")).removesuffix("}").encode()
+    return Response(b'%b,"items":%b}' % (head, texts), media_type="application/json")
 
 
 async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[Item]:
@@ -199,12 +200,9 @@ def _key(content: Shape, column: str) -> Key:
     return (0, "") if value is None else (2, str(value))
 
 
-async def _stream(
-    request: ApiRequest, items: list[Item], making: Making, before: str = "", after: str = ""
-) -> AsyncIterator[bytes]:
-    """Stream a list in slices, between the texts `before` and `after`; objects deleted meanwhile are omitted."""
-    opening = before + "["
-    separator = opening
+async def _stream(request: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
+    """Stream a list in slices; objects deleted meanwhile are omitted."""
+    before = "["
     async for slice_ in _slices(request, items):
         texts = [
             json.dumps(chosen(request, making(request.driver, item)), separators=(",", ":"), ensure_ascii=False)
@@ -212,9 +210,9 @@ async def _stream(
             if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]
         if texts:
-            yield (separator + ",".join(texts)).encode()
-            separator = ","
-    yield ((opening if separator is opening else "") + "]" + after).encode()
+            yield (before + ",".join(texts)).encode()
+            before = ","
+    yield b"[]" if before == "[" else b"]"
 
 
 async def _slices(request: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
