@@ -36,7 +36,8 @@ AT_ONCE = (os.cpu_count() or 2) + 3
 GROUPS = (
     ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
-    ("HTTP and commands", ("tests/server/http/**/test_*.py", "tests/cli/**/test_*.py")),
+    ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
+    ("console", ("tests/server/http/console/**/test_*.py",)),
     ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
     ("store", ("tests/store/**/test_*.py",)),

@@ -239,9 +239,8 @@ def test_what_is_done_by_http_is_on_the_disk_when_it_is_answered(tmp_path: Path)
         broker.process.kill()
     with serving(tmp_path, *options) as broker:
         wanted = {"count": 3, "ackmode": "ack_requeue_false", "encoding": "auto"}
-        for payload in "abc":
-            (found,) = Web(broker.http).ask("POST", "/queues/%2F/q/get", wanted).json
-            assert found["payload"] == payload
+        found = Web(broker.http).ask("POST", "/queues/%2F/q/get", wanted).json
+        assert [each["payload"] for each in found] == ["a", "b", "c"]
 
 
 def test_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
