@@ -33,6 +33,8 @@ GROUP = "penstock"
 """How the library and what mypyc generates are called."""
 GENERATED = "build"
 """Where mypyc writes C."""
+OF_MODULE = "__native_"
+"""How the names of its files begin, but for those of mypyc's own library."""
 BUNDLES = {"hot": 2, "cold": 6}
 """Files of C that can be compiled at the same time; each reads all declarations, which takes half a second."""
 HOT = (
@@ -167,8 +169,10 @@ def write_doors(doors: list[Extension]) -> None:
 
 def is_hot(source: Path) -> bool:
     """Tell whether messages pass through a file of generated C. mypyc's own library is hot."""
-    module = source.stem.removeprefix("__native_").replace("___", "/") + ".py"
-    return module == source.name.replace(".c", ".py") or module.startswith(tuple(f"{GROUP}/{each}" for each in HOT))
+    if not source.stem.startswith(OF_MODULE):
+        return True
+    module = source.stem.removeprefix(OF_MODULE).replace("___", "/") + ".py"
+    return module.startswith(tuple(f"{GROUP}/{each}" for each in HOT))
 
 
 def extensions() -> list[Extension]:
