@@ -35,6 +35,7 @@ KNOWN: Final = (
 NOT_ASKED: Final = ("resource_path", "topic_path")
 """Paths of RabbitMQ that have no counterpart."""
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""Hosts of URLs that need no TLS."""
 
 
 class BackEndSettings:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from penstock.back_end_settings import LOOPBACK
 from penstock.errors import ConfigError
 from penstock.management.token_check import TokenKeys, TokenPolicy
 
@@ -79,7 +80,7 @@ def _source(keys: str, folder: Path, error: Callable[[str, str], ConfigError]) -
     if parts.scheme in ("http", "https"):
         if not parts.hostname or not has_port or "@" in parts.netloc:
             raise error(KEYS_SOURCE, "keys in [oauth] must be a URL without user")
-        if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             reason = f"keys in [oauth] must come over https, or from this machine, not from {parts.hostname}"
             raise error(KEYS_SOURCE, reason)
         return keys
