@@ -19,6 +19,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench import processes
@@ -68,12 +69,11 @@ class Onlookers:
 def _look(kind: Kind, url: str, port: int, end: threading.Event) -> None:
     """Run what the broker is looked at with until `end` is set."""
     parts: list[Callable[[], None]] = []
-    for number in range(kind.consoles):
-        parts.append(lambda: _follow(port, end))
-        if kind.lists:
-            parts.append(lambda number=number: _list(port, AGAIN_S * number / kind.consoles, end))  # type: ignore[misc]
+    parts += [partial(_follow, port, end)] * kind.consoles
+    if kind.lists:
+        parts += [partial(_list, port, AGAIN_S * number / kind.consoles, end) for number in range(kind.consoles)]
     if kind.top:
-        parts += [lambda: _top(url, end), lambda: _scrape(port, end)]
+        parts += [partial(_top, url, end), partial(_scrape, port, end)]
     threads = [threading.Thread(target=part, daemon=True) for part in parts]
     for thread in threads:
         thread.start()
