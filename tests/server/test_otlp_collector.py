@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ import pytest
 from penstock.content.trace_context import TraceContext
 from penstock.management.hold_spans import HoldSpan
 from tests.server.http.test_metrics import scrape
-from tests.support.brokers import BrokerProcess, eventually, in_background, in_process, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, in_process, serving
 from tests.support.http_client import Web
 from tests.support.metrics import samples_of
 from tests.support.otlp_receiver import Receiver, attributes, receiving
@@ -22,7 +23,7 @@ from tests.support.pika_helpers import take_all
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otel is not installed")
 
-from penstock.server.otlp_collector import SPANS_WAITING, OtlpCollector
+from penstock.server.otlp_collector import ENDING, SPANS_WAITING, OtlpCollector
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SHORT = {"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "1"}
@@ -197,7 +198,9 @@ def test_collector_that_takes_nothing_delays_nobody(receiver: Receiver, tmp_path
     assert broker.logged("opentelemetry") == []
 
 
-def test_spans_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_beyond_the_bound_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     for name, value in SHORT.items():
         monkeypatch.setenv(name, value)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # It takes connections, and never answers.
@@ -209,6 +212,11 @@ def test_spans_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.Monk
         collector.count_dropped(5)
         assert (collector.dropped(), collector.exported()) == (12, 0)
         collector.stop()
+    for thread in threading.enumerate():
+        if thread.name == ENDING:
+            thread.join(PATIENCE)
+    assert (collector.dropped(), collector.exported()) == (SPANS_WAITING + 12, 0)
+    assert not [record for record in caplog.records if "already shutdown" in record.getMessage()]
 
 
 def test_malformed_tracestate_of_a_client_is_left_out_without_a_word(

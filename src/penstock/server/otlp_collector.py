@@ -37,6 +37,8 @@ DELAY_MS: Final = 1000
 STOP_S: Final = 2.0
 """Seconds that the collector has for the rest when the broker stops."""
 NANOSECONDS: Final = 1_000_000_000
+ENDING: Final = "penstock-traces-end"
+"""Name of the thread that waits for the last request."""
 LIBRARY_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 STATE_LOGGER: Final = "opentelemetry.trace.span"
 """Logger that warns of each malformed part of a tracestate. Clients choose it, so that is no matter of this log."""
@@ -55,7 +57,7 @@ class _Reason(logging.Handler):
 
 
 class CountingExporter(SpanExporter):
-    """Exporter that counts what another one has done. It belongs to the library's thread."""
+    """Exporter that counts what another one has done. It belongs to the library's thread; any may call `shutdown`."""
 
     def __init__(self, endpoint: str, report: _Report) -> None:
         self._exporter = OTLPSpanExporter(endpoint)
@@ -64,12 +66,14 @@ class CountingExporter(SpanExporter):
         """Spans that it has dealt with."""
         self.exported = 0
         """Those that the collector has taken."""
+        self._ended = False
+        """True after `shutdown`: the library would warn of each later call."""
 
     @override
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         taken = False
         try:
-            taken = self._exporter.export(spans) is SpanExportResult.SUCCESS
+            taken = not self._ended and self._exporter.export(spans) is SpanExportResult.SUCCESS
         finally:
             if taken:
                 self.exported += len(spans)
@@ -81,6 +85,9 @@ class CountingExporter(SpanExporter):
 
     @override
     def shutdown(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
@@ -149,7 +156,7 @@ class OtlpCollector(SpanCollector):
 
     @override
     def stop(self) -> None:
-        ending = threading.Thread(target=self._processor.shutdown, name="penstock-traces-end", daemon=True)
+        ending = threading.Thread(target=self._processor.shutdown, name=ENDING, daemon=True)
         ending.start()
         ending.join(STOP_S)
         if ending.is_alive():
