@@ -40,6 +40,7 @@ RESPONSE_DROPPED: Final = "PST-2008"
 REPLY_DROPPED: Final = "PST-2009"
 SLOW_TURN: Final = "PST-2010"
 LATE_LOOP: Final = "PST-2011"
+FILE_LIMIT: Final = "PST-2012"
 LOG_DROPPED: Final = "PST-2020"
 LOG_CROWDED: Final = "PST-2021"
 LOG_LEVEL: Final = "PST-2022"
@@ -117,7 +118,13 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         SOCKET_REFUSED,
         WARNING,
         "a socket was closed because of a bound",
-        "raise `LimitNOFILE`, `handshakes-max` or `handshakes-address-max`, or find who opens so many",
+        "raise `handshakes-max` or `handshakes-address-max`, or find who opens so many",
+    ),
+    LogId(
+        FILE_LIMIT,
+        WARNING,
+        "sockets were closed because the process may open no more files",
+        "raise `LimitNOFILE`, or find who opens so many",
     ),
     LogId(
         HTTP_REFUSED,

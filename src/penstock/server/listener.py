@@ -17,7 +17,7 @@ from typing import Final
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
-from penstock.protocols.common.refusal_log import SOCKET
+from penstock.protocols.common.refusal_log import FILES
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.layer import TlsLayer
 from penstock.server.tls.tls_server import TlsServer
@@ -142,7 +142,7 @@ class Listener:
     def _log(self, why: str, closed: int) -> None:
         self._driver.begin(self._loop.time())
         self._driver.log_queue.add_refusal(
-            SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed"
+            FILES, f"no more sockets are accepted: {why}; {closed} that waited were closed"
         )
 
     def _hang_up(self, listening: socket.socket) -> int:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.log_ids import HANDSHAKE_REFUSED, HTTP_REFUSED, LOGIN_REFUSED, SOCKET_REFUSED
+from penstock.log_ids import FILE_LIMIT, HANDSHAKE_REFUSED, HTTP_REFUSED, LOGIN_REFUSED, SOCKET_REFUSED
 from penstock.protocols.common.log_line import LogLine
 
 LOGIN: Final = LOGIN_REFUSED
 HANDSHAKE: Final = HANDSHAKE_REFUSED
 SOCKET: Final = SOCKET_REFUSED
+FILES: Final = FILE_LIMIT
 HTTP: Final = HTTP_REFUSED
-"""Kinds of refusals: credentials, invalid bytes before login, sockets beyond a bound, HTTP beyond a bound."""
+"""Kinds of refusals: credentials, invalid bytes before login, sockets beyond a bound, beyond the limit of open files,
+and HTTP beyond a bound."""
 
 APART_S: Final = 1.0
 """Seconds in which a kind has its most lines, and then one with the number of suppressed ones."""
