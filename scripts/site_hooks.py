@@ -2,7 +2,7 @@
 
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
-in mkdocs.yml.
+in mkdocs.yml. Pages with diagrams load Mermaid from the site itself: the theme would fetch it from elsewhere.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ DOCUMENTS = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md
 """Documents of the root, and the pages that they become."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 TABLE_BELOW_COMMENT = re.compile(r"^(<!--.*-->)\n(?=\|)", re.MULTILINE)
+MERMAID = "vendor/mermaid.tiny.js"
+"""The script that draws diagrams, as a file of the site."""
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
 
@@ -45,6 +47,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     parts = FENCE.split(TABLE_BELOW_COMMENT.sub(r"\1\n\n", markdown))
     parts[::2] = [LINK.sub(lambda found: _in_site(found, place, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Return a page that loads Mermaid if it has a diagram. The theme draws with it, in the colours of its palette."""
+    if '<pre class="mermaid">' not in output:
+        return output
+    path = posixpath.relpath(MERMAID, posixpath.dirname(page.url) or ".")
+    return output.replace("</head>", f'<script defer src="{path}"></script></head>', 1)
 
 
 def _in_site(found: re.Match[str], place: str, page: str) -> str:

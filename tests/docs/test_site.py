@@ -13,6 +13,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.support.console_browser import chromium
+
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = re.compile(r'\b(?:href|src)="([^"]*)"')
 FETCHED = re.compile(r'<(?:script|img|iframe|link|source)\b[^>]*\b(?:href|src)="((?:https?:)?//[^"]*)"')
@@ -71,6 +73,24 @@ def test_site_fetches_nothing_from_elsewhere(site: Path, pages: dict[Path, str])
     assert {found for text in pages.values() for found in FETCHED.findall(text)} == set()
     styles = "".join(path.read_text() for path in site.rglob("*.css"))
     assert re.findall(r"url\(\"?(?:https?:)?//[^)]*|@import[^;]*", styles) == []
+
+
+def test_diagrams_are_drawn_with_a_script_of_the_site(site: Path, pages: dict[Path, str]) -> None:
+    drawn = {path: text.count('<pre class="mermaid">') for path, text in pages.items() if 'class="mermaid"' in text}
+    written = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md")).count("\n```mermaid\n")
+    assert sum(drawn.values()) == written > 10
+    assert {path for path, text in pages.items() if "mermaid.tiny.js" in text} == drawn.keys()
+    with chromium() as browser:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for path, count in drawn.items():
+            page.goto(path.as_uri())
+            pictures = page.locator("div.mermaid")
+            pictures.nth(count - 1).wait_for()
+            assert pictures.count() == count
+            assert all(height > 100 for height in pictures.evaluate_all("all => all.map(one => one.clientHeight)"))
+        assert [url for url in asked if not url.startswith(site.as_uri())] == []
 
 
 def test_table_below_a_comment_is_a_table(pages: dict[Path, str]) -> None:
