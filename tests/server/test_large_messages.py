@@ -289,6 +289,9 @@ def test_a_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: 
     """Its connection is not read, so no gate has a producer that it blocks."""
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
+        heard: list[str] = []
+        client.connection.add_on_connection_blocked_callback(lambda _, method: heard.append(method.method.reason))
+        client.connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
         assert penstock_command("set", "broker", "disk-overfull=64KiB", "--url", broker.url).returncode == 0
         with in_background(lambda: publish(client, "q", some_body(1))):
             eventually(lambda: "is not read" in overview(broker), "its input waits for the store")
@@ -301,6 +304,10 @@ def test_a_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: 
             assert penstock_command("set", "broker", "disk-overfull=none", "--url", broker.url).returncode == 0
         eventually(lambda: client.depth("q") == 1, "it is taken when there is room")
         assert overview(broker) == "nobody is blocked\n"
+        eventually(lambda: client.connection.process_data_events(0) or heard[1:], "it is told that it is over")
+        assert heard[0].startswith("the disk (quota): ")
+        assert heard[0].endswith("; a large message waits 30 s at most")
+        assert heard[1:] == ["unblocked"]
 
 
 def overview(broker: BrokerProcess) -> str:

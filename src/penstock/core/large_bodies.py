@@ -144,6 +144,9 @@ class RoomListener:
         """Read on: pieces were written."""
         raise NotImplementedError
 
+    def on_disk_changed(self) -> None:
+        """Look again at the gates of the disk: one has closed or opened."""
+
     def end(self) -> None:
         """Stop waiting: the connection has ended."""
 
@@ -272,6 +275,12 @@ class LargeBodies:
                 budget.waiting = False
                 if budget.listener is not None:
                     budget.listener.on_room()
+
+    def notify_disk_changed(self) -> None:
+        """Notify the connections that wait for room of a gate of the disk that has closed or opened."""
+        for budget in self.crowded:
+            if budget.listener is not None:
+                budget.listener.on_disk_changed()
 
     def take_reads(self) -> list[PieceRead]:
         """Take the pieces to be read."""

@@ -20,9 +20,10 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
+from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
-from penstock.management.gate_descriptions import because
+from penstock.management.gate_descriptions import because, text_of
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.lost_publishes import LOST_BY
@@ -100,6 +101,8 @@ class Notifier:
 
     def _on_gate_changed(self, effect: GateChanged) -> None:
         self.driver.log(log_messages.crossed(effect.transition))
+        if effect.transition.gate.kind == DISK_KIND:
+            self.broker.large.notify_disk_changed()
 
     def _on_blocked(self, effect: Blocked) -> None:
         if effect.producer.listener.on_blocked(effect.gate):
@@ -165,7 +168,12 @@ class Notifier:
                     patience_s = producer.entry(gate).patience_s
                     until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
                     return f"{because(producer, gate, self.broker.now)}{until}"
-        return ""
+        disk = self.broker.gates.disk.closed_gate() if connection.pausing.pieces.waiting else None
+        if disk is None:
+            return ""
+        patience_s = self.broker.defaults.hold_deadline_s
+        until = "" if patience_s == NEVER else f" {patience_s:g} s at most"
+        return f"{text_of(disk).reason(disk, self.broker.now)}; a large message waits{until}"
 
     def _on_cancelled(self, effect: Cancelled) -> None:
         effect.consumer.session.on_cancelled(effect.consumer)

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.large_bodies import PIECE_OCTETS, UNWRITTEN_OF_A_CONNECTION
 from penstock.driver.driver import BrokerDriver
+from penstock.management.rabbitmq_json import connection_of
 from penstock.management.why import of_connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused
@@ -127,6 +128,47 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
     store.write()
     store.write()
     assert store.pieces == {}
+
+
+def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_no_more(driver: BrokerDriver) -> None:
+    store = PieceStore(driver.broker.large)
+    client = Dialogue(driver)
+    client.declare("q")
+    client.confirm()
+    send(client, publish("q", bytes(3 * MIB)))
+    assert client.connection.busy
+    assert client.listen() == [], "that it waits for a transaction of the store is nothing to tell"
+    disk = driver.broker.gates.disk
+    disk.fails("the disk is broken", driver.broker.now)
+    (blocked,) = methods(client.listen())
+    assert blocked.name == "connection.blocked"
+    assert blocked.args["reason"] == (
+        "the disk (store): the disk is broken, closed for 0.0 s; a large message waits 30 s at most"
+    )
+    assert connection_of(client.connection, driver)["state"] == "blocked"
+    disk.works(driver.broker.now)
+    assert [method.name for method in methods(client.listen())] == ["connection.unblocked"]
+    assert connection_of(client.connection, driver)["state"] == "running"
+    disk.fails("the disk is broken", driver.broker.now)
+    assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
+    while client.connection.busy:
+        store.write()
+        serve(driver)
+    assert [method.name for method in methods(client.listen())] == ["connection.unblocked", "basic.ack"]
+
+
+def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver: BrokerDriver) -> None:
+    PieceStore(driver.broker.large)
+    driver.broker.gates.disk.fails("the disk is broken", driver.broker.now)
+    client = Dialogue(driver)
+    client.declare("q")
+    client.confirm()
+    send(client, publish("q", bytes(3 * MIB)))
+    assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
+    driver.disconnect(client.connection)
+    driver.run_turn()
+    driver.broker.gates.disk.works(driver.broker.now)
+    driver.run_turn()
 
 
 def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:

@@ -203,6 +203,13 @@ class Disk(DiskState):
             found.append(self.room.gate)
         return found + [usage.quota.gate for usage in self.vhosts.values() if usage.quota is not None]
 
+    def closed_gate(self) -> Gate | None:
+        """Return the first closed gate; None if all are open."""
+        for gate in self.gates():
+            if not gate.open:
+                return gate
+        return None
+
     def is_short(self) -> bool:
         """Return whether disk space is short: a quota or the free space is used up."""
         for gate in self.gates():

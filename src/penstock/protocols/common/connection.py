@@ -88,7 +88,7 @@ class Connection(Worker):
         self.exclusive = ExclusiveQueues()
         self.output = ConnectionOutput()
         self.blocks: int = 0
-        """Number of blocked (producer, gate) pairs of this connection."""
+        """Number of blocked (producer, gate) pairs of this connection; 1 more while the disk blocks large messages."""
         self.reported_blocks: int = 0
         """Number of those that the client is told of: all but rate gates, which change with every message."""
         self.times = ConnectionTimes(self.broker.now)

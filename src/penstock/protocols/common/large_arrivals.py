@@ -4,6 +4,9 @@ Of a message that goes to the store only the incomplete piece counts as a partia
 that the store has not written yet are bounded by the connection's `PieceBudget`. At the bound the connection is not
 read until some of them are written.
 
+While a gate of the disk is closed, the connection counts as blocked, and its client is told. Nothing is said of a wait
+without a closed gate: it is over with the next transaction of the store.
+
 It waits at most for the broker's hold deadline. Then it is closed (506), and what has come is deleted. Otherwise two
 large messages could wait for the space of each other.
 """
@@ -17,6 +20,7 @@ from typing_extensions import override
 
 from penstock.core.large_bodies import LargeArrival, LargeBody, RoomListener, Span
 from penstock.errors import ResourceError
+from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.partial_messages import PartialMessage
 
@@ -61,11 +65,28 @@ class _PausedInput(RoomListener):
         broker = connection.broker
         if broker.defaults.hold_deadline_s > 0:
             broker.timers.add(self._deadline, broker.now + broker.defaults.hold_deadline_s)
+        self._blocked_by: Gate | None = None
+        """The closed gate of the disk that is counted as blocking the connection."""
+        self.on_disk_changed()
+
+    @override
+    def on_disk_changed(self) -> None:
+        self._count(self._connection.broker.gates.disk.closed_gate())
+
+    def _count(self, gate: Gate | None) -> None:
+        """Count the gate that blocks the connection; None for none."""
+        counted = self._blocked_by
+        self._blocked_by = gate
+        if counted is None and gate is not None:
+            self._connection.count_block(gate, 1)
+        elif counted is not None and gate is None:
+            self._connection.count_block(counted, -1)
 
     @override
     def on_room(self) -> None:
         connection = self._connection
         self.end()
+        self._count(None)
         connection.pausing.pieces.listener = None
         connection.busy -= 1
         connection.services.resume_input(connection)
