@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.single_publish import SinglePublish
+from penstock.protocols.common.single_publish import ORIGINS_MOST, SinglePublish
 from penstock.wire.amqp091.codec import Properties
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
@@ -41,3 +41,31 @@ def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_c
     driver.run_turn()
     fifth = send(driver)
     assert (queue.messages, len(fifth.producer.outbox)) == (1, 0)
+
+
+def test_users_that_published_once_are_forgotten_but_for_the_last_thousand() -> None:
+    driver = make_driver()
+    at(driver, 100.0)
+    Dialogue(driver).declare("q", capacity_messages=1, stop_messages=0)
+    send(driver).give_up()
+    waiting = send(driver)
+    publishes, connections = driver.single_publishes, driver.broker.gates.connections
+    others = len(connections)
+    first = publishes.origin("user 0")
+    for number in range(1, ORIGINS_MOST + 500):
+        publishes.origin(f"user {number}")
+    assert len(connections) == others - 1 + ORIGINS_MOST
+    assert publishes.origin("guest") is waiting.producer.origin, "its publish waits"
+    assert publishes.origin("user 0") is not first
+    waiting.give_up()
+    driver.broker.vhosts["/"].queues["q"].purge(driver.broker.now)
+
+
+def test_user_that_publishes_again_keeps_its_rate() -> None:
+    driver = make_driver()
+    at(driver, 100.0)
+    publishes = driver.single_publishes
+    busy = publishes.origin("busy")
+    for number in range(2 * ORIGINS_MOST):
+        publishes.origin(f"user {number}")
+        assert publishes.origin("busy") is busy

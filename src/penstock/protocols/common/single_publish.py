@@ -32,6 +32,8 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 
 HELD_BYTES: Final = 64 * 1024 * 1024
 """Most bytes (charges) of single messages that may be held; the next one is refused."""
+ORIGINS_MOST: Final = 1_000
+"""Users whose gates and rates are kept for their next publish; beyond that the longest unused ones are forgotten."""
 PENDING: Final = ""
 """Value of `refusal` for an accepted message, or while the outcome is unknown."""
 
@@ -46,15 +48,27 @@ class SinglePublishes:
         self._done: list[SinglePublish] = []
         """Those whose outcome is known and not taken yet."""
         self._origins: dict[str, ConnectionGates] = {}
+        """Origins by user; the one that was used last is the last."""
 
     def origin(self, user: str) -> ConnectionGates:
         """Return the origin of a user's publishes, created at first use."""
-        found = self._origins.get(user)
+        found = self._origins.pop(user, None)
         if found is None:
+            self._forget_unused()
             found = ConnectionGates(user, "http")
-            self._origins[user] = found
             self.broker.gates.add_connection(found)
+        self._origins[user] = found
         return found
+
+    def _forget_unused(self) -> None:
+        """Make room for one more origin, if one has no publish in progress."""
+        if len(self._origins) < ORIGINS_MOST:
+            return
+        for user, origin in self._origins.items():
+            if not origin.producers:
+                del self._origins[user]
+                self.broker.gates.remove_connection(origin)
+                return
 
     def finish(self, publish: SinglePublish) -> None:
         """Add a publish whose outcome is known."""
