@@ -90,7 +90,8 @@ async def _identity(
         attempt.cancel()
     driver.audit.login(http_actor(http_request, check.user), kind, refusal, summed=True)
     if not refusal:
-        return Identity(check.user, check.rules() or UserRules(driver.broker.access, check.user))
+        rules = check.rules() or UserRules(driver.broker.access, check.user)
+        return Identity(check.user, rules, check.expires_at())
     driver.log_queue.add_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     if delay_s > 0:
         waiting = services.backoff.wait(check.user, address)

@@ -121,9 +121,11 @@ class Service:
 class Identity:
     """User of a request, and what it may do."""
 
-    def __init__(self, user: str, rules: Rules) -> None:
+    def __init__(self, user: str, rules: Rules, expires_at: float) -> None:
         self.user = user
         self.rules = rules
+        self.expires_at = expires_at
+        """Wall-clock time in seconds from which on its credentials are void; infinity for never."""
 
 
 class ApiRequest:
@@ -136,6 +138,7 @@ class ApiRequest:
         self.driver: BrokerDriver = service.driver
         self.user = identity.user
         self.rules = identity.rules
+        self.expires_at = identity.expires_at
         self.query = http_request.query_params
         self._taken = 0
         self.before: object = None

@@ -5,12 +5,19 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.server.http.console.hub import WATCHERS_MOST
 from tests.support.brokers import eventually, serving, some_name
 from tests.support.http_client import Web
+from tests.support.stalls import undisturbed
+from tests.support.tokens import pem, rsa_key, token
+
+LEEWAY_S = 30
+LASTS_S = 4
+"""Seconds beyond its expiry for which a token is taken, and for which the one here is taken."""
 
 
 @contextlib.contextmanager
@@ -64,6 +71,35 @@ def test_monitoring_user_sees_the_virtual_hosts_that_it_may_enter(web: Web) -> N
         while answer.readline():
             pass  # It ends as soon as the user may see nothing any more.
     web.do("DELETE", "/vhosts/secret")
+
+
+def test_user_that_loses_its_tag_gets_no_further_map(web: Web) -> None:
+    web.do("PUT", "/users/watcher", {"password": "a long password", "tags": "monitoring"}, status=201)
+    web.do("PUT", "/permissions/%2F/watcher", {"configure": "", "write": "", "read": ""}, status=201)
+    later = some_name("later")
+    with stream(Web(f"http://{web.address}", "watcher", "a long password")) as answer:
+        next_map(answer)
+        web.do("PUT", "/users/watcher", {"password": "a long password", "tags": "management"}, status=204)
+        web.do("PUT", f"/queues/%2F/{later}", {}, status=201)
+        assert later.encode() not in answer.read()
+    web.do("DELETE", "/users/watcher")
+
+
+def test_stream_ends_when_the_token_of_its_login_has_expired(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_bytes(pem(rsa_key()))
+    settings = tmp_path / "penstock.toml"
+    settings.write_text('[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n')
+    with serving(tmp_path, "--config", str(settings), "--http", "127.0.0.1:0") as process:
+
+        def watch_and_expire() -> None:
+            end = time.time() + LASTS_S
+            given = token("penstock.tag:monitoring", exp=end - LEEWAY_S)
+            with stream(Web(process.http, "", given)) as answer:
+                seen = [json.loads(line[6:])["at"] for line in answer if line.startswith(b"data: ")]
+            assert seen, "the broker was stalled for as long as the token lasts"
+            assert max(seen) < end * 1000
+
+        undisturbed(watch_and_expire)
 
 
 def test_streams_are_bounded_and_a_closed_one_makes_room(web: Web) -> None:

@@ -17,7 +17,7 @@ from penstock.server.http.request import ApiRequest, HttpError
 SEND_S: Final = 30.0
 """Seconds until a watcher that reads nothing is hung up on."""
 LIFE_S: Final = 600.0
-"""Seconds until a stream ends and its client logs in again: what the login may do is checked anew."""
+"""Seconds until a stream ends and its client logs in again."""
 EVERYTHING: Final = ""
 """Key of the channel of administrators, who see every virtual host."""
 
@@ -40,7 +40,7 @@ async def events(request: ApiRequest) -> Response:
 
 
 class EventStream(Response):
-    """Response that lasts as long as its client reads, its user may see it, and `LIFE_S`."""
+    """Response that lasts as long as its client reads, its login is valid, its user may see it, and `LIFE_S`."""
 
     media_type = "text/event-stream"
 
@@ -48,6 +48,8 @@ class EventStream(Response):
         super().__init__()
         del self.headers["content-length"]
         self._rules = request.rules
+        self._broker = request.driver.broker
+        self._expires_at = request.expires_at
         self._channel = channel
         self._tag = tag
         self._ends_at = request.event_loop.loop.time() + LIFE_S
@@ -70,10 +72,10 @@ class EventStream(Response):
     async def _send_all(self, send: Send, gone: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
         number, body = 0, b"retry: 1000\n\n"
-        while not gone.done():
+        while not gone.done() and self._is_permitted(loop.time()):
             async with asyncio.timeout(SEND_S):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
-            if loop.time() >= self._ends_at or not self._rules.has_tag(self._tag) or self._channel.hub.closed:
+            if loop.time() >= self._ends_at or self._channel.hub.closed:
                 break
             newer = asyncio.ensure_future(self._channel.next(number))
             await asyncio.wait((newer, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -82,6 +84,10 @@ class EventStream(Response):
                 return
             number, body = newer.result()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _is_permitted(self, now: float) -> bool:
+        """Tell whether its login is still valid, and permits it; it is asked before each map."""
+        return self._rules.has_tag(self._tag) and now + self._broker.wall_offset < self._expires_at
 
 
 async def _disconnected(receive: Receive) -> None:
