@@ -97,6 +97,22 @@ def test_an_export_is_imported_elsewhere_with_nothing_changed(driver: BrokerDriv
     assert other.broker.access.user("guest").password_hash.verify("guest")  # type: ignore[union-attr]
 
 
+def test_an_export_with_guest_changes_nothing_where_it_was_made(driver: BrokerDriver) -> None:
+    take(driver, {"users": [ANNA]})  # With it guest is stored.
+    guest = driver.broker.access.user("guest")
+    before = guest.password_hash
+    given = {section: exported(driver, section) for section in DEFINITIONS}
+    assert [user["name"] for user in given["users"]] == ["guest", "anna"]
+    assert [permission["user"] for permission in given["permissions"]] == ["guest"]
+    assert differences(driver, given) == []
+    take(driver, given)
+    assert guest.password_hash is before
+    assert guest.permissions == {}, "it may do everything everywhere, also in later virtual hosts"
+    assert differences(make_driver(), given) == [("user 'anna'", "created")]
+    other = {**given["users"][0], "password_hash": rabbitmq_hash("other", b"salt").text()}
+    assert differences(driver, {"users": [other]}) == [("user 'guest'", "changed")]
+
+
 def test_changes_are_told_without_secrets(driver: BrokerDriver) -> None:
     take(driver, DEFINITIONS)
     changed = {

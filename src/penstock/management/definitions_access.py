@@ -14,7 +14,7 @@ from penstock.access.access_records import PermissionRecord, TopicPermissionReco
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import DEFAULT, EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
+from penstock.access.user import EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management import vhost_admin
 from penstock.management.definitions_kinds import (
@@ -128,10 +128,10 @@ class PermissionKind(DefinitionKind):
         if user is not None and user.source == FILE:
             return _left_out(self.difference(entry, UNCHANGED))
         before = None if user is None else user.permissions.get(vhost)
+        if user is not None and user.permission(vhost) == after:
+            return self.difference(entry, UNCHANGED)
         if before is None:
             return self.difference(entry, CREATED)
-        if before == after:
-            return self.difference(entry, UNCHANGED)
         found = self.difference(entry, CHANGED)
         found.details = details_of(_texts(before), _texts(after))
         return found
@@ -146,7 +146,7 @@ class PermissionKind(DefinitionKind):
             made.notes.append(f"{self.subject(entry)}: {IN_FILE}")
             return
         before = user.permissions.get(vhost)
-        if before == after:
+        if user.permission(vhost) == after:
             return
         table.set_permission(name, vhost, after)
         made.add(self.name, CREATED if before is None else CHANGED, lambda: self._put_back(name, vhost, before))
@@ -372,9 +372,9 @@ def _same_password(user: User, entry: Entry) -> bool:
     hashed = user.password_hash
     if entry.text("password"):
         return hashed is not None and not hashed.is_slow() and hashed.verify(entry.text("password"))
-    if user.source == DEFAULT:
-        return False
     given = _given_hash(entry)
+    if hashed is not None and hashed.algorithm == PLAIN and given is not None:  # Guest, exported with a hash.
+        return not given.is_slow() and given.verify(hashed.digest.decode())
     return hashed == given or (given is not None and given.fingerprint() == user.former)
 
 
