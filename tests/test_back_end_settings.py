@@ -49,12 +49,11 @@ def test_all_settings(tmp_path: Path) -> None:
     [
         ({"user_path": ""}, r"\[auth-http\] needs user_path"),
         ({"user_path": 7}, "user_path in .* must be a URL, not 7"),
-        ({"user_path": "auth.example"}, "must be a URL without user, query and fragment"),
-        ({"user_path": "https://x:y@auth.example/"}, "must be a URL without user, query and fragment$"),
-        ({"user_path": "https://auth.example/?a=b"}, "must be a URL without user, query and fragment$"),
-        ({"user_path": "https://auth.example:99999/"}, "must be a URL"),
-        ({"user_path": "https://[auth/"}, "must be a URL"),
-        ({"vhost_path": "http://auth.example/vhost"}, "must be https, or on this machine"),
+        (
+            {"user_path": "https://auth.example/?a=b"},
+            r"user_path in \[auth-http\] must be a URL of http",
+        ),
+        ({"vhost_path": "http://auth.example/vhost"}, r"in \[auth-http\] must be a URL of https, or of this machine$"),
         ({"insecure": 1}, "insecure in .* must be true or false"),
         ({"http_method": "put"}, "http_method in .* must be post or get, not 'put'"),
         ({"timeout_s": 0}, "timeout_s in .* must be between 0.1 and 60, not 0"),

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from penstock.access.permission import KINDS, Permission
 from penstock.access.served_rules import check_permission
 from penstock.access.user import EVERYTHING
 from penstock.errors import BrokerError, ConfigError
+from penstock.web_url import url_fault
 
 USER_PATH: Final = "user_path"
 VHOST_PATH: Final = "vhost_path"
@@ -34,8 +34,6 @@ KNOWN: Final = (
 )
 NOT_ASKED: Final = ("resource_path", "topic_path")
 """Paths of RabbitMQ that have no counterpart."""
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-"""Hosts of URLs that need no TLS."""
 
 
 class BackEndSettings:
@@ -97,28 +95,9 @@ def _url(table: dict[str, Any], key: str, error: Callable[[str, str], ConfigErro
     given = table.get(key, "")
     if not isinstance(given, str):
         raise error(key, f"{key} in [auth-http] must be a URL, not {given!r}")
-    if not given:
-        return ""
-    shown = f"{key} in [auth-http] must be a URL without user, query and fragment"  # They may hold a password.
-    try:
-        parts = urlsplit(given)
-        is_whole = parts.port != 0 and bool(parts.hostname) and parts.scheme in ("http", "https")
-    except ValueError:
-        raise error(key, shown) from None
-    if (
-        not is_whole
-        or parts.username
-        or parts.query
-        or parts.fragment
-        or not given.isascii()
-        or not given.isprintable()
-        or " " in given
-    ):
-        raise error(key, shown)
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK and table.get("insecure") is not True:
-        raise error(
-            key, f"{key} in [auth-http] must be https, or on this machine: passwords go there; insecure = true lifts it"
-        )
+    fault = url_fault(given, insecure=table.get("insecure") is True) if given else ""
+    if fault:
+        raise error(key, f"{key} in [auth-http] {fault}")
     return given
 
 

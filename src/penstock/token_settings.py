@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from penstock.back_end_settings import LOOPBACK
 from penstock.errors import ConfigError
 from penstock.management.token_check import TokenKeys, TokenPolicy
+from penstock.web_url import url_fault
 
 KEYS_SOURCE: Final = "keys"
 RESOURCE_SERVER: Final = "resource_server_id"
@@ -72,17 +71,10 @@ def read_tokens(table: dict[str, Any], folder: Path, error: Callable[[str, str],
 
 
 def _source(keys: str, folder: Path, error: Callable[[str, str], ConfigError]) -> str:
-    try:
-        parts = urlsplit(keys)
-        has_port = parts.port != 0
-    except ValueError:
-        raise error(KEYS_SOURCE, "keys in [oauth] is no URL") from None  # It may hold a password.
-    if parts.scheme in ("http", "https"):
-        if not parts.hostname or not has_port or "@" in parts.netloc:
-            raise error(KEYS_SOURCE, "keys in [oauth] must be a URL without user")
-        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            reason = f"keys in [oauth] must come over https, or from this machine, not from {parts.hostname}"
-            raise error(KEYS_SOURCE, reason)
+    if "://" in keys:
+        fault = url_fault(keys, query=True)
+        if fault:
+            raise error(KEYS_SOURCE, f"{KEYS_SOURCE} in [oauth] {fault}")
         return keys
     path = folder / keys
     if not path.is_file():

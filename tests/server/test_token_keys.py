@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.management.token_check import TokenError
-from penstock.server.token_keys import APART_S, FRESH_S, OCTETS_MOST, STALE_S, FetchedKeys, check_source, parse_keys
+from penstock.server.token_keys import APART_S, FRESH_S, OCTETS_MOST, STALE_S, FetchedKeys, parse_keys
 from tests.support.tokens import ec_key, jwk, pem, rsa_key
 
 
@@ -163,10 +163,3 @@ def test_keys_that_are_not_for_signatures_are_left_out() -> None:
         "one": ["RS512"],
         "shared": ["HS256", "HS384", "HS512"],
     }
-
-
-def test_keys_come_over_tls_or_from_this_machine() -> None:
-    for source in ("https://id.example/keys", "http://127.0.0.1/keys", "http://localhost/keys", "keys.json"):
-        check_source(source)
-    with pytest.raises(ValueError, match="over https"):
-        check_source("http://id.example/keys")
