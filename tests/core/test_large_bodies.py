@@ -61,7 +61,7 @@ def everything(reader: LargeReader, bodies: LargeBodies, store: dict[tuple[int, 
         assert len(part) <= most
         parts.append(part)
         if not part:
-            assert reader.is_waiting()
+            assert bodies.reads
             for read in bodies.take_reads():
                 read.on_read(store.get((int(read.number), int(read.index))))
     assert reader.take(most) == b""
@@ -114,7 +114,7 @@ def test_the_next_piece_is_read_ahead_and_no_more() -> None:
     (ahead,) = bodies.take_reads()
     assert ahead.index == 1
     ahead.on_read(store[1, 1])
-    assert (listener.calls, reader.is_waiting()) == (1, False)
+    assert listener.calls == 1
     assert reader.take(PIECE_OCTETS) == OCTETS[1000:PIECE_OCTETS]
     assert bodies.reads == []
     assert reader.take(10) == OCTETS[PIECE_OCTETS : PIECE_OCTETS + 10]
@@ -166,7 +166,7 @@ def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
     reader = LargeReader(bodies, body, body.spans, listener)
     assert reader.take(10) == b""
     bodies.take_reads()[0].on_read(None, "disk I/O error")
-    assert (reader.fault, listener.calls, reader.is_waiting()) == ("disk I/O error", 1, False)
+    assert (reader.fault, listener.calls) == ("disk I/O error", 1)
     assert reader.take(10) == b""
     assert bodies.reads == []
 

@@ -25,8 +25,6 @@ UNWRITTEN_OF_A_CONNECTION: Final = 1048576
 """Octets of complete pieces of a connection that may wait for the store: four pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864
 """The same for all connections."""
-SPANS_MAX: Final = 1024
-"""Most spans of data in a body."""
 
 
 class Span:
@@ -441,10 +439,6 @@ class LargeReader:
         self._done += count
         self.left -= count
         return self._piece[at : at + count]
-
-    def is_waiting(self) -> bool:
-        """Return whether its next piece is being read."""
-        return self._waits
 
     def pause(self) -> None:
         """Drop the pieces at hand: nothing is taken for some time."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock.protocols.common.tls_session import TlsSession
 from penstock.server import turn_loop
 from penstock.server.socket_transport import SocketTransport
-from penstock.server.tls.layer import SecuredProtocol, TlsLayer
+from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.turn_loop import TurnLoop
 from penstock.tls_settings import CertificateFiles, TlsSettings
@@ -297,7 +297,7 @@ def test_a_handshake_in_many_pieces_is_given_up(authority: Authority) -> None:
         hello = bytes((0x16, 3, 1, 1, 0)) + bytes(100)
         sent = 0
         while not protocol.lost.done() and sent < len(hello):
-            if not layer.is_between_steps():
+            if layer.state is not TlsState.HANDSHAKE:
                 await asyncio.sleep(0)
                 continue
             layer.get_buffer(-1)[:1] = hello[sent : sent + 1]

@@ -16,8 +16,6 @@ from penstock.wire.amqp10.message_rewriter import (
     header_octets,
     symbol_text,
     with_annotations,
-    with_header,
-    without_delivery_annotations,
 )
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
@@ -52,25 +50,6 @@ def test_header_is_that_of_the_table(durable: bool, priority: int, ttl: int, fir
         first_acquirer=first,
         delivery_count=count,
     )
-
-
-@settings(max_examples=examples(300))
-@given(messages())
-def test_another_header_leaves_all_but_header_and_delivery_annotations(message: dict[int, list[bytes]]) -> None:
-    data = octets_of(message)
-    header = header_octets(True)
-    changed = with_header(data, walked(data), header)
-    rest = {code: parts for code, parts in message.items() if code > spec.DELIVERY_ANNOTATIONS}
-    assert changed == header + octets_of(rest)
-    assert walked(changed).durable == 1
-
-
-@settings(max_examples=examples(300))
-@given(messages())
-def test_delivery_annotations_are_not_stored(message: dict[int, list[bytes]]) -> None:
-    data = octets_of(message)
-    rest = {code: parts for code, parts in message.items() if code != spec.DELIVERY_ANNOTATIONS}
-    assert without_delivery_annotations(data, walked(data)) == octets_of(rest)
 
 
 @settings(max_examples=examples(500))

@@ -13,7 +13,6 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.frames import FrameSplitter
-from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,
     Transfer,
@@ -21,7 +20,6 @@ from penstock.wire.amqp10.transfer import (
     write_continuation,
     write_delivery,
     write_delivery_head,
-    write_transfer,
 )
 from tests.profiles import examples
 from tests.support import amqp10_strategies
@@ -84,35 +82,6 @@ def test_usual_transfer_is_read_without_a_cursor(handle: bytes, number: bytes, t
 
 
 @settings(max_examples=examples(500))
-@given(
-    st.integers(0, 65535),
-    amqp10_strategies.uints,
-    amqp10_strategies.uints | st.just(ABSENT),
-    st.binary(max_size=32) | st.none(),
-    st.sampled_from([ABSENT, 0, 1]),
-    st.booleans(),
-    st.binary(max_size=20),
-)
-def test_written_transfer_is_that_of_the_table(
-    channel: int, handle: int, delivery_id: int, tag: bytes | None, settled: int, more: bool, payload: bytes
-) -> None:
-    out = BytesWriter()
-    write_transfer(out, channel, handle, delivery_id, tag, 0, settled, more, payload)
-    (frame,) = FrameSplitter(1 << 20).feed(out.getvalue())
-    found, start = decode_performative(frame.body)
-    assert (frame.channel, frame.body[start:]) == (channel, payload)
-    assert found == composite(
-        spec.TRANSFER,
-        handle=handle,
-        delivery_id=None if delivery_id < 0 else delivery_id,
-        delivery_tag=tag,
-        message_format=0,
-        settled=None if settled < 0 else settled == 1,
-        more=more,
-    )
-
-
-@settings(max_examples=examples(500))
 @given(amqp10_strategies.uints, amqp10_strategies.uints, st.integers(0, 2**63 - 1), st.booleans(), st.booleans())
 def test_delivery_and_continuation_are_transfers(
     handle: int, delivery_id: int, tag: int, settled: bool, more: bool
@@ -144,11 +113,6 @@ def test_delivery_and_continuation_are_transfers(
         write_delivery(one, 7, handle, delivery_id, short, settled, False, 3)
         write_delivery_head(two, delivery_head(handle), 7, delivery_id, short, settled, 3)
         assert two.getvalue() == one.getvalue()
-
-
-def test_tag_over_32_octets_is_not_written() -> None:
-    with pytest.raises(CodecError):
-        write_transfer(BytesWriter(), 0, 0, 0, bytes(33), 0, 0, False, b"")
 
 
 def test_transfer_is_read_inside_other_octets() -> None:

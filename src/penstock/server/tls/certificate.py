@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-SEQUENCE: Final = 0x30
-SET: Final = 0x31
-OID: Final = 0x06
 UTC_TIME: Final = 0x17
 VERSION: Final = 0xA0
 EXTENSIONS: Final = 0xA3

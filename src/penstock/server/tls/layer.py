@@ -155,10 +155,6 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     # Handshake
 
-    def is_between_steps(self) -> bool:
-        """Tell whether octets of the handshake are awaited."""
-        return self.state is TlsState.HANDSHAKE
-
     def _continue_handshake(self, data: bytes) -> None:
         self._reads += 1
         if self._reads == 1 and data[0] != HELLO:

@@ -11,7 +11,6 @@ NULL: Final = 0x40
 TRUE: Final = 0x41
 FALSE: Final = 0x42
 UINT0: Final = 0x43
-ULONG0: Final = 0x44
 LIST0: Final = 0x45
 UBYTE: Final = 0x50
 SMALL_UINT: Final = 0x52

@@ -59,18 +59,6 @@ def durable_header(durable: bool) -> bytes:
     return _DURABLE_HEADERS[1 if durable else 0]
 
 
-def with_header(content: bytes, sections: Sections, header: bytes) -> bytes:
-    """Return a message with another header section and without delivery annotations, which end at each hop."""
-    return header + content[sections.annotated_at :]
-
-
-def without_delivery_annotations(content: bytes, sections: Sections) -> bytes:
-    """Return a message as it is stored: what concerns the hop that it came by is left out, but for its header."""
-    if sections.delivery_annotations == ABSENT:
-        return content
-    return content[: sections.header_end] + content[sections.annotated_at :]
-
-
 def with_annotations(
     content: bytes, sections: Sections, added: dict[str, object], removed: tuple[str, ...] = ()
 ) -> bytes:

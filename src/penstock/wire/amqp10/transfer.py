@@ -9,9 +9,8 @@ from mypy_extensions import i32, i64
 
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor, malformed
 from penstock.wire.amqp10.format_codes import BINARY8, FALSE, NULL, SMALL_UINT, TRUE, UINT, UINT0
-from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_boolean, put_uint
+from penstock.wire.amqp10.octets_out import begin_performative, end_performative, put_uint
 from penstock.wire.amqp10.spec import TAG_MAX, TRANSFER
-from penstock.wire.amqp10.value_writer import unfit
 
 TRANSFER_OVERHEAD: Final = 48
 """Most octets of a frame that `write_delivery` adds to its payload."""
@@ -170,39 +169,6 @@ class Transfer:
         self.resume = cursor.boolean() == 1
         self.aborted = cursor.boolean() == 1
         self.batchable = cursor.boolean() == 1
-
-
-def write_transfer(
-    out: BytesWriter,
-    channel: i64,
-    handle: i64,
-    delivery_id: i64,
-    tag: bytes | None,
-    message_format: i64,
-    settled: i64,
-    more: bool,
-    payload: bytes,
-) -> None:
-    """Write a frame with a transfer of any tag; a number or boolean that is `ABSENT` is null.
-
-    `composite` has the words for a transfer with a state, or one that resumes or aborts.
-    """
-    if tag is not None and len(tag) > TAG_MAX:
-        raise unfit(tag, "delivery-tag")
-    start = begin_performative(out, channel, TRANSFER)
-    put_uint(out, handle)
-    put_uint(out, delivery_id)
-    if tag is None:
-        put_uint(out, ABSENT)
-    else:
-        out.append(BINARY8)
-        out.append(len(tag))
-        out.write(tag)
-    put_uint(out, message_format)
-    put_boolean(out, settled)
-    put_boolean(out, 1 if more else ABSENT)
-    end_performative(out, start, 6, len(payload))
-    out.write(payload)
 
 
 def write_delivery(
