@@ -55,7 +55,7 @@ async def user(request: ApiRequest) -> Response:
     counted = request.driver.stats.users.get(request.part("user"))
     stats = None if counted is None else tally_stats(counted.tally, counted.series, sample_ranges(request))
     if stats is not None:
-        found["penstock"] = {"message_stats": stats}
+        found["penstock"]["message_stats"] = stats
     return json_response(found)
 
 
@@ -148,4 +148,5 @@ def _shape(user: User) -> Shape:
     else:
         shown, algorithm = hashed.text(), hashed.algorithm
     told = {"password_hash": shown, "hashing_algorithm": algorithm}
-    return {"name": user.name, "tags": user.tags, "limits": user.limits, **told}
+    own = {"password": hashed is not None, "source": user.source}
+    return {"name": user.name, "tags": user.tags, "limits": user.limits, **told, "penstock": own}

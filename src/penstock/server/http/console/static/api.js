@@ -29,6 +29,11 @@ export function logOut() {
   sessionStorage.removeItem(KEY);
 }
 
+// Whether a user has one of these tags; an administrator may everything.
+export function may(user, ...tags) {
+  return ["administrator", ...tags].some((tag) => user.tags.includes(tag));
+}
+
 // Names in a path: a slash is %2F.
 export function path(strings, ...names) {
   return strings.reduce((made, text, index) => made + encodeURIComponent(names[index - 1]) + text);

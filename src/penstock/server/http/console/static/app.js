@@ -73,6 +73,8 @@ function showHead() {
       user ? h("span", { id: "live", class: "quiet" }, liveText()) : null,
       button(dark ? "Light" : "Dark", switchTheme, { "aria-label": dark ? "Use light colours" : "Use dark colours" }),
       user ? button(`Log out ${user.name}`, leave) : null));
+  // On a narrow screen the names of pages are a line that scrolls.
+  document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function liveText() {

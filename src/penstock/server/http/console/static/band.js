@@ -1,7 +1,7 @@
 // The band of a queue: its depth against resume, stop and capacity, as a bar and as a chart over time.
 
 import { h, s } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, clock, count } from "./format.js";
 
 // The unit whose limit is nearer, messages or bytes, with the amounts in it.
 export function nearer(queue) {
@@ -39,7 +39,7 @@ export function meter(queue) {
   const near = nearer(queue);
   if (near.capacity === null && near.stop === null) return h("span", { class: "quiet" }, "no limit");
   const text = `${Math.round(100 * near.part)} %`;
-  return h("span", {}, h("span", { class: "meter", role: "img", "aria-label": `${text} full` },
+  return h("span", { class: "fill" }, h("span", { class: "meter", role: "img", "aria-label": `${text} full` },
     s("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, bar(queue, 0, 0, 100, 10))), ` ${text}`);
 }
 
@@ -51,6 +51,9 @@ export function describe(queue) {
 }
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// A chart shows so many seconds at least, however few points there are.
+const SHORTEST = 60;
 
 const LINES = {
   // Depth against the thresholds.
@@ -91,12 +94,12 @@ export class Chart {
     const share = (value) => `${Math.round(value)} %`;
     const say = (text) => (plot, value) => (value === null ? "" : text(value));
     const axis = { stroke: colour("text"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
-    const axes = [axis, { ...axis, size: 80, values: (plot, values) => values.map(shown) }];
+    const axes = [{ ...axis, values: (plot, values, at, space, step) => values.map((value) => clock(value, step)) }, { ...axis, size: 80, values: (plot, values) => values.map(shown) }];
     if (this.kind === "rates") axes.push({ ...axis, scale: "percent", side: 1, size: 60, grid: { show: false }, values: (plot, values) => values.map(share) });
     return {
       width: this.place.clientWidth || 600, height: this.height, axes,
-      scales: { y: { range: (plot, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] }, percent: { range: [0, 100] } },
-      series: [{}, ...this.lines.map((line) => ({
+      scales: { x: { range: (plot, first, last) => [first === null ? null : Math.min(first, last - SHORTEST), last] }, y: { range: (plot, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] }, percent: { range: [0, 100] } },
+      series: [{ value: say((value) => clock(value, 1)) }, ...this.lines.map((line) => ({
         label: line.label, stroke: colour(line.stroke), width: line.width ?? 1.5, dash: line.dash, scale: line.scale ?? "y",
         fill: line.filled ? `${colour(line.stroke)}33` : undefined, points: line.dots ? {} : { show: false }, value: say(line.scale ? share : shown),
       }))],

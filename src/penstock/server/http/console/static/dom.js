@@ -44,7 +44,7 @@ let fields = 0;
 // A control with its label.
 export function field(label, control, hint) {
   control.id ||= `field-${(fields += 1)}`;
-  return h("div", { class: "field" }, h("label", { for: control.id }, label), control, hint ? h("small", {}, hint) : null);
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), hint ? h("small", {}, hint) : null, control);
 }
 
 export function input(attributes) {

@@ -28,6 +28,14 @@ export function seconds(value) {
   return `${Math.floor(value / 86400)} d ${Math.floor((value % 86400) / 3600)} h`;
 }
 
+// The time of a point, in seconds, on this machine's clock: the day only where points are a day apart.
+export function clock(at, step) {
+  const two = (number) => String(number).padStart(2, "0");
+  const time = new Date(at * 1000);
+  if (step >= 86400) return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+  return [time.getHours(), time.getMinutes(), ...(step < 60 ? [time.getSeconds()] : [])].map(two).join(":");
+}
+
 // A time in one number, for little room.
 export function about(value) {
   for (const [most, one, unit] of [[100, 1, "s"], [5400, 60, "min"], [129600, 3600, "h"]]) if (value < most) return `${one === 1 && value < 10 ? value.toFixed(1) : Math.round(value / one)} ${unit}`;

@@ -80,7 +80,7 @@ export class PagedTable {
     const go = (page) => () => { this.page = page; this.load(); };
     replace(this.pager,
       button("Previous", go(found.page - 1), { disabled: found.page <= 1 }),
-      h("span", {}, `${count(found.filtered_count)}${this.name ? ` of ${count(found.total_count)}` : ""}; page ${found.page} of ${Math.max(found.page_count, 1)}`),
+      h("span", {}, `${count(found.filtered_count)}${this.name ? ` of ${count(found.total_count)}` : " in all"}; page ${found.page} of ${Math.max(found.page_count, 1)}`),
       button("Next", go(found.page + 1), { disabled: found.page >= found.page_count }));
   }
 

@@ -1,10 +1,14 @@
 // Definitions: all declarations, users and policies as one file, down and up.
 
-import { call, get } from "../api.js";
+import { call, get, may } from "../api.js";
 import { attempt, button, field, h, replace } from "../dom.js";
 import { plural } from "../format.js";
 
-export function open(main) {
+export function open(main, names, user) {
+  if (!may(user, "administrator")) {
+    replace(main, h("h1", { tabindex: "-1" }, "Definitions"), h("p", {}, "Definitions are for administrators."));
+    return {};
+  }
   const shown = h("div", { "aria-live": "polite" });
   const down = () => attempt(async () => {
     const found = await get("/definitions");

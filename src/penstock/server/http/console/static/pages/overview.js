@@ -1,6 +1,6 @@
 // The overview: totals, rates and alarms of the node.
 
-import { get } from "../api.js";
+import { get, may } from "../api.js";
 import { Chart } from "../band.js";
 import { button, h, replace } from "../dom.js";
 import { bytes, count, rate, seconds } from "../format.js";
@@ -10,13 +10,13 @@ const SPANS = [["live", "Live"], ["60", "Hour"], ["300", "Day"]];
 
 let state = null;
 
-export function open(main) {
+export function open(main, names, user) {
   const figures = h("div", { class: "cards" });
   const alarms = h("div", {});
   const node = h("div", {}, h("p", { class: "quiet" }, "Loading."));
   const spans = h("div", { class: "row" }), place = h("div", { class: "chart", role: "img", "aria-label": "Messages and rates of the node" });
-  replace(main, h("h1", { tabindex: "-1" }, "Overview"), alarms, figures,
-    h("section", { class: "card", "aria-label": "Over time" }, h("h2", {}, "Messages, rates, and the gate of the node's memory"), spans, place), h("h2", {}, "Node"), node);
+  const past = h("section", { class: "card", "aria-label": "Over time" }, h("h2", {}, "Messages, rates, and the gate of the node's memory"), spans, place);
+  replace(main, h("h1", { tabindex: "-1" }, "Overview"), alarms, figures, may(user, "monitoring") ? past : null, h("h2", {}, "Node"), node);
   state = { figures, alarms, node, spans, place, span: "live", charts: [] };
   draw();
   load();

@@ -1,31 +1,31 @@
 // Settings: those in effect with their sources, and those that are set by command or by the settings file.
 
-import { call, get } from "../api.js";
+import { call, get, may } from "../api.js";
 import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
 
 const SCOPES = ["broker", "vhost", "queue", "address", "user", "connection", "producer"];
 
-export function open(main) {
-  const page = { left: false };
+export function open(main, names, user) {
+  const page = { left: false }, monitors = may(user, "monitoring"), changes = may(user, "policymaker");
   const patterns = h("div", {}), effect = h("div", { "aria-live": "polite" });
   const load = async () => {
     try {
       const found = await get("/penstock/settings");
-      if (!page.left) replace(patterns, patternTable(found.settings, load));
+      if (!page.left) replace(patterns, patternTable(found.settings, changes ? load : null));
     } catch (error) {
       if (!page.left) replace(patterns, h("p", { class: "bad-text" }, error.message));
     }
   };
-  const scope = select(SCOPES.map((each) => [each, each])), name = input({});
+  const scope = select(SCOPES.map((each) => [each, each]), monitors ? "broker" : "queue"), name = input({});
   const show = (event) => {
     event?.preventDefault();
     attempt(async () => replace(effect, settingsTable(await inEffect(scope.value, name.value))));
   };
   replace(main, h("h1", { tabindex: "-1" }, "Settings"),
     h("h2", {}, "In effect"), h("form", { class: "row", onsubmit: show }, field("Of", scope), field("Name", name, "of a queue, virtual host, exchange or user"), h("button", { type: "submit", class: "main" }, "Show")), effect,
-    h("h2", {}, "Set for patterns"), patterns, change(load));
+    h("h2", {}, "Set for patterns"), patterns, changes ? change(load) : h("p", { class: "quiet" }, "Settings are changed with the tag policymaker."));
   load();
-  show();
+  if (monitors) show();
   return { reload: load, leave: () => { page.left = true; } };
 }
 
@@ -43,7 +43,7 @@ function patternTable(list, load) {
   const rows = list.flatMap((entry) => [["command", entry.command], ["settings file", entry.file]].flatMap(([by, settings]) => Object.entries(settings).map(([name, value]) => [entry, by, name, value])));
   return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings of patterns" }, h("thead", {}, h("tr", {}, ["Scope", "Pattern", "Setting", "Value", "Set by", ""].map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, rows.length ? rows.map(([entry, by, name, value]) => h("tr", {}, h("td", {}, entry.scope), h("td", { class: "name" }, entry.pattern), h("td", {}, name), h("td", { class: "name" }, String(value)), h("td", {}, by),
-      h("td", {}, by === "command" ? button("Unset", async () => {
+      h("td", {}, by === "command" && load ? button("Unset", async () => {
         if (await confirm(`Unset ${name} of ${entry.scope} ${entry.pattern}?`, "Unset")) await attempt(() => call("DELETE", "/penstock/settings", { scope: entry.scope, pattern: entry.pattern, names: [name] }), (answer) => answer.sentences.join(". ") || "Unset.");
         load();
       }, { class: "danger", "aria-label": `Unset ${name} of ${entry.scope} ${entry.pattern}` }) : null))) : h("tr", {}, h("td", { colspan: 6 }, "Nothing is set: all defaults are in effect.")))));

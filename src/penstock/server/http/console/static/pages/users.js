@@ -1,12 +1,16 @@
 // Users, permissions, topic permissions and virtual hosts.
 
-import { call, get, path } from "../api.js";
+import { call, get, may, path } from "../api.js";
 import { offer } from "../choices.js";
 import { attempt, button, confirm, field, h, input, refill, replace, select } from "../dom.js";
 import { grid } from "../table.js";
 import { shownAs } from "./exchanges.js";
 
-export function open(main) {
+export function open(main, names, user) {
+  if (!may(user, "administrator")) {
+    replace(main, h("h1", { tabindex: "-1" }, "Users and permissions"), h("p", {}, "Users are shown to administrators."));
+    return {};
+  }
   const page = { left: false };
   const users = h("div", {}), vhosts = h("div", {}), permissions = h("div", {}), topics = h("div", {});
   const load = async () => {
@@ -19,7 +23,7 @@ export function open(main) {
       refill(vhosts, vhostTable(hosts, load));
       for (const each of [entered, published]) offer(each, hosts.map(({ name }) => [name, name]));
     } catch (error) {
-      if (!page.left) replace(users, h("p", { class: "bad-text" }, error.status === 401 ? "Users are shown to administrators." : error.message));
+      if (!page.left) replace(users, h("p", { class: "bad-text" }, error.message));
     }
   };
   const entered = select([]), published = select([]);
@@ -37,7 +41,7 @@ async function change(question, word, action, load) {
 function userTable(people, rights, load) {
   return grid("Users", ["Name", "Tags", "Virtual hosts", "Password", ""], people.map((user) => [
     user.name, [user.tags].flat().join(", "), rights.filter((each) => each.user === user.name).map((each) => each.vhost).join(", "),
-    user.password_hash ? "set" : "none",
+    user.penstock.password ? "set" : "none",
     button("Delete", () => change(`Delete user ${user.name}? Its connections are closed.`, "Delete", () => call("DELETE", path`/users/${user.name}`), load), { class: "danger", "aria-label": `Delete user ${user.name}` })]));
 }
 

@@ -1,0 +1,104 @@
+"""What every page of the console keeps to: it fits a narrow screen, and it offers nobody what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.brokers import BrokerProcess, some_name
+from tests.support.console_browser import HTML, LONG, console
+from tests.support.http_client import Web
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NARROW = 390
+PASSWORD = "a long password"
+PAGES = {
+    "flow": "closed",
+    "overview": "Disk free",
+    "queues": "closed",
+    f"queues/%2F/{quote(LONG)}": "Crossings",
+    f"queues/%2F/{quote(HTML, safe='')}": "Crossings",
+    "exchanges": "amq.topic",
+    f"exchanges/%2F/{'e' * 255}": "Leading from here",
+    "connections": "page 1 of 1",
+    "channels": "page 1 of 1",
+    "cursors": "page 1 of 1",
+    "users": "guest",
+    "limits": "None.",
+    "policies": "None.",
+    "settings": "hold-deadline",
+    "definitions": "Download",
+}
+"""Pages, and what they have when they are loaded."""
+
+
+def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
+    browser: Browser, shown: tuple[BrokerProcess, Page]
+) -> None:
+    process, _ = shown
+    web = Web(process.http)
+    for name in (LONG, HTML):
+        web.do("PUT", f"/queues/%2F/{quote(name, safe='')}", {"arguments": {"capacity-messages": 1}}, status=201)
+        web.publish(name)
+        web.publish(name)
+        web.do("POST", "/penstock/block", {"queue": name, "reason": "a reason " * 9}, status=200)
+    web.do("PUT", f"/exchanges/%2F/{'e' * 255}", {"type": "topic"}, status=201)
+    with console(browser, process.http, NARROW, 800) as page:
+        for key, loaded in PAGES.items():
+            page.goto(f"{process.http}/#/{key}")
+            page.locator("main").get_by_text(loaded).first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= NARROW, key
+            current = page.locator("header [aria-current]").bounding_box()
+            assert current is not None
+            assert 0 <= current["x"] <= NARROW - current["width"], key
+
+
+def test_charts_show_a_minute_at_least_and_hours_of_a_day(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    page.goto(f"{process.http}/#/overview")
+    page.locator(".uplot").first.wait_for()
+    page.wait_for_function("document.querySelectorAll('.uplot').length === 2")
+    assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 3600).length)") == 5
+    assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 1).length)") == 8
+
+
+def test_list_of_users_tells_who_has_a_password(shown: tuple[BrokerProcess, Page]) -> None:
+    process, page = shown
+    web, without = Web(process.http), some_name("without")
+    web.do("PUT", f"/users/{without}", {"password_hash": "", "tags": ""}, status=201)
+    page.goto(f"{process.http}/#/users")
+    page.reload()
+    people = page.get_by_role("table", name="Users", exact=True).get_by_role("row")
+    assert people.filter(has_text="guest").get_by_role("cell").nth(3).inner_text() == "set"
+    assert people.filter(has_text=without).get_by_role("cell").nth(3).inner_text() == "none"
+    web.do("DELETE", f"/users/{without}")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("users", "Users are shown to administrators."),
+        ("definitions", "Definitions are for administrators."),
+        ("policies", "Policies are set with the tag policymaker."),
+        ("settings", "Settings are changed with the tag policymaker."),
+    ],
+)
+def test_forms_are_shown_to_those_who_may_use_them(
+    browser: Browser, shown: tuple[BrokerProcess, Page], key: str, said: str
+) -> None:
+    process, _ = shown
+    web, name = Web(process.http), some_name("seer")
+    web.do("PUT", f"/users/{name}", {"password": PASSWORD, "tags": "management"}, status=201)
+    with console(browser, process.http, user=name, password=PASSWORD) as page:
+        page.goto(f"{process.http}/#/{key}")
+        page.get_by_text(said).wait_for()
+        assert page.locator("main fieldset, main button.danger").count() == 0
+        assert page.locator(".notice").count() == 0
+        page.goto(f"{process.http}/#/overview")
+        page.get_by_text("Consumers", exact=True).wait_for()
+        assert page.locator(".uplot").count() == 0
+    web.do("DELETE", f"/users/{name}")
