@@ -51,11 +51,12 @@ async def users_without_permissions(request: ApiRequest) -> Response:
 
 async def user(request: ApiRequest) -> Response:
     """Show a user."""
-    found = _shape(known_user(request))
+    there = known_user(request)
+    found = _shape(there)
     counted = request.driver.stats.users.get(request.part("user"))
     stats = None if counted is None else tally_stats(counted.tally, counted.series, sample_ranges(request))
     if stats is not None:
-        found["penstock"]["message_stats"] = stats
+        found["penstock"] = {**_own(there), "message_stats": stats}
     return json_response(found)
 
 
@@ -148,5 +149,9 @@ def _shape(user: User) -> Shape:
     else:
         shown, algorithm = hashed.text(), hashed.algorithm
     told = {"password_hash": shown, "hashing_algorithm": algorithm}
-    own = {"password": hashed is not None, "source": user.source}
-    return {"name": user.name, "tags": user.tags, "limits": user.limits, **told, "penstock": own}
+    return {"name": user.name, "tags": user.tags, "limits": user.limits, **told, "penstock": _own(user)}
+
+
+def _own(user: User) -> Shape:
+    """Return what RabbitMQ does not tell: a password that is not shown is there all the same."""
+    return {"password": user.password_hash is not None, "source": user.source}

@@ -39,11 +39,17 @@ export function open(main, names, user) {
   NARROW.addEventListener("change", again);
   if (!live.map) place.append(h("p", {}, user.tags.includes("management") && !["administrator", "monitoring"].some((tag) => user.tags.includes(tag))
     ? "The flow map shows all clients. That needs the tag monitoring." : "Waiting for the first map."));
-  return { update, leave: () => { NARROW.removeEventListener("change", again); state = null; } };
+  return { update, reload: forget, leave: () => { NARROW.removeEventListener("change", again); state = null; } };
 }
 
 function hint() {
   return [h("h2", {}, "Why"), h("p", { class: "quiet" }, "Choose a producer, a gate, a queue or a reader. This says what blocks it, and what would open it.")];
+}
+
+// A broker that is back may have other connections and queues under the names that were chosen.
+function forget() {
+  Object.assign(state, { chosen: null, request: state.request + 1 });
+  replace(state.panel, hint());
 }
 
 function update(map) {

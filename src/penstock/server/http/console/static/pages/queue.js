@@ -64,6 +64,8 @@ class QueuePage {
       if (this.left) return;
       replace(this.facts, h("p", { class: "bad-text" }, error.status === 404 ? "There is no such queue any more." : error.message));
       if (error.status === 404) return;
+      this.points.push({ at: Date.now() / 1000 });  // A gap in the lines.
+      if (this.points.length > KEPT) this.points.shift();
     }
     if (!this.left) this.timer = setTimeout(() => this.load(), EVERY_MS);
   }
@@ -95,7 +97,7 @@ class QueuePage {
     const gate = queue.penstock.gate;
     const now = Date.now() / 1000;
     const before = this.points.at(-1);
-    const closed = before ? Math.min(100, Math.max(0, (100 * (gate.closed_s - before.closed_s)) / Math.max(now - before.at, 0.001))) : null;
+    const closed = before?.closed_s !== undefined ? Math.min(100, Math.max(0, (100 * (gate.closed_s - before.closed_s)) / Math.max(now - before.at, 0.001))) : null;
     this.points.push({ at: now, ...near, in: rates.publish, out: rates.deliver_get, closed, closed_s: gate.closed_s });
     if (this.points.length > KEPT) this.points.shift();
     if (near.unit !== this.unit) {
