@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 from collections import deque
 
@@ -39,6 +40,19 @@ def filled(count: int) -> IndexedReadyQueue:
     line = indexed(plain)
     assert isinstance(line, IndexedReadyQueue)
     return line
+
+
+def lists() -> int:
+    gc.collect()
+    return sum(type(each) is list for each in gc.get_objects())
+
+
+def test_line_that_gets_an_index_and_goes_leaves_nothing() -> None:
+    """Compiled, two lists stayed for each."""
+    before = lists()
+    for _ in range(100):
+        filled(1)
+    assert lists() < before + 100
 
 
 def walked(line: IndexedReadyQueue, after: int = 0) -> list[int]:

@@ -113,11 +113,7 @@ class IndexedReadyQueue(ReadyQueue):
 
     def __init__(self, line: ReadyQueue) -> None:
         super().__init__()
-        self.ready = line.ready  # Routes append to this deque.
-        self.returned = line.returned
-        self.expiring = line.expiring
-        self.tombstones = line.tombstones
-        self.idle = line.idle
+        self._take_over(line)
         self.chunks: list[Chunk] = []
         """The index; no chunk is empty."""
         self.indexed: i64 = 0
@@ -137,6 +133,14 @@ class IndexedReadyQueue(ReadyQueue):
         self._chunk: i64 = 0
         self._offset: i64 = 0
         """The next message of `step`."""
+
+    def _take_over(self, line: ReadyQueue) -> None:
+        """Take the messages of a line. Not in `__init__`, where mypyc would never free the former values."""
+        self.ready = line.ready  # Routes append to this deque.
+        self.returned = line.returned
+        self.expiring = line.expiring
+        self.tombstones = line.tombstones
+        self.idle = line.idle
 
     # Reading by position
 
