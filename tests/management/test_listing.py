@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.management.listing import KINDS, consumers_steps, window
+from penstock.flow.work import finish
+from penstock.management.listing import KINDS, Window, collected_steps, consumers_steps, window_steps
 from tests.support.driven_connection import Dialogue, make_driver, make_full_driver
 
 
 @pytest.fixture
 def driver() -> BrokerDriver:
     return make_full_driver()
+
+
+def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
+    return finish(window_steps(driver, kind, vhost, after, count))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,6 +36,37 @@ def test_windows_one_after_the_other_are_the_whole_list(driver: BrokerDriver, ki
         (item.name, item.vhost, item.subject) for item in whole.items
     ]
     assert len(found) == whole.total
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_collected_items_are_those_of_one_window(driver: BrokerDriver, kind: str) -> None:
+    for vhost in (None, driver.broker.vhosts["other"]):
+        whole = window(driver, kind, vhost, 0, 1000)
+        found = finish(collected_steps(driver, kind, vhost))
+        assert [(item.name, item.vhost, item.subject) for item in found] == [
+            (item.name, item.vhost, item.subject) for item in whole.items
+        ]
+
+
+@pytest.mark.parametrize("kind", ["connections", "channels"])
+def test_connections_are_collected_a_share_a_turn_in_proportion_to_their_number(kind: str) -> None:
+    driver = make_driver()
+
+    def passes(connections: int) -> tuple[int, int, int]:
+        for _ in range(connections):
+            Dialogue(driver)
+        driver.broker.work.limit = 0
+        before = driver.broker.work.done
+        steps = sum(1 for _ in collected_steps(driver, kind, None))
+        cost = int(driver.broker.work.done - before)
+        return steps, cost, sum(1 for _ in window_steps(driver, kind, None, 0, 10))
+
+    few = passes(1_000)
+    many = passes(3_000)
+    assert few[0] >= 2
+    assert few[2] >= 2
+    assert many[0] <= 4 * few[0] + 1
+    assert many[1] <= 4 * few[1] + 4
 
 
 def test_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> None:

@@ -1,13 +1,14 @@
 """Lists of objects in windows: references first, then plain data item by item, so that long lists do not block.
 
-`window` takes references to some items, which is cheap whatever their number; `shape` makes one of them plain data. The
-control operation `list` answers a page of at most `PAGE_MOST`; clients request one page after the other.
+`window_steps` takes references to some items, and `collected_steps` to all of them, each once. `shape` makes one of
+them plain data. The control operation `list` answers a page of at most `PAGE_MOST`; clients request one page after
+another.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
@@ -21,7 +22,8 @@ from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
-from penstock.flow.work import Steps, finish
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps
 from penstock.management import rabbitmq_json
 from penstock.management.control_request import ControlRequest
 from penstock.management.cursor_views import POSITION_WORK, cursor_view
@@ -40,6 +42,8 @@ COLLECTED_A_UNIT: Final = 50
 """Units of work per shown item, and skipped items per unit."""
 QUEUES_AT_ONCE: Final = 500
 """Queues searched for consumers per step."""
+GROUPS_AT_ONCE: Final = 500
+"""Connections, or exchanges, whose items are looked at per step; also items that are collected."""
 
 
 class Item:
@@ -119,41 +123,63 @@ def consumers_steps(node: Node, vhost: VirtualHost | None, after: int, count: in
 
 
 def window_steps(node: Node, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
-    """Return a window of all items of a kind; for consumers in steps, because all queues are searched."""
-    if kind == "consumers":
-        return (yield from consumers_steps(node, vhost, after, count))
-    found = window(node, kind, vhost, after, count)
-    node.broker.work.done += found.total // COLLECTED_A_UNIT
-    return found
-
-
-def window(node: Node, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of all items of a kind, of one virtual host or of all (None), in order of creation."""
     if kind == "consumers":
-        return finish(consumers_steps(node, vhost, after, count))
+        return (yield from consumers_steps(node, vhost, after, count))
     found = Window(after, count)
-    vhosts = list(node.broker.vhosts.values()) if vhost is None else [vhost]
+    work = node.broker.work
+    for number, (owner, subjects) in enumerate(_groups(node, kind, vhost)):
+        found.offer(owner, subjects)
+        if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
+            work.done += GROUPS_AT_ONCE // COLLECTED_A_UNIT
+            if work.used_up():
+                yield
+    work.done += found.total // COLLECTED_A_UNIT
+    return found
+
+
+def collected_steps(node: Node, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
+    """Return all items of a kind, each looked at once; what is created meanwhile may be missing."""
+    if kind == "consumers":
+        return (yield from consumers_steps(node, vhost, 0, UNLIMITED)).items
+    found: list[Item] = []
+    work = node.broker.work
+    seen = 0
+    for owner, subjects in _groups(node, kind, vhost):
+        group = list(subjects)
+        for start in range(0, len(group) or 1, GROUPS_AT_ONCE):
+            part = group[start : start + GROUPS_AT_ONCE]
+            found += [Item(name_of(subject), owner, subject) for subject in part]
+            seen += 1 + len(part)
+            if seen >= GROUPS_AT_ONCE:
+                work.done += seen // COLLECTED_A_UNIT
+                seen = 0
+                if work.used_up():
+                    yield
+    work.done += seen // COLLECTED_A_UNIT
+    return found
+
+
+def _groups(node: Node, kind: str, vhost: VirtualHost | None) -> Iterator[tuple[VirtualHost, Collection[object]]]:
+    """Yield the items of a kind, of one virtual host or of all (None), in order of creation, group by group."""
     if kind in ("connections", "channels"):
-        for connection in node.connections.values():
+        for connection in list(node.connections.values()):
             its = connection.vhost
             if its is not None and (vhost is None or its is vhost):  # Otherwise it is not open, or elsewhere.
-                found.offer(its, [connection] if kind == "connections" else connection.engine.sessions())
-        return found
-    if kind == "cursors":
-        for each in vhosts:
-            found.offer(each, each.cursors.values())
-        return found
-    for each in vhosts:
+                yield its, [connection] if kind == "connections" else connection.engine.sessions()
+        return
+    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
         if kind == "vhosts":
-            found.offer(each, [each])
+            yield each, [each]
         elif kind == "exchanges":
-            found.offer(each, each.exchanges.values())
+            yield each, each.exchanges.values()
+        elif kind == "cursors":
+            yield each, each.cursors.values()
         else:
-            found.offer(each, each.queues.values())  # Bindings include that of every queue to the default exchange.
+            yield each, each.queues.values()  # Bindings include that of every queue to the default exchange.
             if kind == "bindings":
-                for exchange in each.exchanges.values():
-                    found.offer(each, exchange.bindings.values())
-    return found
+                for exchange in list(each.exchanges.values()):
+                    yield each, exchange.bindings.values()
 
 
 def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:

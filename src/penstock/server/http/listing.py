@@ -17,8 +17,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.level import UNLIMITED
-from penstock.management.listing import Item, consumers_steps, is_seen, shape, window
+from penstock.management.listing import Item, collected_steps, is_seen, shape
 from penstock.management.message_stats import SampleRange, SampleRanges
 from penstock.management.queue_order import QUEUE_ORDERS, Key
 from penstock.management.rabbitmq_json import Shape
@@ -40,24 +39,12 @@ Making = Callable[[BrokerDriver, Item], Shape]
 
 
 async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
-    """Return all objects of a kind, in slices; objects created or deleted meanwhile may be missed, or appear twice."""
-    if kind == "consumers":
-        whole = await request.in_steps(consumers_steps(request.driver, vhost, 0, UNLIMITED))
-        return await _by_name(request, _seen(request, whole.items), False)
+    """Return all objects of a kind that the user may see; what is created meanwhile may be missing."""
     items: list[Item] = []
-    after: int | None = 0
-    while after is not None:
-        part = window(request.driver, kind, vhost, after, COLLECTED_AT_ONCE)
-        items += _seen(request, part.items)
-        after = part.end()
-        if after is not None:
-            await request.pause()
+    whole = await request.in_steps(collected_steps(request.driver, kind, vhost))
+    async for part in _slices(request, whole, COLLECTED_AT_ONCE):
+        items += [item for item in part if is_seen(request.driver, item, request.rules, request.user)]
     return await _by_name(request, items, False) if kind in BY_NAME else items
-
-
-def _seen(request: ApiRequest, items: list[Item]) -> list[Item]:
-    """Return the items that the user of a request may see."""
-    return [item for item in items if is_seen(request.driver, item, request.rules, request.user)]
 
 
 async def listed(request: ApiRequest, items: list[Item], making: Making = shape) -> Response:
