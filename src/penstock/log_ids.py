@@ -226,7 +226,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "the console and the HTTP API are not served: their default port is in use",
         "`http = HOST:PORT`, if they are wanted",
     ),
-    LogId(CERTIFICATE, WARNING, "a certificate expires soon", "renew it, then `penstock tls reload`"),
+    LogId(CERTIFICATE, WARNING, "a certificate ends soon, or a revocation list", "renew it; `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),
     LogId(STANDBY, INFO, "the broker waits for the store of another broker, or has taken it over"),
     LogId(RECOVERING, INFO, "the store is being read; every few seconds"),

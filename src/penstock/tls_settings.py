@@ -22,7 +22,7 @@ USERS_FROM: Final = ("cn", "dn", "san-dns", "san-email", "san-uri")
 VERSIONS: Final = ("1.2", "1.3")
 PAIR_KEYS: Final = ("certificate", "key", "key-password", "key-password-file", "key-password-env")
 """Keys of a certificate: its file, that of its key, and one place of the key's password."""
-KEYS: Final = (*PAIR_KEYS, "ca", "client-certificates", "user-from", "minimum-version", "names")
+KEYS: Final = (*PAIR_KEYS, "ca", "crl", "client-certificates", "user-from", "minimum-version", "names")
 NAMES_MAX: Final = 1000
 """Most certificates by name."""
 PASSWORD_OCTETS: Final = 4096
@@ -47,6 +47,8 @@ class TlsSettings:
     """Certificate for clients that ask for no name, or for one without a certificate of its own."""
     ca: Path | None = None
     """Authorities of the clients' certificates; None: clients show none."""
+    crl: Path | None = None
+    """Lists of revoked certificates of the authorities; None: no certificate is revoked."""
     client_certificates: str = "none"
     """Certificates of clients: none, optional or required."""
     user_from: str = "cn"
@@ -68,9 +70,13 @@ def read_tls(given: object, folder: Path, refuse: Refuse) -> TlsSettings:
     if wanted != "none" and ca is None:
         raise refuse(("tls", "client-certificates"), f"[tls] client-certificates is {wanted} without ca: add the "
                      "file of the authorities that sign the clients' certificates")  # fmt: skip
+    crl = _text(given, "crl", ("tls",), refuse)
+    if crl is not None and wanted == "none":
+        raise refuse(("tls", "crl"), "[tls] crl lists revoked certificates of clients, and client-certificates is none")
     return TlsSettings(
         files,
         None if ca is None else folder / ca,
+        None if crl is None else folder / crl,
         wanted,
         _one_of(given, "user-from", USERS_FROM, "cn", refuse),
         _one_of(given, "minimum-version", VERSIONS, "1.2", refuse),

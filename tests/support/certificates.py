@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -48,6 +50,21 @@ class Authority:
         path = self.folder / f"{name}-encrypted.pem"
         secret = BestAvailableEncryption(password.encode())
         path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
+        return path
+
+    def revoke(self, *names: str, days: float = 30) -> Path:
+        """Write the list of revoked certificates, `crl.pem`, which is to be renewed after so many days."""
+        key: Any = load_pem_private_key(self._ca.private_key_pem.bytes(), None)
+        ends = datetime.now(UTC) + timedelta(days=days)
+        began = datetime(2020, 1, 1, tzinfo=UTC)
+        issuer = x509.load_pem_x509_certificate(self.ca.read_bytes()).subject
+        made = x509.CertificateRevocationListBuilder().issuer_name(issuer).last_update(began).next_update(ends)
+        for name in names:
+            serial = x509.load_pem_x509_certificate((self.folder / f"{name}.pem").read_bytes()).serial_number
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(began)
+            made = made.add_revoked_certificate(entry.build())
+        path = self.folder / "crl.pem"
+        path.write_bytes(made.sign(key, SHA256()).public_bytes(Encoding.PEM))
         return path
 
     def trusting(self, client: str | None = None) -> ssl.SSLContext:

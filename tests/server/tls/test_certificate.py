@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +13,14 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.server.tls.certificate import NotACertificate, first_certificate, read_certificate
+from penstock.server.tls.certificate import (
+    BEGIN_LIST,
+    END_LIST,
+    NotACertificate,
+    first_certificate,
+    read_certificate,
+    revocation_lists,
+)
 from tests.support.certificates import Authority
 
 
@@ -56,3 +65,18 @@ def test_any_damage_is_read_or_refused(data: st.DataObject) -> None:
         read_certificate(bytes(der))
     except NotACertificate:
         return
+
+
+def test_ends_of_lists_are_read_and_any_damage_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.issue("a", "a.example.org")
+    text = authority.revoke("a", days=10).read_text()
+    [ends] = revocation_lists(text)
+    assert ends is not None
+    assert (ends - datetime.now(UTC)).days == 9
+    assert len(revocation_lists(text + text)) == 2
+    der = base64.b64decode("".join(text.splitlines()[1:-1]))
+    for at in range(len(der)):
+        damaged = base64.b64encode(der[:at] + bytes([der[at] ^ 0x5A]) + der[at + 1 :]).decode()
+        with contextlib.suppress(NotACertificate):
+            revocation_lists(f"{BEGIN_LIST}\n{damaged}\n{END_LIST}")

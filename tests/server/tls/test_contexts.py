@@ -112,6 +112,72 @@ def handshake(contexts: Contexts, client: ssl.SSLContext, name: str) -> bytes:
     return shown
 
 
+def shake(contexts: Contexts, authority: Authority, client: str) -> str:
+    """Shake hands with the certificate of a client; return why it is refused, "" if it is not."""
+    here, there = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = authority.trusting(client).wrap_bio(here, there, server_hostname="localhost")
+    far = contexts.context.wrap_bio(there, here, server_side=True)
+    for _ in range(3):
+        for each in (near, far):
+            try:
+                each.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                return error.verify_message
+    assert far.getpeercert()
+    return ""
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_certificate_of_a_client_that_a_list_has_is_refused(authority: Authority, by_name: bool) -> None:
+    authority.issue("other", "bob@example.org", common_name="bob")
+    crl = authority.revoke("client")
+    files = CertificateFiles(authority.folder / "server.pem", authority.key("server"))
+    contexts = Contexts(
+        settings(
+            authority,
+            ca=authority.ca,
+            crl=crl,
+            client_certificates="required",
+            names={"localhost": files} if by_name else {},
+        )
+    )
+    assert shake(contexts, authority, "client") == "certificate revoked"
+    assert shake(contexts, authority, "other") == ""
+    assert contexts.warnings(now()) == []
+
+
+def test_after_the_end_of_a_list_all_clients_are_refused_and_a_warning_says_so(authority: Authority) -> None:
+    crl = authority.revoke(days=-1)
+    contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="optional"))
+    assert shake(contexts, authority, "client") == "CRL has expired"
+    [said] = contexts.warnings(now())
+    assert said.startswith(f"crl '{crl}' has a list that was to be renewed by ")
+
+
+def test_a_list_of_another_authority_lets_nobody_in(authority: Authority, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    crl = Authority(tmp_path / "other").revoke()
+    contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
+    assert shake(contexts, authority, "client") == "unable to get certificate CRL"
+
+
+def test_faults_of_lists_are_told(authority: Authority) -> None:
+    def said_of(crl: Path) -> str:
+        return refusal(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
+
+    assert "it has no list of revoked certificates in PEM form" in said_of(authority.ca)
+    crl = authority.revoke("client")
+    whole = crl.read_text()
+    crl.write_text(whole + (authority.folder / "server.pem").read_text())
+    assert "crl.pem' has certificates; give it lists only, and certificates to ca" in said_of(crl)
+    lines = whole.splitlines()
+    crl.write_text("\n".join([lines[0], *lines[4:]]))
+    assert "crl.pem' cannot be used: one of its lists is damaged" in said_of(crl)
+    assert "cannot be read: No such file or directory" in said_of(authority.folder / "nowhere.pem")
+
+
 @pytest.mark.parametrize(("minimum", "works"), [("1.2", True), ("1.3", False)])
 def test_versions_before_the_minimum_are_refused(authority: Authority, minimum: str, works: bool) -> None:
     client = authority.trusting()

@@ -193,6 +193,47 @@ def test_reload_by_a_signal_reads_the_table_and_tells_a_certificate_that_expires
     eventually(lambda: len(broker.logged("the certificates were read again")) == 2, "the old table again")
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_before(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    authority = localhost(tmp_path)
+    authority.revoke()
+    with serving_tls(tmp_path, SETTINGS + 'crl = "crl.pem"\n') as broker:
+        client = authority.trusting("client")
+        client.maximum_version = version
+        opened = Connection(Parameters("localhost", broker.tls_port, tls=client))
+        session = session_of(broker, client)
+        assert session is not None
+        assert session_of(broker, client, session) is not None
+        authority.revoke("client")
+        assert penstock_command("tls", "reload", "--url", broker.url).returncode == 0
+        for before in (None, session):
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                session_of(broker, client, before)
+        broker.await_logged("the client's certificate is refused: certificate revoked")
+        with opened:  # It stays until somebody closes it.
+            assert opened.channel().queue_declare(exclusive=True)
+        authority.folder.joinpath("crl.pem").write_text("nothing")
+        refused = penstock_command("tls", "reload", "--url", broker.url)
+        assert refused.returncode == 1
+        assert "the old certificates stay: [tls] crl" in refused.stderr
+
+
+def session_of(
+    broker: BrokerProcess, client: ssl.SSLContext, before: ssl.SSLSession | None = None
+) -> ssl.SSLSession | None:
+    """Connect by TLS; return the session, which may be resumed. Raises ssl.SSLError and ConnectionError."""
+    with (
+        socket.create_connection(("127.0.0.1", broker.tls_port)) as sock,
+        client.wrap_socket(sock, server_hostname="localhost", session=before) as tls,
+    ):
+        tls.sendall(b"AMQP\0\0\x09\x01")
+        assert tls.recv(10)
+        assert tls.session_reused is (before is not None)
+        return tls.session
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

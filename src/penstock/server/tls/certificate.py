@@ -1,4 +1,6 @@
-"""Validity and names of a certificate, read from its DER form (X.690, RFC 5280 section 4.1).
+"""Validity and names of a certificate, and the ends of lists of revoked ones, read from their DER form.
+
+See X.690 and RFC 5280 sections 4.1 and 5.1.
 
 Python's ssl module tells them of a peer's certificate only, and only if it was verified.
 """
@@ -17,8 +19,12 @@ DNS_NAME: Final = 0x82
 IP_ADDRESS: Final = 0x87
 COMMON_NAME: Final = bytes((0x55, 4, 3))
 ALTERNATIVE_NAMES: Final = bytes((0x55, 0x1D, 17))
+INTEGER: Final = 0x02
+GENERALIZED_TIME: Final = 0x18
 BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 END: Final = "-----END CERTIFICATE-----"
+BEGIN_LIST: Final = "-----BEGIN X509 CRL-----"
+END_LIST: Final = "-----END X509 CRL-----"
 
 
 class NotACertificate(ValueError):
@@ -67,6 +73,35 @@ def read_certificate(der: bytes) -> Certificate:
         return Certificate(_common_name(fields[4][1]), _alternative_names(extensions), begins, ends)
     except (ValueError, IndexError):
         raise NotACertificate("its certificate is damaged") from None
+
+
+def revocation_lists(pem: str) -> list[datetime | None]:
+    """Return until when each list of revoked certificates in a text in PEM form is to be renewed; None for never.
+
+    Raises NotACertificate.
+    """
+    found: list[datetime | None] = []
+    stop = 0
+    while (start := pem.find(BEGIN_LIST, stop)) >= 0:
+        stop = pem.find(END_LIST, start)
+        try:
+            found.append(_list_ends(binascii.a2b_base64("".join(pem[start + len(BEGIN_LIST) : stop].split()))))
+        except (ValueError, IndexError):  # binascii.Error is a ValueError.
+            raise NotACertificate("one of its lists is damaged") from None
+    if not found:
+        raise NotACertificate("it has no list of revoked certificates in PEM form (X509 CRL)")
+    return found
+
+
+def _list_ends(der: bytes) -> datetime | None:
+    """Return until when a list is to be renewed; None for never."""
+    (_, outer), *_ = _elements(der)
+    (_, body), *_ = _elements(outer)
+    fields = [(tag, value) for tag, value in _elements(body) if tag != INTEGER]
+    # Signature algorithm, issuer, its time, the time of the next, and then the revoked certificates.
+    _time(*fields[2])
+    tag, value = fields[3] if len(fields) > 3 else (0, b"")
+    return _time(tag, value) if tag in (UTC_TIME, GENERALIZED_TIME) else None
 
 
 def _elements(octets: bytes) -> list[tuple[int, bytes]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import ConfigError
-from penstock.server.tls.certificate import Certificate, NotACertificate, first_certificate
+from penstock.server.tls.certificate import Certificate, NotACertificate, first_certificate, revocation_lists
 from penstock.tls_settings import CertificateFiles, TlsSettings
 
 FILE_OCTETS: Final = 1024 * 1024
@@ -71,6 +71,24 @@ class ServedCertificate:
         }
 
 
+class ServedLists:
+    """Lists of revoked certificates. After the end of one, OpenSSL refuses all certificates of its authority."""
+
+    def __init__(self, file: Path, ends: datetime | None) -> None:
+        self.file = file
+        self.ends = ends
+        """Time of the first that ends; None if none does."""
+
+    def warning(self, now: datetime) -> str:
+        """Return a sentence about a list that has ended; empty otherwise."""
+        if self.ends is None or now < self.ends:
+            return ""
+        return (
+            f"crl '{self.file}' has a list that was to be renewed by {self.ends:%Y-%m-%d %H:%M} UTC: "
+            "clients with certificates are refused until it is"
+        )
+
+
 class Contexts:
     """Contexts of one settings table: the default one, and others by the name that a client asks for."""
 
@@ -78,6 +96,8 @@ class Contexts:
         """Read all files. Raises ConfigError, which names the file and what to do."""
         self.user_from = settings.user_from
         self.served: list[ServedCertificate] = []
+        self.lists = _read_lists(settings.crl)
+        """Revoked certificates of clients; None if none are listed."""
         self._by_name: dict[str, ssl.SSLContext] = {}
         for name, files in settings.names.items():
             self._by_name[name] = self._make(settings, files, name)
@@ -92,6 +112,13 @@ class Contexts:
         """Return a sentence about each certificate that has expired."""
         return [each.warning(now) for each in self.served if each.certificate.ends <= now]
 
+    def warnings(self, now: datetime) -> list[str]:
+        """Return a sentence about each certificate that is not valid now or not for long, and about an old list."""
+        found = [each.warning(now) for each in self.served]
+        if self.lists is not None:
+            found.append(self.lists.warning(now))
+        return [each for each in found if each]
+
     def _make(self, settings: TlsSettings, files: CertificateFiles, name: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = VERSIONS[settings.minimum_version]
@@ -103,6 +130,8 @@ class Contexts:
                 context.load_verify_locations(cadata=_read(settings.ca, "ca"))
             except (ssl.SSLError, ValueError):
                 raise ConfigError(f"[tls] ca '{settings.ca}' has no certificates in PEM form") from None
+        if settings.crl is not None:
+            _load_lists(context, settings.crl)
         return context
 
     def _choose(self, tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
@@ -142,6 +171,33 @@ def _load_pair(context: ssl.SSLContext, files: CertificateFiles) -> Certificate:
     except OSError as error:
         raise ConfigError(f"[tls] {where} cannot be read: {error.strerror}") from None
     return found
+
+
+def _read_lists(path: Path | None) -> ServedLists | None:
+    """Read the ends of lists of revoked certificates. Raises ConfigError."""
+    if path is None:
+        return None
+    try:
+        ends = [each for each in revocation_lists(_read(path, "crl")) if each is not None]
+    except NotACertificate as error:
+        raise ConfigError(f"[tls] crl '{path}' cannot be used: {error}") from None
+    return ServedLists(path, min(ends, default=None))
+
+
+def _load_lists(context: ssl.SSLContext, path: Path) -> None:
+    """Refuse certificates of clients that a file lists. Raises ConfigError.
+
+    OpenSSL would trust each certificate that the file has besides.
+    """
+    before = context.cert_store_stats()
+    try:
+        context.load_verify_locations(cafile=path)
+    except OSError as error:  # ssl.SSLError is one.
+        raise ConfigError(f"[tls] crl '{path}' cannot be used: {error.strerror or error}") from None
+    after = context.cert_store_stats()
+    if after["x509"] != before["x509"]:
+        raise ConfigError(f"[tls] crl '{path}' has certificates; give it lists only, and certificates to ca")
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
 def _read(path: Path, what: str) -> str:

@@ -111,9 +111,8 @@ class ServedCertificates(Certificates):
         if self._timer is not None:
             self._timer.cancel()
         present = now()
-        for each in self.server.contexts.served:
-            if warning := each.warning(present):
-                log(CERTIFICATE, "tls: %s", warning)
+        for warning in self.server.contexts.warnings(present):
+            log(CERTIFICATE, "tls: %s", warning)
         self._timer = self._loop.call_later(WARN_EVERY_S, self._warn)
 
 
