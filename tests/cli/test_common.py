@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from penstock.cli import main
+from penstock.cli.common import MODULES
 from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
 from tests.support.commands import run
 
@@ -93,8 +95,28 @@ def test_every_command_has_an_example_in_its_help(command: str) -> None:
 
 def test_command_other_than_serve_starts_without_asyncio_which_would_take_a_third_of_its_start() -> None:
     slow = ("asyncio", "importlib.metadata", "tomllib", "textual")
-    question = f"import sys, penstock.cli; sys.exit(any(name in sys.modules for name in {slow}))"
+    modules = sorted({module for module in MODULES.values() if module.startswith("penstock.")})
+    question = f"import sys, {', '.join(modules)}; sys.exit(any(name in sys.modules for name in {slow}))"
     assert subprocess.run([sys.executable, "-c", question], check=False, timeout=PATIENCE).returncode == 0
+
+
+def test_command_is_loaded_when_it_is_used_and_others_are_not() -> None:
+    question = "import sys, penstock.cli; sys.argv[1:] = ['status', '--help']; penstock.cli.main(standalone_mode=False)"
+    told = "print(*(name for name in sys.modules if name.startswith('penstock.cli.')))"
+    words = [sys.executable, "-c", f"{question}; {told}"]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.split()
+    assert "penstock.cli.operator_commands" in loaded
+    assert not {"penstock.cli.serve", "penstock.cli.topology", "penstock.cli.messages"} & set(loaded)
+
+
+def test_every_command_of_a_module_is_in_the_table_of_modules() -> None:
+    for module in MODULES.values():
+        importlib.import_module(module)
+    its = {name: command for name, command in main.commands.items() if command.callback is not None}
+    assert {name: command.callback.__module__ for name, command in its.items()} == {
+        name: module for name, module in MODULES.items() if name in its
+    }
+    assert set(MODULES) - set(its) <= {"plan", "replay"}, "these do not know the main group"
 
 
 WITHOUT_JSON = {

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from penstock.cli import main
+from penstock.cli.serve import serve
 from penstock.config import AT_START, RANGES, Settings, load
 from tests.support import settings_tables
 
@@ -26,7 +26,7 @@ def rows(first_column: str) -> list[list[str]]:
 
 
 def options_of_serve() -> set[str]:
-    return {option for each in main.commands["serve"].params for option in each.opts if option.startswith("--")}
+    return {option for each in serve.params for option in each.opts if option.startswith("--")}
 
 
 def test_every_setting_of_a_start_is_documented_with_its_default() -> None:

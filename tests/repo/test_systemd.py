@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.common import main
+from penstock.cli.serve import serve
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "deploy" / "systemd" / "penstock.service"
@@ -49,6 +49,6 @@ def test_unit_says_what_the_broker_needs() -> None:
     assert int(unit["LimitNOFILE"]) >= 100_000
     assert "HUP" in unit["ExecReload"]
     options = set(re.findall(r"--[a-z-]+", unit["ExecStart"]))
-    known = {option for each in main.commands["serve"].params for option in each.opts}
+    known = {option for each in serve.params for option in each.opts}
     assert options <= known
     assert f"{UNIT.relative_to(ROOT)}" in (ROOT / "docs" / "systemd.md").read_text()

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from penstock import config
-from penstock.cli import main
+from penstock.cli.serve import serve
 from penstock.config import AT_START, RANGES, Settings, variable_of
 from penstock.management.effective_settings import queue_settings
 from penstock.management.settings_in_effect import settings_in_effect
@@ -83,7 +83,7 @@ def linked(name: str, meaning: str) -> str:
 
 def start_table() -> str:
     """Return the table of the start-up settings."""
-    options = {option for each in main.commands["serve"].params for option in each.opts}
+    options = {option for each in serve.params for option in each.opts}
     texts, default = docstrings(), Settings()
     lines = ["| setting | option | default | from, to | meaning |", "|---|---|---|---|---|"]
     for attribute in AT_START:

@@ -1,23 +1,5 @@
-"""Command line: each module has the commands of one kind; importing it registers them."""
+"""Command line: each module has the commands of one kind; the main group imports it when one of them is used."""
 
-from penstock.cli import (  # noqa: F401
-    completion,
-    config,
-    connections,
-    cursors,
-    log_commands,
-    man_page,
-    messages,
-    operator_commands,
-    policies,
-    report,
-    serve,
-    store_commands,
-    tls,
-    top,
-    topology,
-    users,
-)
 from penstock.cli.common import main
 
-__all__ = ["keeping", "main", "messages", "operating", "serving", "topology"]
+__all__ = ["main"]

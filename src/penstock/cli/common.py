@@ -32,8 +32,13 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
-def _version() -> str:
-    return f"penstock {penstock.__version__} ({'compiled' if penstock.compiled() else 'interpreted'})"
+def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Print the version and the form, which takes a look at all files, and end."""
+    if wanted and not context.resilient_parsing:
+        form = "compiled" if penstock.compiled() else "interpreted"
+        with writing():
+            click.echo(f"penstock {penstock.__version__} ({form})")
+        context.exit()
 
 
 class OutputError(PenstockError):
@@ -56,11 +61,30 @@ def writing() -> Iterator[None]:
         raise OutputError(error) from None
 
 
-ELSEWHERE = {
-    "plan": "penstock_simulation.command",
-    "replay": "penstock_simulation.command",
+MODULES: dict[str, str] = {
+    name: module
+    for module, names in {
+        "penstock.cli.completion": ("completion",),
+        "penstock.cli.config": ("config",),
+        "penstock.cli.connections": ("connection",),
+        "penstock.cli.cursors": ("cursor",),
+        "penstock.cli.log_commands": ("analyze", "log"),
+        "penstock.cli.man_page": ("man",),
+        "penstock.cli.messages": ("publish", "consume", "get"),
+        "penstock.cli.operator_commands": ("why", "block", "unblock", "status", "set", "unset", "settings", "show"),
+        "penstock.cli.policies": ("policies",),
+        "penstock.cli.report": ("report",),
+        "penstock.cli.serve": ("serve",),
+        "penstock.cli.store_commands": ("backup", "check", "repair"),
+        "penstock.cli.tls": ("tls",),
+        "penstock.cli.top": ("top", "watch"),
+        "penstock.cli.topology": ("declare", "bind", "unbind", "purge", "delete", "list", "definitions"),
+        "penstock.cli.users": ("users", "permissions", "limits"),
+        "penstock_simulation.command": ("plan", "replay"),
+    }.items()
+    for name in names
 }
-"""Commands of other packages, with the modules that have them under the same name; they are loaded on first use."""
+"""Modules that have the commands; each is loaded when one of its commands is first used, for most take long."""
 
 
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -107,13 +131,14 @@ class Commands(CommandGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted([*super().list_commands(ctx), *ELSEWHERE])
+        return sorted(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; that of another package is imported here."""
-        if cmd_name in ELSEWHERE:
-            found: click.Command = getattr(import_module(ELSEWHERE[cmd_name]), cmd_name)
-            return found
+        """Return a command; its module is imported here, and registers it if it knows the main group."""
+        if cmd_name in MODULES and cmd_name not in self.commands:
+            module = import_module(MODULES[cmd_name])
+            if cmd_name not in self.commands:
+                self.add_command(getattr(module, cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -147,7 +172,14 @@ class Commands(CommandGroup):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(message=_version())
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Run and operate Penstock, a message broker that cannot be overrun.
 
