@@ -63,7 +63,6 @@ from penstock.record_files import RecordFiles
 from penstock.server.config_view import start_rows, table_rows
 from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
-from penstock.server.http_back_end import HttpBackEnd
 from penstock.server.listener import Listener
 from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
@@ -74,7 +73,6 @@ from penstock.server.store_writer import StoreWriter
 from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.served import ServedCertificates, served_tls
 from penstock.server.tls.tls_server import TlsServer
-from penstock.server.token_keys import FetchedKeys
 from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport, is_loopback
 from penstock.setting_names import BROKER
@@ -83,6 +81,8 @@ from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from penstock.server.http.listener import HttpListener
+    from penstock.server.http_back_end import HttpBackEnd
+    from penstock.server.token_keys import FetchedKeys
 
 
 METRICS: Final = "http/prometheus"
@@ -481,8 +481,7 @@ class Broker:
         self._warn_of_open_file(settings)
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
         if settings.tokens is not None:
-            driver.services.tokens = settings.tokens.policy(FetchedKeys(settings.tokens.keys))
-            _need_jwt()
+            driver.services.tokens = settings.tokens.policy(_token_keys(settings.tokens.keys))
         if "SCRAM-SHA-256" in settings.sasl_mechanisms:
             importlib.import_module("scramp")  # It loads slowly, and would stop the event loop at the first login.
         if settings.back_end is not None:
@@ -492,6 +491,8 @@ class Broker:
 
     def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
         """Have an HTTP back end asked for users that the broker does not know."""
+        from penstock.server.http_back_end import HttpBackEnd  # It loads slowly, and few need it.
+
         self._back_end = HttpBackEnd(settings)
         secret = secrets.token_bytes(32)
         served = ServedUsers(driver.broker, self._back_end, secret, settings.permission, settings.cache_s)
@@ -550,13 +551,15 @@ class Broker:
         return addresses
 
 
-def _need_jwt() -> None:
-    """Import the library for tokens, which loads slowly. Raises StartError if it is not installed."""
+def _token_keys(where: str) -> FetchedKeys:
+    """Return the keys of tokens; what they need loads slowly. Raises StartError if it is not installed."""
     try:
-        importlib.import_module("jwt.algorithms")
-        importlib.import_module("cryptography")
+        for name in ("jwt.algorithms", "cryptography"):
+            importlib.import_module(name)
     except ImportError:
         raise StartError("[oauth] needs PyJWT and cryptography: pip install 'penstock[oauth]'") from None
+    keys: FetchedKeys = importlib.import_module("penstock.server.token_keys").FetchedKeys(where)
+    return keys
 
 
 def _reached(host: str, port: int) -> str:

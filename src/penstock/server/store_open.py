@@ -13,7 +13,6 @@ from penstock.log_ids import STANDBY
 from penstock.logger import log
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
-from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store
 
 ASKED_S: Final = 1.0
@@ -28,7 +27,11 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
     Raises ConfigError.
     """
     if url is None:
-        return None if directory is None else SqliteStore(directory.path, directory)
+        if directory is None:
+            return None
+        from penstock.store.sqlite import SqliteStore  # A broker without a store starts sooner.
+
+        return SqliteStore(directory.path, directory)
     if not url.startswith(SCHEMES):
         raise ConfigError(
             f"--store needs the URL of a PostgreSQL database, postgresql://HOST/DATABASE, not {_scheme(url)}; "
