@@ -8,6 +8,7 @@ state.
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -26,19 +27,33 @@ T = TypeVar("T")
 
 PATIENCE = 60.0
 """Seconds until a state that must come is given up; generous, for machines are slow at times."""
+PAUSE_S, PAUSE_MOST_S = 0.01, 0.5
+"""Seconds between two looks for it, at least and at most."""
+PAUSES = 4
+"""By which the processor time of a look is multiplied for the pause behind it."""
 GRACE = 60.0
 """Seconds that a broker gets to leave."""
 
 
 def eventually(look: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
-    """Look again and again until there is something true to be seen, and return it."""
+    """Look again and again until there is something true to be seen, and return it.
+
+    The pause behind a look is some times the processor time that it took, for others test beside.
+    """
     deadline = time.monotonic() + timeout
     while True:
+        begun = _cpu_s()
         seen = look()
         if seen:
             return seen
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}; last seen: {seen!r}"
-        time.sleep(0.01)
+        time.sleep(min(max(PAUSE_S, (_cpu_s() - begun) * PAUSES), PAUSE_MOST_S))
+
+
+def _cpu_s() -> float:
+    """Return the processor time of this thread and of the commands that have ended."""
+    commands = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.thread_time() + commands.ru_utime + commands.ru_stime
 
 
 def some_name(prefix: str) -> str:
