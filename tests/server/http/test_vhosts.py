@@ -28,6 +28,14 @@ def its(alone: BrokerProcess) -> Web:
     return Web(alone.http)
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A client of a broker that stays as it was at its start."""
+    with serving(tmp_path_factory.mktemp("unchanged"), "--http", "127.0.0.1:0") as process:
+        yield Web(process.http)
+        assert "Traceback" not in process.log()
+
+
 TOPOLOGY: dict[str, Any] = {
     "vhosts": [{"name": "/"}, {"name": "eu"}],
     "queues": [
@@ -136,38 +144,31 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(parameters=[{"component": "shovel", "vhost": "/", "name": "", "value": 1}]), "parameters[0]: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(its: Web, file: Any, reason: str) -> None:
-    before = its.get("/definitions")
+def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(unchanged: Web, file: Any, reason: str) -> None:
+    before = unchanged.get("/definitions")
     text = json.dumps(file, indent=2, ensure_ascii=False)
-    answer = its.ask("POST", "/definitions", text.encode())
+    answer = unchanged.ask("POST", "/definitions", text.encode())
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
     assert reason in answer.reason
     assert answer.reason.endswith("; nothing was imported")
-    assert its.get("/definitions") == before
-    assert its.get("/bindings") == []
+    assert unchanged.get("/definitions") == before
+    assert unchanged.get("/bindings") == []
     line = int(answer.reason.split()[1].rstrip(","))
     key = answer.reason.split(", ")[1].split(":")[0].split(".")[-1]
     if not key.endswith("]"):
         assert f'"{key}"' in text.splitlines()[line - 1]
 
 
-def test_what_is_no_json_is_told_with_its_line(its: Web) -> None:
-    answer = its.ask("POST", "/definitions", b'{\n  "queues": [\n    {,\n  ]\n}')
+def test_what_is_no_json_is_told_with_its_line(unchanged: Web) -> None:
+    answer = unchanged.ask("POST", "/definitions", b'{\n  "queues": [\n    {,\n  ]\n}')
     assert answer.reason.startswith("line 3, column 6: ")
-    assert its.ask("POST", "/definitions", b"[]").reason.startswith("line 1, column 1: an object is expected")
-    assert its.ask("POST", "/definitions", b'{"queues":"\xff"}').reason == (
+    assert unchanged.ask("POST", "/definitions", b"[]").reason.startswith("line 1, column 1: an object is expected")
+    assert unchanged.ask("POST", "/definitions", b'{"queues":"\xff"}').reason == (
         "line 1, column 12: not UTF-8; nothing was imported"
     )
-    assert "nested" in its.ask("POST", "/definitions", b'{"queues":[' + b"[" * 20_000 + b"]").reason
-    assert "half a character" in its.ask("POST", "/definitions", b'{"explanation": "\\ud800"}').reason
-    assert (
-        its.ask(
-            "POST",
-            "/definitions",
-            b"x",
-        ).status
-        == 400
-    )
+    assert "nested" in unchanged.ask("POST", "/definitions", b'{"queues":[' + b"[" * 20_000 + b"]").reason
+    assert "half a character" in unchanged.ask("POST", "/definitions", b'{"explanation": "\\ud800"}').reason
+    assert unchanged.ask("POST", "/definitions", b"x").status == 400
 
 
 def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_there(its: Web) -> None:
