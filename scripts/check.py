@@ -33,22 +33,29 @@ BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
 AT_ONCE = (os.cpu_count() or 2) + 2
 """Checks that run at the same time: more than there are cores, for they wait for half of their time."""
+SPARK, REST, SMOKE_TEST = "with Spark", "the rest", "smoke"
 GROUPS = (
-    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
+    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
-    ("console", ("tests/server/http/console/**/test_*.py",)),
     ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
+    (
+        "repository",
+        ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/test_log_ids.py"),
+    ),
+    (SPARK, ()),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
     ("store", ("tests/store/**/test_*.py",)),
-    ("compat", ("tests/compat/**/test_*.py",)),
+    (REST, ()),
+    (SMOKE_TEST, ()),
+    ("console", ("tests/server/http/console/**/test_*.py",)),
     ("core", ("tests/core/**/test_*.py",)),
     ("protocols", ("tests/protocols/**/test_*.py", "tests/management/**/test_*.py", "tests/driver/**/test_*.py")),
+    ("compat", ("tests/compat/**/test_*.py",)),
     ("persistence", ("tests/persistence/**/test_*.py",)),
-    ("repository", ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py")),
 )
-"""What is one part, the longest first; what is not named here is one more part, before them."""
-NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store")
+"""What is one part, the longest first, so that none is left alone at the end; the rest is what no other part has."""
+NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store", "tests/test_log_ids.py")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = (
     "tests/server",
@@ -78,7 +85,7 @@ SMOKE = (
 LONG = ("--hypothesis-profile=nightly", "--timeout=900")
 """What pytest is told for the long run; see tests/profiles.py."""
 SECOND = ("--hypothesis-profile=second",)
-"""What it is told for tests of the interpreted form that run compiled as well."""
+"""What it is told for tests of the interpreted form that run compiled as well; those marked `once` are left out."""
 LIMIT, LIMIT_LONG = 20 * 60.0, 6 * 3600.0
 """Seconds that a check may take, and one of the long run. No test takes so long; what hangs outside of tests does."""
 ABORTED = -signal.SIGABRT
@@ -201,7 +208,8 @@ def tests(part: Part, long: bool) -> Check:
     def check(output: IO[str]) -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "report.xml")
-            words = [sys.executable, "-m", "pytest", "-q", "-m", part.marks, f"--junitxml={report}", "--durations=10"]
+            marks = f"{part.marks} and not once" if part.second and not long else part.marks
+            words = [sys.executable, "-m", "pytest", "-q", "-m", marks, f"--junitxml={report}", "--durations=10"]
             words += ["-p", "no:cacheprovider", *profile, *part.paths]
             if part.form == COMPILED:
                 words += ["-o", "pythonpath=."]
@@ -217,9 +225,9 @@ def all_files() -> set[str]:
     return {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
 
 
-def below(files: Iterable[str], folders: Iterable[str]) -> set[str]:
-    """Return those of the files that are below one of these folders."""
-    return {file for file in files if any(file.startswith(f"{folder}/") for folder in folders)}
+def below(files: Iterable[str], places: Iterable[str]) -> set[str]:
+    """Return those of the files that are below one of these folders, or are one of these files."""
+    return {file for file in files if any(file == place or file.startswith(f"{place}/") for place in places)}
 
 
 def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
@@ -231,20 +239,23 @@ def parts(form: str, paths: Iterable[str], second: bool = False) -> list[Part]:
         if here and here <= left:
             found.append(Part(name, form, tuple(sorted(here)), second=second))
             left -= here
-    rest = [Part("the rest", form, tuple(sorted(left)), second=second)] if left else []
-    return [*rest, *found]
+    rest = [Part(REST, form, tuple(sorted(left)), second=second)] if left else []
+    return [*found, *rest]
 
 
 def all_parts(form: str) -> list[Part]:
     """Return the parts of a whole run where this form is installed, longest first."""
     every = all_files()
-    spark = Part("with Spark", form, ("tests/spark",), "spark")
+    found = [Part(SPARK, form, ("tests/spark",), "spark")]
     if form == INTERPRETED:
-        return [spark, *parts(INTERPRETED, every)]
-    compiled = parts(COMPILED, every - below(every, NOTHING_COMPILED))
-    once = parts(INTERPRETED, below(every, NOTHING_COMPILED))
-    twice = parts(INTERPRETED, every - below(every, (*WHOLE_BROKER, *NOTHING_COMPILED)), second=True)
-    return [spark, *compiled, Part("smoke", INTERPRETED, SMOKE), *once, *twice]
+        found += parts(INTERPRETED, every)
+    else:
+        found += parts(COMPILED, every - below(every, NOTHING_COMPILED))
+        found += parts(INTERPRETED, below(every, NOTHING_COMPILED))
+        found += parts(INTERPRETED, every - below(every, (*WHOLE_BROKER, *NOTHING_COMPILED)), second=True)
+        found.append(Part(SMOKE_TEST, INTERPRETED, SMOKE))
+    names = [name for name, _ in GROUPS]
+    return sorted(found, key=lambda part: (part.second, names.index(part.name)))
 
 
 def installed_form() -> str:

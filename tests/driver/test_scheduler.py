@@ -1,5 +1,7 @@
 """Connections and their shares of a turn: what one asks for does not keep the others waiting."""
 
+import pytest
+
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import LOOKING_SHARE, SHARE, TURN, Steps
@@ -94,6 +96,7 @@ def queues_of(driver: BrokerDriver, count: int) -> None:
     driver.scheduler.begin_turn()
 
 
+@pytest.mark.once
 def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them() -> None:
     driver = make_driver()
     operator, victim = Dialogue(driver), Dialogue(driver)

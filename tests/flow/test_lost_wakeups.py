@@ -189,6 +189,7 @@ class Real:
             assert self.queue.messages > 0, f"closed and empty after {history}"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("last", ["taken", "purged", "late", "gone"])
 def test_under_every_order_of_events_nobody_waits_where_nothing_stops_him(last: str) -> None:
     for order in sorted(set(permutations(EVENTS, 6))):

@@ -99,6 +99,7 @@ def test_plan_is_answered_again_and_again_by_arrivals() -> None:
         assert [answer["end"] for answer in desk.turn()] == [{"q": number + 1}]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("operation", ["cursor.plan", "cursor.range"])
 def test_first_look_at_very_many_messages_takes_a_share_a_turn(operation: str) -> None:
     count = 2 * SHARE // 10 * CHUNK

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.access.rules import Rules
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, finish
@@ -110,6 +112,7 @@ def test_samples_end_with_the_map() -> None:
     assert (queue.counters.next_sample, queue.counters.last_look) == (UNLIMITED, None)
 
 
+@pytest.mark.once
 def test_map_of_many_queues_is_made_a_share_a_turn() -> None:
     driver = make_driver()
     vhost = driver.broker.vhosts["/"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
@@ -143,6 +145,7 @@ def test_wrong_requests_are_refused_and_leave_nothing() -> None:
     assert (list(partial["queues"]), sorted(partial["refused"])) == (["q"], ["first", "none"])
 
 
+@pytest.mark.once
 def test_leases_have_a_limit() -> None:
     desk = Desk("q")
     for _ in range(LEASES_MAX):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.core.message import Envelope
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.driver.driver import BrokerDriver
@@ -49,6 +51,7 @@ def test_wrong_requests_are_refused_in_a_sentence() -> None:
     assert "queue 'first' has priorities" in asked(driver, queues=["first"], timestamp=1)["text"]
 
 
+@pytest.mark.once
 def test_first_look_at_very_many_messages_takes_a_share_a_turn() -> None:
     driver = with_queue(2 * SHARE // 10 * CHUNK)
     work = turns_until_answered(driver, request("cursor.find", queues=["q"], timestamp=1_004_500_000))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.flow.work import SHARE
 from penstock.management.totals import totals_steps
 from tests.support.driven_connection import make_driver
@@ -11,6 +13,7 @@ MOST_A_STEP = 300
 """Units by which the last step of a turn may pass the share."""
 
 
+@pytest.mark.once
 def test_what_the_overview_sums_up_is_counted_a_share_a_turn() -> None:
     driver = make_driver()
     for number in range(40):

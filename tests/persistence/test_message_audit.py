@@ -109,17 +109,20 @@ def mostly_exact(patient: Patient, changes: Sequence[Change]) -> None:
     assert exact >= hurt * 0.7, (exact, hurt)
 
 
+@pytest.mark.once
 def test_bit_anywhere(patient: Patient) -> None:
     chance = random.Random(5)
     places = [page * PAGE_SIZE + chance.randrange(PAGE_SIZE) for page in range(patient.pages)]
     mostly_exact(patient, [flip(at, chance.randrange(8)) for at in places])
 
 
+@pytest.mark.once
 def test_a_bit_at_the_beginning_of_any_page(patient: Patient) -> None:
     chance = random.Random(6)
     mostly_exact(patient, [flip(p * PAGE_SIZE + chance.randrange(30), p % 8) for p in range(patient.pages)])
 
 
+@pytest.mark.once
 def test_page_of_zeros(patient: Patient) -> None:
     mostly_exact(patient, [empty(page) for page in range(patient.pages)])
 

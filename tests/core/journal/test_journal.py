@@ -44,6 +44,7 @@ def settle_two(house: PagedHouse) -> None:
         house.session.unsettled.acknowledge(batch.first, False, house.now)
 
 
+@pytest.mark.once
 def test_what_was_settled_is_remembered_only_of_rows_with_messages_left() -> None:
     house = house_with(MANY, 100)
     for number in range(0, MANY - 50, 2):
@@ -55,6 +56,7 @@ def test_what_was_settled_is_remembered_only_of_rows_with_messages_left() -> Non
     assert int(PagedHouse(house.shelf, DURABLE).queues["q"].messages) == 50
 
 
+@pytest.mark.once
 def test_settlements_in_rows_with_messages_left_are_remembered_and_are_no_more_than_their_places() -> None:
     house = house_with(MANY, 100)
     kept = 0
@@ -95,6 +97,7 @@ def test_a_message_that_came_back_and_left_is_not_held() -> None:
     assert int(PagedHouse(house.shelf, DURABLE).queues["q"].messages) == 100
 
 
+@pytest.mark.once
 def test_letters_that_go_round_and_round_leave_no_places_behind() -> None:
     """A rejected message goes to the other queue, and from there back: it moves though nothing can be written."""
     around: dict[str, tuple[dict[str, object], bool]] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.publish.dead_letters import LOOSE_MAX
 from penstock.core.queue.room_making import DROPPED_A_UNIT
 from penstock.flow.chores import UNITS_A_TURN
@@ -55,6 +57,7 @@ def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> No
     assert house.depth("d") == LOOSE_MAX
 
 
+@pytest.mark.once
 def test_large_message_displaces_many_a_slice_a_turn() -> None:
     count = 3 * UNITS_A_TURN * DROPPED_A_UNIT
     house = FullQueue(count, capacity_bytes=count * CHARGE, overflow="drop-head")

@@ -171,6 +171,7 @@ def test_entries_are_in_the_order_of_scopes_and_patterns_whatever_the_order_of_c
     assert in_order[-1] == ("vhost", "#")
 
 
+@pytest.mark.once
 def test_patterns_have_a_bound(bench: Bench) -> None:
     bench.file(*[("user", f"user-{number}", {"weight": 2}) for number in range(PATTERNS_MAX)])
     with pytest.raises(ResourceError, match="the most that there may be"):

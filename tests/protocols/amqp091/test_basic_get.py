@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.message import Envelope
 from penstock.core.queue.expiry import EXPIRED_A_TURN, EXPIRED_AT_ONCE, EXPIRED_WORK
 from penstock.core.queue.queue import Queue
@@ -48,6 +50,7 @@ class Old:
         return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 
+@pytest.mark.once
 def test_a_get_drops_what_is_too_old_a_share_a_turn_and_has_the_first_that_is_not() -> None:
     old = Old()
     assert old.ask() <= 2 * EXPIRED_WORK * EXPIRED_AT_ONCE + 100  # Before it, the queue is looked at for its consumers.
