@@ -32,6 +32,8 @@ KEPT: Final = Properties(delivery_mode=2)
 SIZES: Final = (10, 500, 5_000, 40_000)
 SHARE: Final = 0.2 if thorough() else 0.07
 """Of all disks so many are given to a broker: to start one takes much longer than to open a store."""
+SHARE_OF_LIES: Final = 0.2 if thorough() else 0.025
+"""And of those that lied, which most of the failures show."""
 FEWEST: Final = 300 if thorough() else 100
 
 
@@ -116,6 +118,7 @@ class Judge:
     disk: Disk
     loop: asyncio.AbstractEventLoop
     chance: random.Random
+    share: float
     promises: Promises = field(default_factory=Promises)
     known: dict[Left, list[int] | None] = field(default_factory=dict)
     """What a broker had after each of the power failures; not those after which it did not start."""
@@ -123,7 +126,7 @@ class Judge:
 
     def look(self, left: Left, where: str) -> None:
         if left not in self.known:
-            if self.chance.random() > SHARE:
+            if self.chance.random() > self.share:
                 return
             put(self.disk.contents(left), self.folder)
             try:
@@ -183,7 +186,7 @@ def test_what_was_confirmed_is_recovered_after_a_power_failure_at_any_point(
     loop, chance, disk = asyncio.new_event_loop(), random.Random(3), Disk()
     with in_memory() as folder:
         records = recorded(folder, monkeypatch, lies)
-        judge = Judge(folder / "left", disk, loop, chance)
+        judge = Judge(folder / "left", disk, loop, chance, SHARE_OF_LIES if lies else SHARE)
         fail_everywhere(records, disk, judge.look, judge.promises.hear, chance)
         loop.close()
     print(f"{len(judge.known):,} power failures")
