@@ -68,17 +68,22 @@ def fill(ballast: Path) -> None:
             file.write(bytes(4096))
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A data directory with a queue of 300 messages and one that has paged 300."""
-    data = tmp_path / "data"
-    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with a queue of 300 messages and one that has paged 300; tests take copies."""
+    folder = tmp_path_factory.mktemp("filled")
+    with serving(folder, "--data", str(folder / "data")) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.channel.queue_declare("paged", durable=True, arguments=PAGE)
         for number in range(300):
             client.publish("q", f"{number:010}" * 50)
             client.publish("paged", f"{number:010}" * 50)
-    return data
+    return folder / "data"
+
+
+@pytest.fixture
+def data(filled: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(filled, tmp_path / "data")
 
 
 def test_folder_that_may_not_be_written(tmp_path: Path) -> None:
@@ -143,15 +148,20 @@ STEP = FRAME.size + PAGE_SIZE
 """Octets of a frame of the log."""
 
 
-@pytest.fixture
-def killed_data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory whose broker was killed when 50 messages were confirmed, one transaction each."""
-    data = tmp_path / "killed"
-    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+    folder = tmp_path_factory.mktemp("left")
+    with serving(folder, "--data", str(folder / "data")) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"{number:010}" for number in range(50)])
         killed(broker)
-    return data
+    return folder / "data"
+
+
+@pytest.fixture
+def killed_data(left_behind: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(left_behind, tmp_path / "killed")
 
 
 def remove(log: Path) -> None:
