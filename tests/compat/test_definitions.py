@@ -186,3 +186,30 @@ def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_again_with_not
     assert web.get("/exchanges/eu/orders.in")["policy"] == "lost"
     assert web.get("/exchanges/%2F/orders.in")["policy"] == "not-amq"
     assert web.get("/exchanges/%2F/amq.topic")["policy"] == "all"
+
+
+@pytest.mark.skipif(not BESIDE, reason="needs a RabbitMQ")
+def test_rabbitmq_takes_an_export_for_it(ours: BrokerProcess, tmp_path: Path) -> None:
+    """Without `--for-rabbitmq` it refuses the file for a key that it does not know."""
+    definition = {"max-length": 5, "overflow": "drop-head", "capacity-bytes": 9}
+    Web(ours.http).do("PUT", "/policies/%2F/bound", {"pattern": "^q", "definition": definition}, status=201)
+    with pika.BlockingConnection(pika.URLParameters(ours.url)) as connection:
+        arguments = {"x-overflow": "block", "capacity-bytes": 1_000_000, "x-max-length": 3}
+        connection.channel().queue_declare("held", durable=True, arguments=arguments)
+    whole, fit = tmp_path / "whole.json", tmp_path / "fit.json"
+    run(ours, "definitions", "export", str(whole))
+    run(ours, "definitions", "export", "--for-rabbitmq", str(fit))
+    node = RabbitmqNode(tmp_path, processes.free_port(), ())
+    process = node.launch()
+    try:
+        node.port(process)
+        refused = node.control("import_definitions", str(whole))
+        assert refused.returncode != 0
+        assert "capacity-bytes" in refused.stdout + refused.stderr
+        taken = node.control("import_definitions", str(fit))
+        assert taken.returncode == 0, taken.stdout + taken.stderr
+        assert '{"max-length":5,"overflow":"drop-head"}' in node.control("list_policies").stdout.replace(", ", ",")
+        assert "held" in node.control("list_queues", "name").stdout
+    finally:
+        processes.stop(process)
+        node.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from penstock.core.settings.policy import read_policy
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
 from tests.support.driven_connection import Dialogue, make_full_driver
@@ -27,3 +30,35 @@ def test_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_en
                 found += definitions_export.exported(part.items, True)
                 after = part.end()
             assert len(found) == count, (section, size)
+
+
+def test_export_for_rabbitmq_has_only_what_it_takes(driver: BrokerDriver) -> None:
+    node, vhost = driver.broker, driver.broker.vhosts["/"]
+    for name, overflow in (("held", "block"), ("refusing", "reject-publish")):
+        arguments = {"x-overflow": overflow, "capacity-bytes": 9, "x-max-length": 3}
+        vhost.declare_queue(name, arguments, False, False, None, None)
+    both = {"max-length": 5, "overflow": "drop-head", "dead-letter-exchange": "lost", "ha-mode": "all"}
+    given = {
+        "both": {**both, "capacity-bytes": 9, "hold-deadline": 3},
+        "values": {"overflow": "block", "max-length-bytes": "1MiB", "message-ttl": 10},
+        "ours": {"capacity-messages": 9},
+    }
+    for name, definition in given.items():
+        fields: dict[str, object] = {"pattern": "^p", "priority": 3, "apply-to": "queues", "definition": definition}
+        node.table.policies.put(read_policy("/", name, fields, False))
+    node.table.policies.put(read_policy("/", "limit", {"pattern": "", "definition": {"capacity-bytes": 9}}, True))
+
+    def told(section: str) -> dict[str, dict[str, Any]]:
+        items = definitions_export.window(driver, section, vhost, 0, 1000).items
+        return {each["name"]: each for each in definitions_export.exported(items, True, True)}
+
+    assert {name: each["definition"] for name, each in told("policies").items()} == {
+        "both": both,
+        "values": {"message-ttl": 10},
+    }
+    assert (told("policies")["both"]["priority"], told("policies")["both"]["apply-to"]) == (3, "queues")
+    assert "limit" not in told("parameters")
+    assert told("queues")["held"]["arguments"] == {"capacity-bytes": 9, "x-max-length": 3}
+    assert told("queues")["refusing"]["arguments"]["x-overflow"] == "reject-publish"
+    whole = definitions_export.exported(definitions_export.window(driver, "policies", vhost, 0, 1000).items, True)
+    assert {each["name"]: each["definition"] for each in whole} == given

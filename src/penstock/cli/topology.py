@@ -434,16 +434,17 @@ HERE = click.option("--here", is_flag=True, help="Export only the virtual host i
 @definitions.command("export")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 @HERE
+@click.option("--for-rabbitmq", is_flag=True, help="Leave out keys of policies that RabbitMQ refuses.")
 @JSON
 @URL
-def export(file: Path, here: bool, as_json: bool, url: str) -> None:
+def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) -> None:
     """Write the definitions to FILE, or to standard output.
 
     A new FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
     penstock definitions export broker.json
     """
     with control_session(url) as control:
-        found = control.export_definitions(everywhere=not here)
+        found = control.export_definitions(not here, for_rabbitmq)
         text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
         if str(file) == "-":
             with writing():

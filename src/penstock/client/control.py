@@ -314,14 +314,19 @@ class ControlClient:
             yield from page["items"]
             after = page["next"]
 
-    def export_definitions(self, everywhere: bool = True) -> dict[str, Any]:
-        """Return the definitions of all virtual hosts, or of this connection's, in RabbitMQ's format."""
+    def export_definitions(self, everywhere: bool = True, for_rabbitmq: bool = False) -> dict[str, Any]:
+        """Return the definitions of all virtual hosts, or of this connection's, in RabbitMQ's format.
+
+        `for_rabbitmq` leaves out keys of policies that RabbitMQ refuses.
+        """
         found = self._object("definitions.export", {"everywhere": everywhere})
         for section in found.pop("sections"):
             found[section] = []
             after: int | None = 0
             while after is not None:
-                asked = {"section": section, "after": after, "everywhere": everywhere}
+                asked: dict[str, object] = {"section": section, "after": after, "everywhere": everywhere}
+                if for_rabbitmq:
+                    asked["for_rabbitmq"] = True
                 page = self._object("definitions.export", asked)
                 found[section] += page["items"]
                 after = page["next"]

@@ -26,6 +26,7 @@ from penstock.management.definitions_access import (
 from penstock.management.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
 from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
 from penstock.setting_names import SettingValue
+from penstock.setting_names.policy_keys import OVERFLOWS
 
 if TYPE_CHECKING:
     from penstock.management.node import Node
@@ -35,6 +36,8 @@ SECTIONS: Final = (
     *("vhosts", *USERS, "parameters", "global_parameters", "policies", "settings"),
     *("queues", "exchanges", "bindings"),
 )
+X_OVERFLOW: Final = "x-overflow"
+"""Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
 FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
 
@@ -95,13 +98,23 @@ def _of_all(node: Node, section: str) -> list[object]:
     return [entry for entry in table.entries() if entry.command]
 
 
-def exported(items: list[Item], named: bool) -> list[Shape]:
-    """Return the exported items of a window as plain data; `named` adds their virtual host."""
-    return [
-        plainly(item.vhost, item.subject, named)
-        for item in items
-        if item.vhost is not None and _is_exported(item.subject)
-    ]
+def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list[Shape]:
+    """Return the exported items of a window as plain data.
+
+    `named` adds their virtual host. `for_rabbitmq` leaves out what RabbitMQ refuses.
+    """
+    found: list[Shape] = []
+    for item in items:
+        subject: object = item.subject
+        if for_rabbitmq and isinstance(subject, Policy):
+            subject = subject.for_rabbitmq()
+        if item.vhost is None or subject is None or not _is_exported(subject):
+            continue
+        shape = plainly(item.vhost, subject, named)
+        if for_rabbitmq and isinstance(subject, Queue) and subject.arguments.get(X_OVERFLOW) not in OVERFLOWS:
+            shape["arguments"] = plain({key: value for key, value in subject.arguments.items() if key != X_OVERFLOW})
+        found.append(shape)
+    return found
 
 
 def _is_exported(subject: object) -> bool:
@@ -171,7 +184,10 @@ def definition(words: dict[str, SettingValue]) -> Shape:
 
 
 def answer_export(node: Node, request: ControlRequest) -> Shape:
-    """Answer definitions.export {section, after, everywhere}: the head without a section, else a page of it."""
+    """Answer definitions.export: the head without a section, else a page of it.
+
+    Its fields are {section, after, everywhere, for_rabbitmq}.
+    """
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
         return {**head(node, only is None), "sections": list(SECTIONS)}
@@ -181,4 +197,4 @@ def answer_export(node: Node, request: ControlRequest) -> Shape:
     after = request.amount("after", 0)
     page = window(node, section, only, after, PAGE_MOST)
     node.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
-    return {"items": exported(page.items, True), "next": page.end()}
+    return {"items": exported(page.items, True, request.flag("for_rabbitmq")), "next": page.end()}

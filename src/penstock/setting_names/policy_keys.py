@@ -74,7 +74,15 @@ SMALLEST: Final = frozenset(
 )
 """Limits of which the smallest applies, of an argument, a policy and an operator policy (rabbit_policies.erl)."""
 
-OF_OPERATORS: Final = (*sorted(SMALLEST), "overflow")
-"""Settings that an operator policy may have, besides those without effect."""
 
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+
+OVERFLOW: Final = "overflow"
+OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+"""Values of `overflow`, and of the argument x-overflow, that RabbitMQ knows."""
+LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
+"""Limits that RabbitMQ knows; there they are whole numbers."""
+OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
+"""Settings that an operator policy may have, besides those without effect."""
+DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
+"""Its other keys that are settings here."""

@@ -12,6 +12,7 @@ import pytest
 from penstock.access.password_hash import rabbitmq_hash
 from penstock.client import Connection, ControlClient
 from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.commands import run
 from tests.support.http_client import Web
 
 
@@ -74,6 +75,16 @@ def test_what_was_imported_is_exported_and_imported_again_without_a_change(alone
         shown = {each["setting"]: each["value"] for each in control.show("queue", "orders")}
         assert control.export_definitions() == its.get("/definitions")
     assert shown["hold-deadline"] == 7
+
+
+def test_export_for_rabbitmq_is_that_of_the_command(alone: BrokerProcess, its: Web) -> None:
+    definition = {"max-length": 5, "capacity-bytes": 9}
+    its.do("PUT", "/policies/%2F/bound", {"pattern": "^never$", "definition": definition}, status=201)
+    found = its.get("/definitions?for=rabbitmq")
+    assert [each["definition"] for each in found["policies"]] == [{"max-length": 5}]
+    assert json.loads(run(alone, "definitions", "export", "--for-rabbitmq")) == found
+    refused = its.ask("GET", "/definitions?for=artemis")
+    assert (refused.status, refused.reason) == (400, "for must be rabbitmq, or be left out")
 
 
 def test_vhosts_definitions_are_for_any_vhost(its: Web) -> None:

@@ -20,10 +20,14 @@ from penstock.setting_names.parse import setting_named
 from penstock.setting_names.policy_keys import (
     ALTERNATE,
     APPLY_TO,
+    DEAD_LETTERS,
     KEYS_WITHOUT_EFFECT,
+    LIMITS_OF_RABBITMQ,
     NOT_FOR_CLASSIC,
     NOT_FOR_QUORUM,
     OF_OPERATORS,
+    OVERFLOW,
+    OVERFLOWS,
     SMALLEST,
 )
 from penstock.setting_names.setting_names import ALIASES, OURS
@@ -96,6 +100,15 @@ class Policy:
             "priority": int(self.priority),
             "definition": self.definition,
         }
+
+    def for_rabbitmq(self) -> Policy | None:
+        """Return the policy with the keys and values that RabbitMQ takes; None if none is left."""
+        definition = {key: value for key, value in self.definition.items() if _is_of_rabbitmq(key, value)}
+        if not definition:
+            return None
+        found = Policy(self.vhost, self.name, self.pattern, definition)
+        found.apply_to, found.priority, found.operator = self.apply_to, self.priority, self.operator
+        return found
 
     def equals(self, other: Policy) -> bool:
         """Return whether another policy says the same."""
@@ -253,6 +266,15 @@ def _read_definition(policy: Policy, title: str) -> None:
     if for_queues:
         for setting, word in words.items():
             policy.words[setting] = word.with_source(POLICY, policy.name, by, RANK)
+
+
+def _is_of_rabbitmq(key: str, value: object) -> bool:
+    """Return whether RabbitMQ takes a key with a value; it may know one that has no effect here."""
+    if key == OVERFLOW:
+        return value in OVERFLOWS
+    if key in LIMITS_OF_RABBITMQ:
+        return isinstance(value, int)
+    return key in DEAD_LETTERS or key not in {*OURS, *ALIASES}
 
 
 def _is_setting(title: str, key: str) -> bool:

@@ -18,6 +18,8 @@ from penstock.server.http.request import ApiRequest, LongAnswer, bad_request, js
 
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
+RABBITMQ: Final = "rabbitmq"
+"""Value of `for` in an export for RabbitMQ."""
 
 
 async def vhosts(request: ApiRequest) -> Response:
@@ -55,11 +57,15 @@ async def delete_vhost(request: ApiRequest) -> Response:
 
 
 async def export(request: ApiRequest) -> Response:
-    """Export the definitions of all virtual hosts or of one, in slices."""
-    return LongAnswer(_export(request, request.vhost_or_all()), request.http_request)
+    """Export the definitions of all virtual hosts or of one, in slices; `for=rabbitmq` without what it refuses."""
+    reader = request.query.get("for")
+    if reader not in (None, RABBITMQ):
+        raise bad_request(f"for must be {RABBITMQ}, or be left out")
+    parts = _export(request, request.vhost_or_all(), reader == RABBITMQ)
+    return LongAnswer(parts, request.http_request)
 
 
-async def _export(request: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
+async def _export(request: ApiRequest, only: VirtualHost | None, for_rabbitmq: bool) -> AsyncIterator[bytes]:
     head = definitions_export.head(request.driver, only is None)
     yield _json(head)[:-1]
     for section in definitions_export.SECTIONS:
@@ -71,7 +77,8 @@ async def _export(request: ApiRequest, only: VirtualHost | None) -> AsyncIterato
         while after is not None:
             page = definitions_export.window(request.driver, section, only, after, EXPORTED_AT_ONCE)
             after = page.end()
-            part = [_json(each) for each in definitions_export.exported(page.items, only is None)]
+            shapes = definitions_export.exported(page.items, only is None, for_rabbitmq)
+            part = [_json(each) for each in shapes]
             if part:
                 yield before + b",".join(part)
                 before = b","
