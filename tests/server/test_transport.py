@@ -12,10 +12,10 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server import transport
 from penstock.server.transport import ReadState, SocketState
 from penstock.wire.amqp091 import spec
-from penstock_simulation.client import Client
-from penstock_simulation.loop import SimLoop, simulate
-from penstock_simulation.network import connect
-from penstock_simulation.world import World
+from tests.support.simulated_client import Client
+from tests.support.simulated_loop import SimLoop, simulate
+from tests.support.simulated_network import connect
+from tests.support.simulated_world import World
 
 
 class Listening(Client):

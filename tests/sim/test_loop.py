@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock_simulation.client import Client
-from penstock_simulation.loop import Deadlock, SimLoop, simulate
-from penstock_simulation.network import connect
+from tests.support.simulated_client import Client
+from tests.support.simulated_loop import Deadlock, SimLoop, simulate
+from tests.support.simulated_network import connect
 
 
 def test_an_hour_of_sleep_takes_no_time() -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from penstock_simulation.loop import SimLoop, simulate
-from penstock_simulation.world import SlowConsumer, World, stream
+from tests.support.simulated_loop import SimLoop, simulate
+from tests.support.simulated_world import SlowConsumer, World, stream
 
 MIB = {"capacity_messages": 829, "stop_messages": 663, "resume_messages": 580}
 KIB_64 = {"capacity_messages": 51, "stop_messages": 41, "resume_messages": 36}

@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock_simulation.client import Client
-from penstock_simulation.loop import SimLoop, simulate
-from penstock_simulation.world import SlowConsumer, World, stream
+from tests.support.simulated_client import Client
+from tests.support.simulated_loop import SimLoop, simulate
+from tests.support.simulated_world import SlowConsumer, World, stream
 
 PRODUCERS = 1000
 MESSAGES = 20

@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock_simulation.loop import SimLoop
+from tests.support.simulated_loop import SimLoop
 
 INBOX_OCTETS = 16 * 1024
 """Most octets that wait at a peer that does not read, before the sender's buffer grows."""

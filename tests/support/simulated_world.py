@@ -14,9 +14,9 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server.event_loop import EventLoop
 from penstock.server.transport import Transport
 from penstock.wire.amqp091 import spec
-from penstock_simulation.client import Client, Lost
-from penstock_simulation.loop import SimLoop
-from penstock_simulation.network import connect
+from tests.support.simulated_client import Client, Lost
+from tests.support.simulated_loop import SimLoop
+from tests.support.simulated_network import connect
 
 
 class World:

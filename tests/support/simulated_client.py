@@ -10,8 +10,8 @@ from typing_extensions import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response
-from penstock_simulation.loop import SimLoop
-from penstock_simulation.network import End
+from tests.support.simulated_loop import SimLoop
+from tests.support.simulated_network import End
 
 NO_PROPERTIES = Properties()
 
