@@ -9,6 +9,7 @@ import pytest
 from penstock.access.permission import Permission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.control_request import ControlRequest
 from penstock.management.redaction import answer_why, redact
 from tests.support.access_of import access_of
@@ -64,3 +65,22 @@ def test_names_of_those_who_are_gone_are_cut_too(driver: BrokerDriver) -> None:
         {"a": ["con:77(eve@10.0.0.1:5/moon)/ch:1 waits, http(eve@::1) too"]}, driver, access_of(driver.broker, "reader")
     )
     assert found == {"a": ["con:77/ch:1 waits, http too"]}
+
+
+def test_queues_of_all_virtual_hosts_are_named_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
+    """A gate of the whole broker names the largest queues, and they may be of virtual hosts that nobody else knows."""
+    broker = driver.broker
+    broker.add_vhost("moon").declare_queue("hidden", {}, False, False, None, None)
+    broker.gates.set_memory_capacity(Thresholds(Level(UNLIMITED, 100), Level(UNLIMITED, 90), Level(UNLIMITED, 10)), 0)
+    with_tag, without = ask(driver, "guest", queue="q"), ask(driver, "reader", queue="q")
+    assert "hidden" in with_tag
+    assert "queues of all virtual hosts that count in" in without
+    assert "hidden" not in without
+
+
+def test_cursors_of_a_query_of_another_user_are_cut(driver: BrokerDriver) -> None:
+    text = "waits for itself: it publishes the results of cursor a, b, whose messages leave memory only after that"
+    access = access_of(driver.broker, "reader")
+    found = redact({"of others": f"{NAME}/ch:1 {text}", "own": f"con:9(reader@::1:5/)/ch:1 {text}"}, driver, access)
+    assert found["of others"] == f"con:1/ch:1 {text.replace('cursor a, b', 'cursors')}"
+    assert found["own"] == f"con:9(reader@::1:5/)/ch:1 {text}"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NUMBERED: Final = re.compile(r"con:(\d+)\(")
 _NAMED: Final = re.compile(r"(con:\d+|http)\((.*?)@[^()\s]*\)")
 """A connection's name: con:2(guest@127.0.0.1:40312/), or that of a publish over HTTP."""
+_LARGEST: Final = re.compile(rf"^(the largest of [\d,]+ queues{why.OF_ALL_VHOSTS} that count in [^:]*):.*", re.DOTALL)
+_OF_CURSORS: Final = re.compile(r"^(con:\d+/.*? it publishes the results of) .*?, whose messages leave ", re.DOTALL)
+"""Sentences about queues of all virtual hosts, and about cursors of another user's query."""
 
 
 def answer_why(request: ControlRequest, node: Node) -> dict[str, object]:
@@ -64,7 +67,9 @@ def _user_of(view: dict[str, object], node: Node) -> str | None:
 
 def _without_names(value: object, node: Node, user: str) -> object:
     if isinstance(value, str):
-        return _cut(value, node, user) if "(" in value else value
+        found = _cut(value, node, user) if "(" in value else value
+        found = _LARGEST.sub(rf"\1 are told to those with the tag {MONITORING}", found)
+        return _OF_CURSORS.sub(r"\1 cursors, whose messages leave ", found)
     if isinstance(value, list):
         return [_without_names(each, node, user) for each in value]
     if isinstance(value, dict):

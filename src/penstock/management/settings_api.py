@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.access.rules import Rules
 from penstock.access.tags import ADMINISTRATOR, MONITORING
 from penstock.core.settings import changes
 from penstock.core.settings.table import COMMAND, FILE
@@ -79,13 +80,18 @@ def _set_by_command(node: Node, scope: str, pattern: str) -> dict[str, object]:
 
 
 def list_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
-    """Answer settings.list: all settings, pattern by pattern; bounded by the number of patterns."""
+    """Answer settings.list: settings, pattern by pattern; bounded by the number of patterns.
+
+    Without the tag monitoring those of other users and of virtual hosts that the requester may not enter are left out.
+    """
     found: list[dict[str, object]] = []
     work = node.broker.work
     for entry in node.broker.table.entries():
         work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
         if work.used_up():
             yield
+        if not _may_see(request.access.rules, request.access.user, entry.scope, entry.pattern):
+            continue
         found.append(
             {
                 "scope": entry.scope,
@@ -139,10 +145,15 @@ def _check_scope(node: Node, request: ControlRequest, scope: str) -> None:
 
 def _check_shown(request: ControlRequest, scope: str, name: str) -> None:
     """Check who may see the settings of an object that is in no virtual host of the requester."""
-    rules = request.access.rules
-    own = (scope == "vhost" and rules.enters(name)) or (scope in USERS and name == request.access.user)
-    if scope not in ("queue", "address") and not own:
+    if scope == "broker" or not _may_see(request.access.rules, request.access.user, scope, name):
         check_tag(request.access, MONITORING, f"a look at the settings of {scope} '{name}'")
+
+
+def _may_see(rules: Rules, user: str, scope: str, name: str) -> bool:
+    """Tell whether a user may see what is set for a name: a virtual host's, a user's, or that of all."""
+    if rules.has_tag(MONITORING) or scope in ("queue", "address", "broker"):
+        return True
+    return rules.enters(name) if scope == "vhost" else name == user
 
 
 def _subject(scope: str, pattern: str) -> str:

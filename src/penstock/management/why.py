@@ -43,6 +43,8 @@ NUMBER_LETTERS: Final = 20
 """Digits beyond any connection number."""
 LARGEST: Final = 3
 """Most queues named as the largest of a sum."""
+OF_ALL_VHOSTS: Final = " of all virtual hosts"
+"""Words in a sentence that names queues of all of them."""
 
 
 SUBJECTS: Final = ("queue", "connection", "channel", "link", "user")
@@ -510,4 +512,5 @@ def _largest(gate: Gate, broker: Broker) -> str:
     ]
     queues.sort(key=lambda queue: queue.bytes, reverse=True)
     names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])
-    return f"the largest of {len(queues):,} queues that count in {text_of(gate).name(gate)}: {names}"
+    everywhere = OF_ALL_VHOSTS if of_vhost is None else ""
+    return f"the largest of {len(queues):,} queues{everywhere} that count in {text_of(gate).name(gate)}: {names}"

@@ -122,6 +122,19 @@ def test_each_name_of_the_dead_letter_exchange_is_checked(driver: BrokerDriver, 
     assert "new" not in driver.broker.vhosts["/"].queues
 
 
+@pytest.mark.parametrize("name", ["dead-letter-exchange", "x-dead-letter-exchange"])
+def test_dead_letters_of_a_queue_for_answers_need_the_permission_of_a_publish(driver: BrokerDriver, name: str) -> None:
+    """Otherwise whoever may log in could publish anywhere: an answer that expires goes to any exchange."""
+    restrict(driver, Grants("", "", "", "", ""))
+    declaration = {"queue": "amq.penstock.replies", "exclusive": True}
+    frame = method_frame(1, spec.QUEUE_DECLARE, **declaration, arguments={name: "dead", "x-message-ttl": 1})
+    assert refused(Dialogue(driver), frame)[1] == 403
+    assert list(driver.broker.vhosts["/"].queues) == ["q"]
+    assert closes(Dialogue(driver).say(method_frame(1, spec.QUEUE_DECLARE, **declaration))) == []
+    restrict(driver, Grants("", "^dead$", "^amq[.]penstock[.]replies$", "", ""))
+    assert closes(Dialogue(driver).say(frame)) == []
+
+
 def test_large_and_split_publishes_are_refused_too(driver: BrokerDriver) -> None:
     client = Dialogue(driver, frame_max=4096)
     restrict(driver, Grants("", "^x$", "", "", ""))

@@ -105,12 +105,13 @@ def _declared_name(channel: Channel, name: str, arguments: dict[str, object], ex
     """Return the name of a queue that is declared, if its client may declare it. Raises AccessRefused (403).
 
     An exclusive queue for answers to control requests needs no permission, as direct replies need none: nobody else can
-    publish to it without one. A channel has one of them.
+    publish to it without one. A channel has one of them. Its dead letters are publishes of the client: they need one.
     """
     make_name = channel.connection.services.make_name
     if name == CONTROL_REPLIES and exclusive:
         if channel.control_replies:
             raise PreconditionFailed(f"the channel has a queue for replies already, '{channel.control_replies}'")
+        authorization.check_dead_letters(channel.access(), name, arguments)
         channel.control_replies = make_name(CONTROL_REPLIES)
         return channel.control_replies
     if name == "":

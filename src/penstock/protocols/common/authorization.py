@@ -65,8 +65,12 @@ def check_tag(access: ConnectionAccess, tag: str, what: str) -> None:
 def check_declare_queue(access: ConnectionAccess, vhost: VirtualHost, name: str, arguments: dict[str, object]) -> None:
     """Check a declaration: configure; for a new queue with a dead-letter exchange read, and write to the exchange."""
     access.check(CONFIGURE, QUEUE, name)
-    if name in vhost.queues:
-        return
+    if name not in vhost.queues:
+        check_dead_letters(access, name, arguments)
+
+
+def check_dead_letters(access: ConnectionAccess, name: str, arguments: dict[str, object]) -> None:
+    """Check the dead-letter exchange of a new queue: read from the queue, and write to the exchange."""
     for argument, value in arguments.items():
         if ALIASES.get(argument, argument) == DEAD_LETTER_EXCHANGE and isinstance(value, str):
             access.check(READ, QUEUE, name)
