@@ -11,6 +11,7 @@ from penstock.core.queue.queue_settings import Defaults
 from penstock.protocols.common import audit_trail
 from penstock.protocols.common.audit_trail import (
     APART_S,
+    KINDS_KEPT,
     NAME_MAX,
     RECORDS_KEPT,
     SUMS_KEPT,
@@ -85,6 +86,43 @@ def test_guesses_are_summed_so_that_they_push_nothing_out(trail, broker):
     assert [record["event"] for record in trail.take()] == ["login-refused"], "the next one is told at once"
 
 
+def records_of_an_hour(trail, broker, attack):
+    """Return how many records are written while something is tried ten times a second, with ever new names."""
+    written = 0
+    for second in range(3_600):
+        broker.begin(100.0 + second)
+        for number in range(10):
+            attack(second * 10 + number)
+        trail.tick()
+        written += len(trail.take())
+    return written
+
+
+def test_names_that_strangers_choose_push_nothing_out(trail, broker):
+    def guess(number):
+        actor = Actor(f"name {number}", f"203.0.113.9:{number % 60_000}", "AMQP 0-9-1")
+        trail.login(actor, "PLAIN", f"user 'name {number}' is not known")
+
+    assert records_of_an_hour(trail, broker, guess) <= 61
+
+
+def test_addresses_that_strangers_choose_push_nothing_out(trail, broker):
+    def guess(number):
+        address = f"2001:db8::{number:x}:5" if number % 2 else f"198.51.{number // 250 % 250}.{number % 250}:5"
+        trail.login(Actor("guest", address, "AMQP 0-9-1"), "PLAIN", "user 'guest' gave a wrong password")
+
+    assert records_of_an_hour(trail, broker, guess) <= 61 * (KINDS_KEPT + 1)
+
+
+def test_objects_that_a_user_may_not_use_push_nothing_out_and_leave_room_for_other_users(trail, broker):
+    def refuse(number):
+        trail.refused(ANNA, "queue.declare", f"configure access to queue 'q{number}' refused")
+
+    assert records_of_an_hour(trail, broker, refuse) <= 61 * (KINDS_KEPT + 1)
+    trail.refused(Actor("bob", "10.0.0.8:1", "http"), "queue.delete", "no")
+    assert [record["user"] for record in trail.take()] == ["bob"]
+
+
 def test_name_that_a_stranger_sends_is_cut_before_it_is_kept(trail):
     for letter in "ab":
         trail.login(Actor("x" * 48_000 + letter, "203.0.113.9:1", "http"), "basic", "user is not known")
@@ -100,7 +138,7 @@ def test_what_waits_is_bounded_and_what_is_lost_is_told(trail):
     assert records[-1]["event"] == "lost"
     assert records[-1]["count"] == 3
     for number in range(SUMS_KEPT + 2):
-        trail.refused(ANNA, "queue.declare", f"reason {number}")
+        trail.refused(Actor(f"user {number}", "10.0.0.7:1", "http"), "queue.declare", "reason")
     records = trail.take()
     assert len(records) == SUMS_KEPT + 1
     assert records[-1]["count"] == 2

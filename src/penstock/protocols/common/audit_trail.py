@@ -2,8 +2,10 @@
 
 Theory of operation. A change is a record of its own. What a client may cause at any rate is summed: refusals, logins of
 HTTP requests, and declarations of objects that end with their clients. The first of a kind is recorded at once. Those
-that follow within `APART_S` become one record with their `count`. So an attacker who guesses passwords or declares
-temporary queues cannot push the trail of a change out of the files. Secrets are replaced before a record is made.
+that follow within `APART_S` become one record with their `count`. Names of users and objects are the client's choice,
+so the kinds are bounded as well: refused logins of all strangers together, and refusals of one user, have `KINDS_KEPT`.
+An attacker who guesses passwords or declares temporary queues cannot push the trail of a change out of the files soon.
+Secrets are replaced before a record is made.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.work import WorkMeter
+from penstock.protocols.common.peer import network_of
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -27,6 +30,8 @@ RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""
 SUMS_KEPT: Final = 1_000
 """Most sums at a time; what belongs to none is counted as lost."""
+KINDS_KEPT: Final = 100
+"""Most sums of one group at a time; what would begin another is in one sum for all of them."""
 APART_S: Final = 60.0
 """Least seconds between two records of one sum."""
 NAME_MAX: Final = 255
@@ -81,8 +86,9 @@ def audit_refusal(connection: Connection, operation: str, error: BrokerError) ->
 class Sum:
     """Records of one kind that are counted until the next one is due."""
 
-    def __init__(self, record: Record, now: float) -> None:
+    def __init__(self, record: Record, group: str, now: float) -> None:
         self.record = record
+        self.group = group
         self.written_at: float = now
         self.count: int = 0
 
@@ -101,6 +107,8 @@ class AuditTrail:
         self._records: list[Record] = []
         self._lost: int = 0
         self._sums: dict[str, Sum] = {}
+        self._groups: dict[str, int] = {}
+        """Number of sums by group."""
 
     def change(self, actor: Actor, operation: str, subject: str, before: object = None, after: object = None) -> None:
         """Record a change: values that `json.dumps` writes, or None where there is nothing before or after."""
@@ -128,8 +136,14 @@ class AuditTrail:
         if refusal:
             record["reason"] = shown_text(refusal)
         if refusal or summed:
-            host = actor.address.rpartition(":")[0]
-            self._add(f"{record['event']}\0{actor.user}\0{host}\0{actor.protocol}\0{refusal}", record)
+            host = network_of(actor.address.rpartition(":")[0], False)
+            kind = f"\0{host}\0{actor.protocol}"
+            if not refusal:
+                self._add(f"login\0{actor.user}", kind, record)
+            elif self._broker.access.find(actor.user) is None:  # The name is the client's choice.
+                self._add("login-refused", kind, record)
+            else:
+                self._add("login-refused", f"{kind}\0{actor.user}\0{refusal}", record)
         else:
             self._append(record)
 
@@ -140,7 +154,7 @@ class AuditTrail:
         record = self._record("access-refused", actor)
         record["operation"] = operation
         record["reason"] = shown_text(reason)
-        self._add(f"refused\0{actor.user}\0{operation}\0{reason}", record)
+        self._add(f"refused\0{actor.user}", f"\0{operation}\0{reason}", record)
 
     def passing(self, actor: Actor, operation: str, subject: str) -> None:
         """Record a declaration or deletion of an object that ends with its client; those of one user are summed."""
@@ -150,7 +164,7 @@ class AuditTrail:
         record["operation"] = operation
         record["subject"] = subject[:TEXT_MAX]
         record["reason"] = "temporary"
-        self._add(f"passing\0{actor.user}\0{actor.vhost}\0{operation}", record)
+        self._add(f"passing\0{actor.user}", f"\0{actor.vhost}\0{operation}", record)
 
     # Calls of the driver and the event loop
 
@@ -163,6 +177,7 @@ class AuditTrail:
                 continue
             if found.count == 0:
                 del self._sums[key]
+                self._count_group(found.group, -1)
                 continue
             self._flush(found)
             found.written_at = now
@@ -173,6 +188,7 @@ class AuditTrail:
             if found.count:
                 self._flush(found)
         self._sums.clear()
+        self._groups.clear()
 
     def has_records(self) -> bool:
         """Return whether there are records to take."""
@@ -194,17 +210,29 @@ class AuditTrail:
         self._append({**found.record, "count": found.count})
         found.count = 0
 
-    def _add(self, key: str, record: Record) -> None:
+    def _add(self, group: str, kind: str, record: Record) -> None:
+        key = group + kind
         found = self._sums.get(key)
+        if found is None and self._groups.get(group, 0) >= KINDS_KEPT:
+            key = group
+            found = self._sums.get(key)
         if found is None:
             if len(self._sums) >= SUMS_KEPT:
                 self._lost += 1
                 return
-            self._sums[key] = Sum(record, self._broker.now)
+            self._sums[key] = Sum(record, group, self._broker.now)
+            self._count_group(group, 1)
             self._append(record)
             return
         found.record = record  # The last one of a sum is the one that it shows.
         found.count += 1
+
+    def _count_group(self, group: str, by: int) -> None:
+        count = self._groups.get(group, 0) + by
+        if count > 0:
+            self._groups[group] = count
+        else:
+            self._groups.pop(group, None)
 
     def _append(self, record: Record) -> None:
         self._work.done += RECORD_WORK
