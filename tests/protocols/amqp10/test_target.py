@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.connection_access import ConnectionAccess
+from penstock.access.permission import TopicPermission
 from penstock.access.rules import UserRules
 from penstock.core.routing.binding import SELECTOR
 from penstock.core.routing.route import Route
@@ -126,6 +127,22 @@ def test_subject_is_the_routing_key_of_an_exchange() -> None:
     assert route_of(found, data_section(b"x")).envelope.routing_key == ""
     with pytest.raises(InvalidField):
         route_of(found, properties(subject="x" * 256))
+
+
+@pytest.mark.parametrize("address", ["/exchanges/x/hidden", "/exchanges/x", ""])
+def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_before(address: str) -> None:
+    broker = make_driver().broker
+    vhost = broker.vhosts["/"]
+    vhost.declare_exchange("x", "fanout", {}, False, False, False)
+    broker.access.set_topic_permission("guest", "/", "x", TopicPermission("^open$", ""))
+    access = ConnectionAccess(UserRules(broker.access, "guest"), "guest", "/")
+    found = target_of(vhost, access, Amqp10Format(), parse_target(address, ()), SharedTargets())
+    message = properties(to="/exchanges/x", subject="hidden")
+    assert route_of(found, message).envelope.routing_key == "hidden"
+    vhost.delete_exchange("x", False)
+    vhost.declare_exchange("x", "topic", {}, False, False, False)
+    with pytest.raises(AccessRefused, match="write access to topic 'hidden'"):
+        route_of(found, message)
 
 
 def test_anonymous_terminus_takes_the_address_of_each_message() -> None:

@@ -152,6 +152,18 @@ def test_publish_that_arrives_while_its_permission_goes_is_refused(driver: Broke
     assert closes(client.say(frames[-3:]))[0][0] == 403
 
 
+def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_before(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["/"]
+    client = Dialogue(driver)
+    for kind, codes in (("fanout", []), ("topic", [403])):
+        if "x" in vhost.exchanges:
+            vhost.delete_exchange("x", False)
+        vhost.declare_exchange("x", kind, {}, False, False, False)
+        if kind == "fanout":
+            restrict(driver, Grants("", "^x$", "", "^open$", ""))
+        assert [code for code, _ in closes(client.say(publish("hidden", b"m", exchange="x") * 2))] == codes
+
+
 def test_messages_of_held_connections_are_checked_as_they_come(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     assert client.say(publish("q", b"m") * 3) == []

@@ -25,6 +25,7 @@ from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
+from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
@@ -252,6 +253,8 @@ class FrameReader:
                     self._routes.clear()
                 self._routes[payload] = route
             if route.epoch != channel.vhost.epoch:
+                # Its exchange may be another one now, of a type whose routing keys have permissions.
+                check_route(engine.connection.access, channel.vhost, route)
                 channel.vhost.refresh_route(route)
         except BrokerError as error:
             engine.on_error(number, error, BASIC_PUBLISH)

@@ -100,6 +100,7 @@ class Target:
             self._review()
         route = self._address_route(data, sections)
         if route.epoch != self.vhost.epoch:
+            check_route(self._access, self.vhost, route)  # Its exchange may be another one now, of another type.
             self.vhost.refresh_route(route)
         if sections.properties != ABSENT:
             self._check_user(data, sections)
@@ -159,6 +160,7 @@ class FixedTarget(Target):
     def fixed_route(self) -> Route | None:
         route = self._route
         if route.epoch != self.vhost.epoch:
+            check_route(self._access, self.vhost, route)
             self.vhost.refresh_route(route)
         return None if route.by_headers else route
 
