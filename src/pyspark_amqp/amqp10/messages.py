@@ -12,10 +12,12 @@ from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.format_codes import BINARY8, STRING8, SYMBOL8
+from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.neutral_properties import annotations_of, properties_of
 from penstock.wire.amqp10.sections import Sections, joined_data, property_at
 from penstock.wire.amqp10.values import Symbol
+from pyspark_amqp.amqp10.corrections import corrected
 
 _EXCHANGE, _ROUTING_KEY = Symbol("x-exchange"), Symbol("x-routing-key")
 _SMALL: Final = (BINARY8, STRING8, SYMBOL8)
@@ -26,7 +28,11 @@ _LARGE: Final = tuple(code | 0x10 for code in _SMALL)
 def delivery_of(message: bytes, queue: str, tag: int) -> Delivery:
     """Return a message as a delivery. Raises CodecError unless it is one."""
     sections = Sections()
-    sections.walk(message, 0, len(message))
+    try:
+        sections.walk(message, 0, len(message))
+    except CodecError:
+        message = corrected(message)
+        sections.walk(message, 0, len(message))
     head = message[: sections.body_at]
     annotations = annotations_of(head, sections)
     routing_key = annotations.get(_ROUTING_KEY)

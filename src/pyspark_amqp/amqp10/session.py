@@ -60,7 +60,8 @@ class Link:
     name: str
     handle: int
     """Our number of it; the broker has one of its own."""
-    address: str
+    queue: str
+    """Name of its queue, as it was asked for."""
     prefetch: int
     source: Composite | None = None
     """Source as the broker has it; None until it has attached."""
@@ -119,12 +120,15 @@ class Session:
         self._connection.wait_for(lambda: self._begun or self.ended is not None, "begin", timeout)
         self.check()
 
-    def attach(self, address: str, prefetch: int) -> Link:
-        """Attach a link without credit; raises `EndedByBroker` if the broker refuses it."""
-        link = Link(uuid.uuid4().hex, len(self.links), address, prefetch)
+    def attach(self, queue: str, prefetch: int, address: str | None = None) -> Link:
+        """Attach a link without credit, to an address of another text than the queue if there is one.
+
+        Raises `EndedByBroker` if the broker refuses it.
+        """
+        link = Link(uuid.uuid4().hex, len(self.links), queue, prefetch)
         self.links.append(link)
-        capabilities = [] if _ARTEMIS_QUEUE in address else ["queue"]
-        source = composite(spec.SOURCE, address=address, distribution_mode="move", capabilities=capabilities)
+        capabilities = [] if _ARTEMIS_QUEUE in queue else ["queue"]
+        source = composite(spec.SOURCE, address=address or queue, distribution_mode="move", capabilities=capabilities)
         self._connection.write(
             spec.ATTACH,
             name=link.name,
@@ -135,7 +139,7 @@ class Session:
             source=source,
             target=composite(spec.TARGET),
         )
-        self._connection.wait_for(lambda: link.source is not None or self.ended is not None, f"link to {address}")
+        self._connection.wait_for(lambda: link.source is not None or self.ended is not None, f"link to {queue}")
         self.check()
         return link
 
@@ -249,7 +253,7 @@ class Session:
             self._hear_attach(performative)
         elif performative.code == spec.DETACH:
             link = self._link(performative.number("handle"))
-            self.ended = self.ended or ended(f"link to {link.address}", performative)
+            self.ended = self.ended or ended(f"link to {link.queue}", performative)
             self._connection.write(spec.DETACH, handle=link.handle, closed=True)
         elif performative.code != spec.DISPOSITION:
             raise CodecError(f"a performative {performative.name} where none is due")
@@ -264,7 +268,7 @@ class Session:
         link.delivery_count = attach.number("initial_delivery_count", 0)
         if attach.number("snd_settle_mode") == _SETTLED:
             text = "sends its messages without waiting for their outcome, so that a crash would lose them"
-            raise Unreceivable(f"the address {link.address} {text}")
+            raise Unreceivable(f"the address {link.queue} {text}")
 
     def _link(self, handle: int) -> Link:
         """Return the link of a handle of the broker. Raises CodecError."""
@@ -303,7 +307,7 @@ class Session:
             return
         link.part_octets += len(body) - int(transfer.payload)
         if link.part_octets > self.message_max:
-            raise Unreceivable(f"a message in {link.address} has more than {self.message_max} octets")
+            raise Unreceivable(f"a message in {link.queue} has more than {self.message_max} octets")
         link.parts.append(body[transfer.payload :])
         if not transfer.more:
             self._deliver(link)

@@ -5,16 +5,22 @@ deliveries of a link, so that the brakes of the spool are the same. Whether a qu
 asked by a drain.
 """
 
+import logging
+
 from typing_extensions import override
 
 from penstock.client import Delivery
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.values import Symbol
+from pyspark_amqp.amqp10.addresses import address_of, is_rabbitmq_3
 from pyspark_amqp.amqp10.connection import Connection
 from pyspark_amqp.amqp10.errors import Unreceivable
 from pyspark_amqp.amqp10.messages import delivery_of
 from pyspark_amqp.spool.receiver import Receiver
 from pyspark_amqp.spool.settings import Settings
+from pyspark_amqp.spool.streams import STREAM_OFFSET, refusal
+
+logger = logging.getLogger(__name__)
 
 
 class Receiver10(Receiver):
@@ -34,8 +40,14 @@ class Receiver10(Receiver):
 
     @override
     def open(self) -> None:
+        if is_rabbitmq_3(self._connection.properties):
+            logger.warning(
+                "RabbitMQ before 4.0 sends no headers, no type and no app_id by AMQP 1.0, and its timestamps in seconds"
+                " where milliseconds are due: protocol=amqp091 has all properties of %s",
+                ", ".join(self._settings.queues),
+            )
         for queue in self._settings.queues:
-            self._session.attach(queue, self._settings.prefetch)
+            self._session.attach(queue, self._settings.prefetch, address_of(queue, self._connection.properties))
 
     @override
     def backlog(self) -> int | None:
@@ -69,11 +81,14 @@ class Receiver10(Receiver):
         if not self._session.incoming:
             return None
         came = self._session.incoming.popleft()
-        queue = came.link.address
+        queue = came.link.queue
         try:
-            return queue, delivery_of(came.message, queue, came.tag)
+            delivery = delivery_of(came.message, queue, came.tag)
         except CodecError as error:
             raise Unreceivable(f"a message in {queue} is malformed: {error.reason}; take it out of its queue") from None
+        if STREAM_OFFSET in (delivery.properties.headers or ()):
+            raise Unreceivable(f"{refusal(queue)}; a queue with messages of a stream is read by protocol = amqp091")
+        return queue, delivery
 
     @override
     def check(self) -> None:

@@ -15,6 +15,16 @@ from pyspark_amqp.spool.errors import SpoolError
 _FIRST_VERSION: Final = (3, 10)
 """First version of RabbitMQ in which other queues refuse the argument; before, they would begin to deliver."""
 _PRECONDITION_FAILED: Final = 406
+STREAM_OFFSET: Final = "x-stream-offset"
+"""Argument of a stream's consumer, and header of its messages: by it the first of them tells a stream by AMQP 1.0."""
+
+
+def refusal(queue: str) -> str:
+    """Return the sentence for a queue that is a stream."""
+    return (
+        f"the queue '{queue}' is a stream of RabbitMQ, from which an acknowledgement removes nothing: "
+        "name a classic or a quorum queue, and bind it where the stream is bound"
+    )
 
 
 def refuse_streams(connection: Connection, queues: Iterable[str]) -> None:
@@ -28,16 +38,12 @@ def refuse_streams(connection: Connection, queues: Iterable[str]) -> None:
     for queue in queues:
         channel = connection.channel()
         try:
-            channel.consume(queue, arguments={"x-stream-offset": "next"})
+            channel.consume(queue, arguments={STREAM_OFFSET: "next"})
         except ChannelClosed as error:
             if error.code != _PRECONDITION_FAILED:
                 raise
             if "prefetch" in error.text:
-                raise SpoolError(
-                    "refused",
-                    f"the queue '{queue}' is a stream of RabbitMQ, from which an acknowledgement removes nothing: "
-                    "name a classic or a quorum queue, and bind it where the stream is bound",
-                ) from error
+                raise SpoolError("refused", refusal(queue)) from error
         finally:
             channel.close()
 
