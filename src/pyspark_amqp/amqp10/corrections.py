@@ -9,8 +9,17 @@ from typing import Final
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.field_cursor import FieldCursor
 from penstock.wire.amqp10.format_codes import (
-    BINARY8, BINARY32, LIST8, LIST32, MAP8, MAP32, STRING8, STRING32, SYMBOL8, SYMBOL32,
-)  # fmt: skip
+    BINARY8,
+    BINARY32,
+    LIST8,
+    LIST32,
+    MAP8,
+    MAP32,
+    STRING8,
+    STRING32,
+    SYMBOL8,
+    SYMBOL32,
+)
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.value_walk import UNFIT, value_end
 
