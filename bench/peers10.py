@@ -48,7 +48,7 @@ def start_qpidd(scratch: Path, limit: int | None) -> Broker:
     if limit is not None:
         options += ["--default-queue-limit", str(limit)]
     done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
-    return _run(QPIDD, done.stdout.strip(), [command, *options], port, scratch, {})
+    return run(QPIDD, done.stdout.strip(), [command, *options], port, scratch)
 
 
 def start_artemis(scratch: Path, limit: int | None) -> Broker:
@@ -62,6 +62,12 @@ def start_artemis_nio(scratch: Path, limit: int | None) -> Broker:
 
 
 def _artemis(name: str, scratch: Path, limit: int | None) -> Broker:
+    title, command, port = make_artemis(name, scratch, limit)
+    return run(name, title, command, port, scratch)
+
+
+def make_artemis(name: str, scratch: Path, limit: int | None) -> tuple[str, list[str], int]:
+    """Make an instance of Artemis; return its title, the command that runs it and its port."""
     home = os.environ.get(ARTEMIS_HOME, "")
     tool = Path(home) / "bin" / "artemis"
     if not home or not tool.exists():
@@ -83,7 +89,7 @@ def _artemis(name: str, scratch: Path, limit: int | None) -> Broker:
     version = next((path.name for path in (Path(home) / "lib").glob("artemis-server-[0-9]*.jar")), "Artemis")
     kept = "no persistence" if name == ARTEMIS else "journal with NIO"
     title = f"{version.removesuffix('.jar')}, its default heap, {kept}"
-    return _run(name, title, [str(folder / "bin" / "artemis"), "run"], port, scratch, {})
+    return title, [str(folder / "bin" / "artemis"), "run"], port
 
 
 def _settle(config: Path, limit: int | None) -> None:
@@ -98,10 +104,11 @@ def _settle(config: Path, limit: int | None) -> None:
     config.write_text(text)
 
 
-def _run(name: str, title: str, command: list[str], port: int, scratch: Path, more: dict[str, str]) -> Broker:
+def run(name: str, title: str, command: list[str], port: int, scratch: Path) -> Broker:
+    """Run a broker until it answers. Raises BrokerUnavailable."""
     log = scratch / f"{name}.log"
     with log.open("a") as file:
-        process = subprocess.Popen(command, env=os.environ | more, cwd=scratch, stdout=file, stderr=subprocess.STDOUT,
+        process = subprocess.Popen(command, cwd=scratch, stdout=file, stderr=subprocess.STDOUT,
                                    stdin=subprocess.DEVNULL, text=True, start_new_session=True)  # fmt: skip
     deadline = time.monotonic() + READY_SECONDS
     while not _answers(port):

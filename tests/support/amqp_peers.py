@@ -1,32 +1,44 @@
-"""Brokers of AMQP that a test may kill and start again: ours, and RabbitMQ where it is installed."""
+"""Brokers of AMQP that a test may kill and start again: ours, and RabbitMQ and Artemis where they are installed."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
 
+from bench import peers10
 from bench.brokers import INTERPRETED, RABBITMQ, BrokerUnavailable, PenstockNode, RabbitmqNode
+from bench.peers10 import ARTEMIS
 from bench.processes import free_port
+from pyspark_amqp.spool.settings import AMQP1, AMQP091
 from tests.support.brokers import eventually, some_name
+from tests.support.fetched_clients import ClientMissingError, artemis_home
 
 OURS = "penstock"
 PEERS = [OURS, *os.environ.get("PENSTOCK_BESIDE", "").split()]
-"""Brokers of the tests for each of them; PENSTOCK_BESIDE=rabbitmq adds that one."""
+"""Brokers of the tests for each of them; PENSTOCK_BESIDE=rabbitmq adds that one, and ``artemis`` Artemis."""
+
+
+class PeerLostError(Exception):
+    """The connection to a peer is lost, or there was none."""
 
 
 class Peer:
     """A broker at one address, with a store."""
 
+    protocols: tuple[str, ...] = (AMQP091, AMQP1)
+
     def __init__(self, name: str, scratch: Path) -> None:
         self.name = name
-        self.protocol = "amqp091"
+        self.protocol = AMQP091
         """Protocol by which the source reads it; the test itself speaks AMQP 0-9-1."""
         self.node: PenstockNode | RabbitmqNode
         if name == OURS:
@@ -37,7 +49,7 @@ class Peer:
             except BrokerUnavailable as reason:
                 pytest.skip(str(reason))
         else:
-            raise ValueError(f"PENSTOCK_BESIDE={name}: known is {RABBITMQ}")
+            raise ValueError(f"PENSTOCK_BESIDE={name}: known are {RABBITMQ} and {ARTEMIS}")
         self._process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -51,6 +63,10 @@ class Peer:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
             self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        self.node.close()
 
     @property
     def address(self) -> str:
@@ -80,13 +96,27 @@ class Peer:
             done = self.node.control("eval", ", ".join(said) + ".")
             assert done.returncode == 0, done.stderr
 
-    def publish(self, queue: str, bodies: Iterable[bytes], **properties: object) -> None:
+    def publish(self, queue: str, bodies: Iterable[bytes], **properties: Any) -> None:
         """Publish persistent messages; they are in the queue when this returns."""
-        with self.connect() as connection:
-            channel = connection.channel()
-            channel.confirm_delivery()
+        with self.sender(queue) as send:
             for body in bodies:
-                channel.basic_publish("", queue, body, pika.BasicProperties(delivery_mode=2, **properties), True)
+                send(body, **properties)
+
+    @contextmanager
+    def sender(self, queue: str) -> Iterator[Callable[..., None]]:
+        """A function that publishes one persistent message with properties, and returns when the broker has it.
+
+        Raises PeerLostError when the broker is lost.
+        """
+        try:
+            with self.connect() as connection:
+                channel = connection.channel()
+                channel.confirm_delivery()
+                yield lambda body, **properties: channel.basic_publish(
+                    "", queue, body, pika.BasicProperties(delivery_mode=2, **properties), mandatory=True
+                )
+        except (pika.exceptions.AMQPError, OSError) as error:
+            raise PeerLostError(queue) from error
 
     def ready(self, queue: str) -> int:
         """Return how many messages wait for a consumer."""
@@ -98,12 +128,91 @@ class Peer:
         eventually(lambda: self.ready(queue) == count, f"{count} messages of {queue} wait")
 
 
+class ArtemisPeer(Peer):
+    """Artemis with its journal, which the test speaks to by AMQP 1.0 too."""
+
+    protocols = (AMQP1,)
+
+    def __init__(self, scratch: Path) -> None:
+        self.name, self.protocol, self._scratch = ARTEMIS, AMQP1, scratch
+        try:
+            os.environ[peers10.ARTEMIS_HOME] = str(artemis_home())
+            self._title, self._command, self.port = peers10.make_artemis(peers10.ARTEMIS_NIO, scratch, None)
+        except (BrokerUnavailable, ClientMissingError) as reason:
+            pytest.skip(str(reason))
+        self.start()
+
+    def start(self) -> None:
+        self._process = peers10.run(self.name, self._title, self._command, self.port, self._scratch).process
+
+    def close(self) -> None:
+        self.kill()
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        from proton import ProtonException
+        from proton.utils import BlockingConnection
+
+        connection = BlockingConnection(f"amqp://guest:guest@{self.address}", allowed_mechs="PLAIN", timeout=60)
+        try:
+            yield connection
+        finally:
+            with suppress(ProtonException):
+                connection.close()
+
+    def declare(self, **arguments: object) -> str:
+        if arguments:
+            pytest.skip(f"Artemis has no queue with the arguments {', '.join(arguments)}")
+        name = some_name("orders")
+        self._manage("broker", "createQueue", f'{{"name": "{name}", "address": "{name}", "routing-type": "ANYCAST"}}')
+        return name
+
+    def delete(self, queue: str) -> None:
+        self._manage("broker", "destroyQueue", queue, True)
+
+    @contextmanager
+    def sender(self, queue: str) -> Iterator[Callable[..., None]]:
+        from proton import Message, ProtonException
+
+        try:
+            with self._connected() as connection:
+                sender = connection.create_sender(queue)
+
+                def send(body: bytes, headers: dict[str, object] | None = None, **properties: Any) -> None:
+                    known = {"id" if name == "message_id" else name: value for name, value in properties.items()}
+                    sender.send(Message(body, durable=True, inferred=True, properties=headers, **known))
+
+                yield send
+        except (ProtonException, OSError) as error:
+            raise PeerLostError(queue) from error
+
+    def set_consumer_timeout(self, milliseconds: int) -> None:
+        pytest.skip("Artemis closes no consumer that acknowledges late")
+
+    def ready(self, queue: str) -> int:
+        name = f"queue.{queue}"
+        total, delivering = self._manage(name, "getMessageCount"), self._manage(name, "getDeliveringCount")
+        return total - delivering
+
+    def _manage(self, resource: str, operation: str, *arguments: object) -> Any:
+        """Call an operation of its management, whose arguments and results are JSON."""
+        from proton import Message
+
+        with self._connected() as connection:
+            answers = connection.create_receiver(None, dynamic=True)
+            properties = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
+            request = Message(json.dumps(arguments), properties=properties, reply_to=answers.link.remote_source.address)
+            connection.create_sender("activemq.management").send(request)
+            answer = answers.receive()
+            assert answer.properties["_AMQ_OperationSucceeded"], answer.body
+            return json.loads(answer.body)[0] if answer.body else None
+
+
 @contextmanager
 def peer(name: str, scratch: Path) -> Iterator[Peer]:
     """A broker for as long as the context lasts."""
-    broker = Peer(name, scratch)
+    broker = ArtemisPeer(scratch) if name == ARTEMIS else Peer(name, scratch)
     try:
         yield broker
     finally:
-        broker.kill()
-        broker.node.close()
+        broker.close()

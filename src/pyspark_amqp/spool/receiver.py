@@ -14,7 +14,7 @@ _CODES: Final = (402, 403, 404, 405)
 """Reply codes of AMQP 0-9-1 that another attempt does not help."""
 _CONDITIONS: Final = frozenset({
     "amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field",
-    "amqp:resource-locked",
+    "amqp:resource-locked", "amqp:resource-deleted",
 })  # fmt: skip
 """The same of AMQP 1.0."""
 

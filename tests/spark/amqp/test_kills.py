@@ -9,12 +9,11 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-import pika
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from tests.profiles import thorough
-from tests.support.amqp_peers import Peer
+from tests.support.amqp_peers import Peer, PeerLostError
 from tests.support.spark_readers import bodies
 
 pytestmark = pytest.mark.skipif(not thorough(), reason="the kills of test_reader.py at random: make test-long")
@@ -35,18 +34,14 @@ class Producer(threading.Thread):
     def run(self) -> None:
         while not self.ending.is_set():
             try:
-                with self.broker.connect() as connection:
-                    channel = connection.channel()
-                    channel.confirm_delivery()
+                with self.broker.sender(self.queue) as send:
                     while not self.ending.is_set():
                         self.sent += 1
                         body = b"%d" % self.sent
                         # Half of them have an id, by which a lost acknowledgement is found out.
-                        message_id = body.decode() if self.sent % 2 else None
-                        properties = pika.BasicProperties(delivery_mode=2, message_id=message_id)
-                        channel.basic_publish("", self.queue, body, properties, mandatory=True)
+                        send(body, **({"message_id": body.decode()} if self.sent % 2 else {}))
                         self.confirmed.append(body)
-            except (pika.exceptions.AMQPError, OSError):
+            except PeerLostError:
                 self.ending.wait(0.1)
 
 

@@ -1,6 +1,6 @@
-"""What other brokers of AMQP 1.0 do in their own way: RabbitMQ 3 with its plugin.
+"""What other brokers of AMQP 1.0 do in their own way: RabbitMQ 3 with its plugin, and Artemis.
 
-PENSTOCK_BESIDE=rabbitmq runs the tests of `test_reader.py` with it as well.
+PENSTOCK_BESIDE='rabbitmq artemis' runs the tests of `test_reader.py` and `test_kills.py` with them as well.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from bench.brokers import RABBITMQ
+from bench.peers10 import ARTEMIS
 from pyspark_amqp.errors import SpoolUnusable
 from pyspark_amqp.spool.settings import AMQP091, AMQP1
 from tests.profiles import thorough
 from tests.spark.amqp.conftest import next_batch, read_until
-from tests.support.amqp_peers import PEERS, Peer
+from tests.support.amqp_peers import OURS, PEERS, Peer
 from tests.support.spark_readers import ALL, numbered, rows
 
 pytestmark = pytest.mark.skipif(
-    RABBITMQ not in PEERS and not thorough(), reason="PENSTOCK_BESIDE=rabbitmq or make test-long asks for it"
+    PEERS == [OURS] and not thorough(), reason="PENSTOCK_BESIDE='rabbitmq artemis' or make test-long asks for it"
 )
 
 
@@ -75,3 +76,23 @@ def test_stream_is_told_by_its_first_message(peers, reader_of):
 
     with pytest.raises(SpoolUnusable, match=f"'{stream}' is a stream of RabbitMQ.* protocol = amqp091"):
         publish_and_read()
+
+
+def test_artemis_sends_every_property_and_a_queue_of_an_address_has_two_names(peers, reader_of):
+    broker = peers(ARTEMIS)
+    queue = broker.declare()
+    properties = {
+        "content_type": "text/plain", "content_encoding": "gzip", "priority": 3, "correlation_id": "c",
+        "reply_to": "r", "user_id": b"guest", "group_id": "shop", "creation_time": 1_767_225_600, "ttl": 60,
+    }  # fmt: skip
+    broker.publish(queue, [b"body"], message_id="m", headers={"trace": "abc", "size": 12}, **properties)
+    reader = reader_of(broker, f"{queue}::{queue}", columns="all")
+    start = reader.initialOffset()
+    (row,) = rows(reader, start, next_batch(reader, start))
+    expected = {
+        "queue": f"{queue}::{queue}", "value": b"body", "message_id": "m", "correlation_id": "c", "reply_to": "r",
+        "content_type": "text/plain", "content_encoding": "gzip", "priority": 3, "user_id": "guest", "app_id": "shop",
+        "headers_json": '{"trace":"abc","size":12}', "message_timestamp": 1_767_225_600, "delivery_mode": 2,
+        "redelivered": True, "deaths": 0,
+    }  # fmt: skip
+    assert {name: row[name] for name in expected} == expected

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from bench.brokers import RABBITMQ
+from bench.peers10 import ARTEMIS
 from pyspark_amqp.errors import MessagesGone, SpoolUnusable
 from pyspark_amqp.spool.settings import AMQP1
 from pyspark_penstock.errors import BrokerUnreachable
@@ -395,6 +396,8 @@ def test_message_with_an_id_that_the_spool_has_is_dropped_on_request(ours, reade
 def test_every_property_is_a_column(broker, reader_of):
     import pika
 
+    if broker.name == ARTEMIS:
+        pytest.skip("it is published by AMQP 0-9-1; test_other_brokers.py has a message of AMQP 1.0")
     queue = broker.declare()
     properties = pika.BasicProperties(
         content_type="text/plain", content_encoding="gzip", headers={"trace": "abc", "size": 12, "raw": b"\xff\0"},
