@@ -18,7 +18,7 @@ from bench import peers10
 from bench.brokers import INTERPRETED, RABBITMQ, BrokerUnavailable, PenstockNode, RabbitmqNode
 from bench.peers10 import ARTEMIS
 from bench.processes import free_port
-from pyspark_amqp.spool.settings import AMQP1, AMQP091
+from pyspark_amqp.spool.settings import AMQP091, AMQP1
 from tests.support.brokers import eventually, some_name
 from tests.support.fetched_clients import ClientMissingError, artemis_home
 
