@@ -14,15 +14,16 @@ def to_spark(spool_id: str, number: int) -> dict[str, Any]:
     return {"n": number, "spool": spool_id, "v": VERSION}
 
 
-def from_spark(offset: Mapping[str, Any], spool_id: str, folder: str) -> int:
+def from_spark(offset: Any, spool_id: str, folder: str) -> int:
     """Return the number in an offset.
 
     Raises `SpoolUnusable` when the offset is not ours, or of another spool than that in the folder.
     """
-    number = offset.get("n")
-    if offset.get("v") != VERSION or type(number) is not int or number < 0:
+    number = offset.get("n") if isinstance(offset, Mapping) else None
+    if type(number) is not int or number < 0 or offset.get("v") != VERSION:
         raise SpoolUnusable(
-            f"the checkpoint's offset {dict(offset)!r} was not written by this version of the amqp source"
+            f"the checkpoint's offset {offset!r} was not written by this version of the amqp source; restore it, or "
+            "begin with a new checkpoint and a new spool"
         )
     if offset.get("spool") != spool_id:
         raise SpoolUnusable(

@@ -21,6 +21,18 @@ from penstock.errors import PenstockError
 class SparkSourceError(PenstockError):
     """Root of the data source's errors; the text has the reason."""
 
+    first: "SparkSourceError | None" = None
+    """Same error again without a traceback, which is shown before this one; see `pyspark_penstock.sentences`."""
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        """Cause that is shown: Spark takes away any other from an error of a worker."""
+        return super().__cause__ if self.first is None else self.first
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:
+        BaseException.__dict__["__cause__"].__set__(self, cause)
+
 
 class OptionError(SparkSourceError, ValueError):
     """Unknown, missing or misspelt option, or an impossible value."""

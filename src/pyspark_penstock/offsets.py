@@ -59,12 +59,12 @@ def to_spark(
 
 def generations_of(offset: Mapping[str, Any]) -> Positions:
     """Return the generations of the queues in an offset; those that are not there have generation 0."""
-    return _numbers(offset, offset.get("gen", {}))
+    return _numbers(offset, _checked(offset).get("gen", {}))
 
 
 def rows_of_batch(offset: Mapping[str, Any]) -> Positions:
     """Return the number of messages of the batch that ends at an offset, for its queues with gaps."""
-    return _numbers(offset, offset.get("rows", {}))
+    return _numbers(offset, _checked(offset).get("rows", {}))
 
 
 def from_spark(offset: Mapping[str, Any]) -> Positions:
@@ -72,12 +72,17 @@ def from_spark(offset: Mapping[str, Any]) -> Positions:
 
     Raises `CursorError` when the offset is not ours or was written by a later version.
     """
-    positions = offset.get("q")
-    if offset.get("v") != VERSION or not isinstance(positions, Mapping):
+    return _numbers(offset, _checked(offset)["q"])
+
+
+def _checked(offset: Any) -> Mapping[str, Any]:
+    """Return an offset of our version, whatever a hand has made of it. Raises `CursorError` for another."""
+    if not isinstance(offset, Mapping) or offset.get("v") != VERSION or not isinstance(offset.get("q"), Mapping):
         raise CursorError(
-            f"the checkpoint's offset {dict(offset)!r} was not written by this version of the penstock source"
+            f"the checkpoint's offset {offset!r} was not written by this version of the penstock source; restore it, "
+            "or begin with a new checkpoint"
         )
-    return _numbers(offset, positions)
+    return offset
 
 
 def _numbers(offset: Mapping[str, Any], given: Any) -> Positions:

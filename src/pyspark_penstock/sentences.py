@@ -2,7 +2,8 @@
 
 Spark shows a Python error as its traceback, whose last line is the sentence. An exception that has a cause is shown
 after it. So an error that leaves the data source gets a cause without a traceback: the same error again, which is one
-line. Spark's message then begins with the class and the sentence, and the traceback follows.
+line. Spark's message then begins with the class and the sentence, and the traceback follows. Workers that simplify a
+traceback remove the cause, so `SparkSourceError` keeps this one.
 """
 
 import functools
@@ -51,8 +52,8 @@ def _each(items: Iterator[Any]) -> Iterator[Any]:
 
 def put_first(error: SparkSourceError) -> None:
     """Make the sentence of an error the first line of its traceback."""
-    if type(error.__cause__) is not type(error):
-        error.__cause__ = type(error)(*error.args)
+    if error.first is None:
+        error.first = type(error)(*error.args)
 
 
 def sentence_of(text: str) -> str:

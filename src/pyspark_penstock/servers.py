@@ -115,7 +115,10 @@ def refused(refusal: ControlError, options: ReadOptions, server: Address) -> Cur
         case "fenced" if MOVED in refusal.text:
             text = f"{cursor} cannot go on where it was; start the query again"
         case "fenced":
-            text = f"{cursor} was attached by another query, which reads on; this one ends"
+            text = (
+                f"{cursor} was attached by another query, which reads on; this one ends (for a join of a data frame "
+                "with itself load it twice, each with a cursor of its own)"
+            )
         case "not-found":
             text = f"{cursor} cannot go on: a queue does not exist, or was deleted while the query ran"
         case _:

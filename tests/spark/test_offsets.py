@@ -4,7 +4,19 @@ from itertools import pairwise
 import pytest
 
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.offsets import Range, advanced, ahead, filled, from_spark, key_of, lost, split, to_spark
+from pyspark_penstock.offsets import (
+    Range,
+    advanced,
+    ahead,
+    filled,
+    from_spark,
+    generations_of,
+    key_of,
+    lost,
+    rows_of_batch,
+    split,
+    to_spark,
+)  # fmt: skip
 
 
 def test_text_of_an_offset_depends_on_positions_alone():
@@ -18,11 +30,25 @@ def test_offset_survives_the_checkpoint():
 
 @pytest.mark.parametrize(
     "foreign",
-    [{}, {"v": 2, "q": {}}, {"v": 1}, {"v": 1, "q": {"orders": -1}}, {"v": 1, "q": {"orders": "7"}}, {"logOffset": 3}],
+    [
+        {},
+        {"v": 2, "q": {}},
+        {"v": 1},
+        {"v": 1, "q": {"orders": -1}},
+        {"v": 1, "q": {"orders": "7"}},
+        {"logOffset": 3},
+        [1],
+        "x",
+        None,
+    ],
 )
 def test_offset_of_another_source_is_refused(foreign):
-    with pytest.raises(CursorError, match="checkpoint"):
-        from_spark(foreign)
+    for read in (from_spark, rows_of_batch, generations_of):
+        if read is from_spark or not isinstance(foreign, dict):
+            with pytest.raises(
+                CursorError, match=r"the checkpoint's offset .* restore it, or begin with a new checkpoint"
+            ):
+                read(foreign)
 
 
 def test_with_several_servers_a_queue_has_one_key_on_each():

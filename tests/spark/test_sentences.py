@@ -1,5 +1,6 @@
 """Errors that leave the data source begin with their sentence."""
 
+import pickle
 import traceback
 
 import pytest
@@ -41,6 +42,19 @@ def test_error_begins_with_its_sentence_and_ends_with_it():
     lines = shown(raised.value).strip().split("\n")
     assert lines[0] == lines[-1] == f"pyspark_penstock.errors.CursorError: {SENTENCE}"
     assert "Traceback (most recent call last):" in lines[1:-1]
+
+
+def test_sentence_stays_first_where_spark_takes_the_cause_away():
+    with pytest.raises(CursorError) as raised:
+        Source().plan()
+    raised.value.__cause__ = None
+    copied = pickle.loads(pickle.dumps(raised.value))
+    for error in (raised.value, copied):
+        assert shown(error).startswith(f"pyspark_penstock.errors.CursorError: {SENTENCE}\n")
+    other = CursorError("without a cause")
+    assert other.__cause__ is None
+    other.__cause__ = KeyError("x")
+    assert isinstance(other.__cause__, KeyError)
 
 
 def test_error_of_an_iterator_begins_with_its_sentence_too():

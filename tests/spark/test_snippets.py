@@ -20,8 +20,8 @@ def snippets(page: str) -> list[str]:
 
 def here(snippet: str, address: str, folder: Path) -> str:
     """Return a snippet with the address of a broker, and a folder for the paths below the working directory."""
-    moved = snippet.replace(ADDRESS, address)
-    return re.sub(r'"(checkpoints|bills)/', rf'"{folder}/\1/', moved)
+    moved = snippet.replace(ADDRESS, address).replace("rabbit:5672", address)
+    return re.sub(r'"(/data/|(?=(?:checkpoints|bills)/))', rf'"{folder}/', moved)
 
 
 def cursors(broker) -> set[str]:
@@ -63,3 +63,20 @@ def test_snippets_of_the_pages_on_spark_run_as_they_stand(spark, broker, tmp_pat
             broker.control("cursor.delete", cursor=cursor)
         for queue in ("orders", "bills"):
             broker.delete(queue)
+
+
+def test_snippet_of_the_page_on_other_brokers_runs_as_it_stands(spark, broker, tmp_path):
+    with broker.connect() as connection:
+        connection.channel().queue_declare("orders")
+    broker.publish("orders", [b"%d" % number for number in range(20)])
+    (snippet,) = snippets("spark-amqp.md")
+    names: dict[str, object] = {"spark": spark}
+    try:
+        exec(compile(here(snippet, broker.address, tmp_path), "spark-amqp.md", "exec"), names)
+        names["query"].processAllAvailable()
+        until(lambda: broker.depth("orders") == 0, "all are acknowledged")
+        assert spark.read.parquet(str(tmp_path / "orders")).count() == 20
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        broker.delete("orders")

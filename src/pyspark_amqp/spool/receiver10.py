@@ -100,6 +100,8 @@ class Receiver10(Receiver):
             self._session.settle(tag)
         else:
             self._session.settle_one(tag, accepted=True)
+        # At once: the stored position says that it was sent, and a kill before it is sent makes messages come twice.
+        self._connection.flush()
 
     @override
     def release(self, tag: int) -> None:

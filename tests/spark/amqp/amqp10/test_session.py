@@ -180,7 +180,7 @@ def test_aborted_and_interleaved_deliveries() -> None:
         connection.session.top_up()
         came = take(connection, 4)
         assert bodies(came) == [b"other", b"whole", b"settled", b"third"]
-        assert [each.link.address for each in came] == ["two::three", "one", "one", "one"]
+        assert [each.link.queue for each in came] == ["two::three", "one", "one", "one"]
         connection.session.settle(came[-1].tag)
         connection.session.top_up()
         connection.flush(10)
