@@ -299,10 +299,11 @@ class Sender:
             code = f"{answer['code']} " if "code" in answer else ""
             return f"{self._target} did not take row {row} of the task: {code}{answer.get('text')}"
         if self._options.queue is not None:
-            return f"{self._target} took no message: 404 there is no such queue"
+            return f"{self._target} took no message: 404 there is no such queue; declare it before the query begins"
         names = piece.batch.schema.names
         key = piece.batch.column("routing_key")[piece.taken].as_py() if "routing_key" in names else None
-        return f"{self._target} routes the key '{key or self._options.routing_key or ''}' to no queue"
+        shown = key or self._options.routing_key or ""
+        return f"{self._target} routes the key '{shown}' to no queue; bind one, or correct the exchange or the key"
 
     def _turn_back(self) -> None:
         """Send again what was refused, after a pause."""
@@ -395,7 +396,8 @@ class Sender:
         finally:
             link.close()
         parts = [f"{name} {_level(found.get(name))}" for name in ("depth", "capacity", "stop", "resume")]
-        return "; ".join([text, ", ".join(parts), *found.get("sentences", [])])
+        relief = "consume from it, raise its capacity, or allow more time by publishTimeout"
+        return "; ".join([text, ", ".join(parts), *found.get("sentences", []), relief])
 
 
 def _level(level: object) -> str:

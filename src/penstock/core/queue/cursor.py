@@ -362,7 +362,8 @@ def _initial(queue: Queue, starting: int | str) -> i64:
         return latest
     if not isinstance(starting, int) or starting < earliest or starting > latest:
         raise PreconditionFailed(
-            f"queue '{queue.name}' has the offsets {earliest} to {latest}; it cannot be read from {starting}"
+            f"queue '{queue.name}' has the offsets {earliest} to {latest}; it cannot be read from {starting}: "
+            "begin at one of these, earliest or latest"
         )
     return starting
 
