@@ -1,0 +1,84 @@
+"""What a user sees of bad input: one sentence, before Spark's traceback, from each place where an error comes from."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from pyspark_penstock.sentences import sentence_of
+from tests.spark.conftest import until
+
+pytestmark = pytest.mark.spark
+
+OURS = re.compile(r"pyspark_(?:penstock|amqp)\.errors\.\w+: ")
+
+
+def told(action: Callable[[], object]) -> str:
+    """Return the sentence of an error, which is the first of Python that Spark shows."""
+    with pytest.raises(PySparkException) as raised:
+        action()
+    text = str(raised.value)
+    found = OURS.search(text)
+    assert found is not None, text
+    assert "Traceback (most recent call last)" not in text[: found.start()], text
+    return sentence_of(text)
+
+
+def written(frame: DataFrame, broker, queue: str, **options: str) -> None:
+    frame.write.format("penstock").mode("append").options(servers=broker.address, queue=queue, **options).save()
+
+
+def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tmp_path):
+    queue = broker.declare(capacity_messages=5)
+    options = {"servers": broker.address, "subscribe": queue, "cursor": "bad"}
+    source = spark.readStream.format("penstock").options(**options)
+
+    def run(frame: DataFrame) -> None:
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination(300)
+
+    said = told(lambda: source.option("maxOffsetPerTrigger", "5").load())
+    assert said.endswith("did you mean maxOffsetsPerTrigger?")
+    said = told(lambda: run(spark.readStream.format("penstock").schema("value string").options(**options).load()))
+    assert said.startswith("the source has the columns queue string, ")
+    said = told(lambda: spark.readStream.format("amqp").option("subscribe", queue).option("spool", "here").load())
+    assert said.startswith("option spool = 'here' must be an absolute folder")
+    rows = spark.range(20).selectExpr("CAST(id AS STRING) AS value")
+    said = told(lambda: written(rows.selectExpr("value", "map('a', 'b') AS headers"), broker, queue))
+    assert said == (
+        "the penstock sink's column headers must be array<struct<key:string,value:binary>>, not map<string,string>"
+    )
+    said = told(lambda: written(rows.selectExpr("nullif(value, '7') AS value"), broker, "nowhere"))
+    assert re.search(r"column value must not be null, a message has a body: row \d+ has None", said)
+    said = told(lambda: written(rows, broker, "nowhere"))
+    assert said.endswith("took no message: 404 there is no such queue; declare it before the query begins")
+    at_once = {"delivery": "transactional", "txnAppId": "bad", "txnVersion": "1"}
+    said = told(lambda: written(rows, broker, queue, **at_once))
+    assert "whose capacity is 5 messages: it can never be published as a whole; raise the capacity" in said
+    broker.delete(queue)
+    assert f"a queue does not exist, or was deleted while the query ran: no queue '{queue}'" in told(
+        lambda: run(source.load())
+    )
+
+
+def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broker, tmp_path):
+    queue = broker.declare()
+    broker.publish(queue, [b"%d" % number for number in range(10)])
+    options = {"servers": broker.address, "subscribe": queue, "columns": "sequence,value"}
+
+    def run(left: DataFrame, right: DataFrame, name: str) -> None:
+        pairs = left.alias("a").join(right.alias("b"), "sequence")
+        writer = pairs.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
+        writer.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination(300)
+
+    one = spark.readStream.format("penstock").options(**options, cursor=f"{queue}-one").load()
+    two = spark.readStream.format("penstock").options(**options, cursor=f"{queue}-two").load()
+    assert "for a join of a data frame with itself load it twice, each with a cursor of its own" in told(
+        lambda: run(one, one, "same")
+    )
+    broker.control("cursor.delete", cursor=f"{queue}-one")
+    run(one, two, "both")
+    assert spark.read.parquet(str(tmp_path / "both")).count() == 10
+    until(lambda: broker.depth(queue) == 0, "both cursors have settled")
