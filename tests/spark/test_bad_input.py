@@ -50,7 +50,7 @@ def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tm
     assert said == (
         "the penstock sink's column headers must be array<struct<key:string,value:binary>>, not map<string,string>"
     )
-    said = told(lambda: written(rows.selectExpr("nullif(value, '7') AS value"), broker, "nowhere"))
+    said = told(lambda: written(rows.selectExpr("nullif(value, '7') AS value"), broker, broker.declare()))
     assert re.search(r"column value must not be null, a message has a body: row \d+ has None", said)
     said = told(lambda: written(rows, broker, "nowhere"))
     assert said.endswith("took no message: 404 there is no such queue; declare it before the query begins")
@@ -73,12 +73,11 @@ def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broke
         writer = pairs.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
         writer.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination(300)
 
-    one = spark.readStream.format("penstock").options(**options, cursor=f"{queue}-one").load()
-    two = spark.readStream.format("penstock").options(**options, cursor=f"{queue}-two").load()
-    assert "for a join of a data frame with itself load it twice, each with a cursor of its own" in told(
-        lambda: run(one, one, "same")
-    )
-    broker.control("cursor.delete", cursor=f"{queue}-one")
-    run(one, two, "both")
+    frames = [spark.readStream.format("penstock").options(**options, cursor=name).load() for name in ("a", "b", "c")]
+    run(frames[0], frames[1], "both")
     assert spark.read.parquet(str(tmp_path / "both")).count() == 10
     until(lambda: broker.depth(queue) == 0, "both cursors have settled")
+    broker.publish(queue, [b"more"])
+    assert "for a join of a data frame with itself load it twice, each with a cursor of its own" in told(
+        lambda: run(frames[2], frames[2], "same")
+    )
