@@ -33,13 +33,15 @@ def written(frame: DataFrame, broker, queue: str, **options: str) -> None:
 def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tmp_path):
     queue = broker.declare(capacity_messages=5)
     options = {"servers": broker.address, "subscribe": queue, "cursor": "bad"}
-    source = spark.readStream.format("penstock").options(**options)
+
+    def source(**more: str) -> DataFrame:
+        return spark.readStream.format("penstock").options(**options, **more).load()
 
     def run(frame: DataFrame) -> None:
         query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination(300)
 
-    said = told(lambda: source.option("maxOffsetPerTrigger", "5").load())
+    said = told(lambda: source(maxOffsetPerTrigger="5"))
     assert said.endswith("did you mean maxOffsetsPerTrigger?")
     said = told(lambda: run(spark.readStream.format("penstock").schema("value string").options(**options).load()))
     assert said.startswith("the source has the columns queue string, ")
@@ -59,7 +61,7 @@ def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tm
     assert "whose capacity is 5 messages: it can never be published as a whole; raise the capacity" in said
     broker.delete(queue)
     assert f"a queue does not exist, or was deleted while the query ran: no queue '{queue}'" in told(
-        lambda: run(source.load())
+        lambda: run(source())
     )
 
 
@@ -69,7 +71,7 @@ def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broke
     options = {"servers": broker.address, "subscribe": queue, "columns": "sequence,value"}
 
     def run(left: DataFrame, right: DataFrame, name: str) -> None:
-        pairs = left.alias("a").join(right.alias("b"), "sequence")
+        pairs = left.alias("a").join(right.alias("b"), "sequence").select("sequence")
         writer = pairs.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
         writer.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination(300)
 
