@@ -4,7 +4,7 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
-from penstock.flow.work import LOOKING_SHARE, SHARE, TURN, Steps
+from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, Steps
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, publish
@@ -152,19 +152,51 @@ def test_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effe
     assert {queue.settings.hold_deadline_s for queue in driver.broker.vhosts["/"].queues.values()} == {7}
 
 
+def endless(driver: BrokerDriver) -> Steps[None]:
+    while True:
+        driver.broker.work.done += 10
+        if driver.broker.work.used_up():
+            yield
+
+
 def test_jobs_that_only_read_have_a_smaller_share_of_a_turn_than_clients() -> None:
     driver = make_driver()
     work = driver.broker.work
-
-    def steps() -> Steps[None]:
-        while True:
-            work.done += 100
-            if work.used_up():
-                yield
-
-    driver.scheduler.start_asking(steps())
+    driver.scheduler.start_asking(endless(driver))
     for _ in range(3):
         begun = work.done
         driver.scheduler.run_jobs()
-        assert LOOKING_SHARE <= work.done - begun < LOOKING_SHARE + 200
-    assert LOOKING_SHARE * 4 <= SHARE
+        assert ASKING_SHARE <= work.done - begun < ASKING_SHARE + 20
+    assert ASKING_SHARE * 4 <= SHARE
+
+
+def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices() -> None:
+    driver = make_driver()
+    work = driver.broker.work
+    driver.scheduler.start_looking(endless(driver))
+    begun = work.done
+    driver.run_turn(looking=False)
+    assert work.done == begun
+    for _ in range(3):
+        begun = work.done
+        assert not driver.scheduler.look()
+        assert LOOKING_SHARE <= work.done - begun < LOOKING_SHARE + 20
+    assert driver.scheduler.has_onlookers()
+    assert not driver.scheduler.has_jobs()
+    assert LOOKING_SHARE * 3 <= ASKING_SHARE
+
+
+def test_onlooker_is_told_to_be_done_in_the_slice_of_its_last_step() -> None:
+    driver = make_driver()
+    asker = Dialogue(driver).connection
+
+    def steps() -> Steps[None]:
+        driver.broker.work.done += LOOKING_SHARE
+        yield
+
+    driver.scheduler.start_looking(steps(), asker)
+    assert not driver.scheduler.look()
+    assert asker.busy == 1
+    assert driver.scheduler.look()
+    assert asker.busy == 0
+    assert not driver.scheduler.has_onlookers()

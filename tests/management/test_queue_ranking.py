@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.work import SHARE
+from penstock.flow.work import LOOKING_SHARE
 from penstock.management.queue_ranking import HISTORIES_MOST
 from tests.management.test_why import GATED, Scene
 from tests.support.control_requests import answers, request, turns_until_answered, with_queues
@@ -77,8 +77,8 @@ def test_one_queue_is_given_by_name_and_one_that_is_not_there_is_an_error(scene:
 
 def test_thousands_of_queues_are_ranked_a_share_a_turn() -> None:
     turns = turns_until_answered(with_queues(), request("top", count=1))
-    assert max(turns) <= SHARE + 300
-    assert sum(turns) < 3 * 3_000 + 1_000, "only the first are made plain data"
+    assert max(turns) <= LOOKING_SHARE + 100
+    assert sum(turns) < 2 * 3_000 + 1_000, "only the first are made plain data"
 
 
 def test_histories_are_there_if_wanted_and_bounded(scene: Scene) -> None:

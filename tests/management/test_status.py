@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.control_requests import answers, request, with_queues
+from tests.support.control_requests import MANY, answers, request, with_queues
 from tests.support.driven_connection import Dialogue
 
 
 def test_who_asks_for_the_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
     driver = with_queues()
+    for number in range(3 * MANY):
+        driver.broker.vhosts["/"].declare_queue(f"more{number}", {}, False, False, None, None)
     change = request("settings.set", scope="queue", pattern="#", settings={"hold-deadline": 7})
     driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
     first, second = Dialogue(driver), Dialogue(driver)

@@ -9,12 +9,12 @@ from penstock.flow.work import SHARE, Steps, WorkMeter
 Result = TypeVar("Result")
 
 
-def turn_costs(work: WorkMeter, steps: Steps[Result]) -> tuple[list[int], Result]:
+def turn_costs(work: WorkMeter, steps: Steps[Result], share: int = SHARE) -> tuple[list[int], Result]:
     """Do steps a share a turn; return the units of each turn, and their result."""
     found: list[int] = []
     while True:
         before = int(work.done)
-        work.limit = before + SHARE
+        work.limit = before + share
         try:
             next(steps)
         except StopIteration as end:

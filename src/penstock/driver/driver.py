@@ -161,8 +161,12 @@ class BrokerDriver(Node):
         self.broker.begin(now)
         return self.scheduler.serve()
 
-    def run_turn(self) -> bool:
-        """Run a turn: serve everything that may proceed. Return whether there is more to do at once."""
+    def run_turn(self, looking: bool = True) -> bool:
+        """Run a turn: serve everything that may proceed. Return whether there is more to do at once.
+
+        With `looking` a slice of the jobs of onlookers follows. `Slices` runs them between two turns instead, when
+        the output of the first one has been written.
+        """
         self.scheduler.run_jobs()
         more = self.broker.run(TURNS)
         if self.deliver():
@@ -178,6 +182,9 @@ class BrokerDriver(Node):
             more = True  # Some answer requests by messages, which came after the deliveries of this turn.
         for credit in self.broker.credits.take_changed():
             credit.producer.listener.on_credit()
+        if looking and self.scheduler.has_onlookers():
+            self.scheduler.look()
+            more = True
         return more or self.scheduler.has_jobs() or self.broker.pending() or self.broker.has_dirty()
 
     def take_pending_output(self) -> list[Connection]:
@@ -309,8 +316,11 @@ class BrokerDriver(Node):
         self.scheduler.start(steps, connection)
 
     @override
-    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        self.scheduler.start_asking(steps, connection)
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None, onlooker: bool = False) -> None:
+        if onlooker:
+            self.scheduler.start_looking(steps, connection)
+        else:
+            self.scheduler.start_asking(steps, connection)
 
     # A turn
 

@@ -4,6 +4,7 @@ scheduler.begin_turn()                 once a turn
 scheduler.receive(connection, data)    input that was read; handled at once, or later
 scheduler.serve()                      input that waits
 scheduler.run_jobs()                   some steps of started jobs
+scheduler.look()                       some steps of the jobs of onlookers, which are no part of a turn
 
 Chores of the core (flow/chores.py) are run by the broker in each turn.
 """
@@ -17,7 +18,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.driver.failures import Failures
 from penstock.driver.turn_times import TurnTimes
-from penstock.flow.work import LOOKING_SHARE, SHARE, UNLIMITED_WORK, Steps, WorkQueue
+from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
 
@@ -37,9 +38,10 @@ class Scheduler:
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
         """Jobs that change state, in order, with the connections that wait for them.
 
-        `_asked` holds jobs that only read.
+        `_asked` holds jobs that only read, for clients; `_looking` those of onlookers.
         """
         self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
+        self._looking: deque[tuple[Steps[None], Connection | None]] = deque()
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take input of a connection; it is handled at once, or when its share of a turn comes."""
@@ -108,14 +110,31 @@ class Scheduler:
             connection.busy += 1
         self._asked.append((steps, connection))
 
+    def start_looking(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Start a job of an onlooker, such as a list: as `start_asking` does, and in slices that delay others less."""
+        if connection is not None:
+            connection.busy += 1
+        self._looking.append((steps, connection))
+
     def run_jobs(self) -> None:
         """Run some steps of the jobs."""
         self._run(self._jobs, SHARE)
-        self._run(self._asked, LOOKING_SHARE)
+        self._run(self._asked, ASKING_SHARE)
 
-    def _run(self, jobs: deque[tuple[Steps[None], Connection | None]], share: i64) -> None:
-        """Run steps of the first job, and of the next when it is done, until the share is used up."""
+    def look(self) -> bool:
+        """Run a slice of the jobs of onlookers; return whether any is done, so that its answer is to be written.
+
+        It is run between turns, when what others wait for has been written.
+        """
+        return self._run(self._looking, LOOKING_SHARE)
+
+    def _run(self, jobs: deque[tuple[Steps[None], Connection | None]], share: i64) -> bool:
+        """Run steps of the first job, and of the next when it is done, until the share is used up.
+
+        Return whether any is done.
+        """
         work = self.broker.work
+        done = False
         work.limit = work.done + share
         while jobs and not work.used_up():
             steps, connection = jobs[0]
@@ -130,12 +149,18 @@ class Scheduler:
                 if connection is not None:
                     connection.close(failure)
             if ended:
+                done = True
                 jobs.popleft()
                 if connection is not None:
                     connection.busy -= 1
                     self.go_on(connection)
         work.limit = UNLIMITED_WORK
+        return done
 
     def has_jobs(self) -> bool:
-        """Tell whether any job is not done."""
+        """Tell whether any job is not done, besides those of onlookers."""
         return len(self._jobs) + len(self._asked) > 0
+
+    def has_onlookers(self) -> bool:
+        """Tell whether any job of an onlooker is not done."""
+        return len(self._looking) > 0

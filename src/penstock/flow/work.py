@@ -26,8 +26,10 @@ Steps = Generator[None, None, Result]
 
 SHARE: Final = 2_500
 """Units of one client's work in a turn."""
-LOOKING_SHARE: Final = 500
-"""Units in a turn of all jobs that only read, such as `top` and lists: they take longer, and delay others less."""
+ASKING_SHARE: Final = 500
+"""Units in a turn of all jobs that read what clients wait for, such as ranges of a cursor, besides changes."""
+LOOKING_SHARE: Final = 150
+"""Units of a slice of the jobs of onlookers, such as `top` and lists: who comes meanwhile waits for one slice."""
 TURN: Final = 8_000
 """Units of all clients' input in a turn; one share more at most."""
 ENDS_A_TURN: Final = 10_000

@@ -127,9 +127,10 @@ class ControlApi:
         self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = {
             "cursor.queues": self.cursors.queues,
             "cursor.find": lambda request: TimeLookup(self, request).steps(),
-            **_lists(node),
         }
         """Operations that read much, over as many turns as needed, concurrently with changes."""
+        self._looking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = _lists(node)
+        """The same for onlookers: they delay others less."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""
@@ -165,6 +166,10 @@ class ControlApi:
             if asking is not None:
                 self.node.start_asking(self._answer_in_steps(request, asking(request)), connection)
                 return
+            looking = self._looking.get(operation)
+            if looking is not None:
+                self.node.start_asking(self._answer_in_steps(request, looking(request)), connection, True)
+                return
             answer = self._operations[operation](request)
             self._audit(request, operation, answer)
             if answer is not None:
@@ -182,12 +187,12 @@ class ControlApi:
 
     def names(self) -> list[str]:
         """Return the names of all operations."""
-        return sorted([*self._operations, *self._in_steps, *self._asking, PUBLISH_BLOCK])
+        return sorted([*self._operations, *self._in_steps, *self._asking, *self._looking, PUBLISH_BLOCK])
 
     def _admit(self, connection: Connection, operation: str) -> None:
         """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
-        named = operation in self._operations or operation in self._in_steps or operation in self._asking
-        if not named and operation != PUBLISH_BLOCK:
+        in_steps = operation in self._in_steps or operation in self._asking or operation in self._looking
+        if not in_steps and operation not in self._operations and operation != PUBLISH_BLOCK:
             raise NotFound(f"no control operation '{operation}'; known are {', '.join(self.names())}")
         check_tag(connection.access, control_need(operation).tag, f"control operation '{operation}'")
 
@@ -254,7 +259,8 @@ class ControlApi:
         if blocked_overview.is_named(request):
             return redaction.answer_why(request, self.node)
         check_tag(request.access, MONITORING, "an overview of all that is blocked")
-        self.answer_later(request, blocked_overview.of_everything_steps(self.node, request.vhost.name))
+        steps = blocked_overview.of_everything_steps(self.node, request.vhost.name)
+        self.node.start_asking(self._answer_in_steps(request, steps), request.connection, True)
         return None
 
     # Replies

@@ -81,8 +81,11 @@ class Node:
         """Start a job that changes state, after earlier ones; input of `connection` waits until it is done."""
         raise NotImplementedError
 
-    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that only reads, concurrently with changes; input of `connection` waits until it is done."""
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None, onlooker: bool = False) -> None:
+        """Start a job that only reads, concurrently with changes; input of `connection` waits until it is done.
+
+        That of an onlooker, such as a list, is done in slices that delay others less.
+        """
         raise NotImplementedError
 
     def log(self, line: LogLine) -> None:

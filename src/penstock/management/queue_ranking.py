@@ -32,8 +32,8 @@ COUNT_DEFAULT: Final = 100
 HISTORIES_MOST: Final = 100
 """Most queues with a history in an answer, so that it stays small: the first."""
 SHOWN_WORK: Final = 25
-"""Units of work per queue that is shown; its history costs as much again, and one that is only ranked costs 2."""
-RANKED_WORK: Final = 2
+"""Units of work per queue that is shown; its history costs as much again, and one that is only ranked costs 1."""
+RANKED_WORK: Final = 1
 RANKED_AT_ONCE: Final = 100
 """Queues ranked per step."""
 

@@ -25,6 +25,7 @@ from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.record_log import RecordLog
+from penstock.server.slices import Slices
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import ReadBuffers, ReadState, Transport
 from penstock.server.turn_loop import TurnLoop, TurnSelector
@@ -99,9 +100,9 @@ class EventLoop:
         """Number of log lines in that batch."""
         self._to_write: deque[Connection] = deque()
         """Connections with output, in the order in which they got it."""
-        self._to_tick: list[Transport] = []
-        """Connections still to be ticked in this second."""
         self.readiness = Readiness()
+        self.slices = Slices(loop, self._look)
+        """Line of the onlookers."""
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
         self._wall_offset = time.time() - loop.time()
@@ -189,7 +190,7 @@ class EventLoop:
             transport = self.transports.get(connection.number)
             if transport is not None:
                 transport.after_reading()
-        more = driver.run_turn()
+        more = driver.run_turn(looking=False)
         to_write = self._to_write
         to_write.extend(driver.take_pending_output())
         if to_write:
@@ -206,8 +207,18 @@ class EventLoop:
         end = self._time()
         if driver.end_turn(end - (self._began or start), end) or more or to_write:
             self.schedule()
+        if driver.scheduler.has_onlookers():
+            self.slices.add_jobs()
         self._began = 0.0
         self.buffers.present = self.buffers.whole
+
+    def _look(self) -> bool:
+        """Run a slice of the jobs of onlookers; return whether there is more."""
+        driver = self.driver
+        driver.begin(self._time())
+        if driver.scheduler.look():
+            self.schedule()
+        return driver.scheduler.has_onlookers()
 
     def _take_notices(self) -> None:
         """Act on what a turn has left besides output."""
@@ -342,9 +353,7 @@ class EventLoop:
         self.driver.tick()
         if self.store_writer is not None:
             self.store_writer.tick()
-        if not self._to_tick:
-            self._to_tick = list(self.transports.values())
-            self._tick_some()
+        self._tick_some(list(self.transports.values()))
         self.schedule()
 
     def _log_lateness(self, seconds: float) -> None:
@@ -353,16 +362,16 @@ class EventLoop:
             text = f"the event loop ran {seconds * 1000:.0f} ms late, and not because of a turn"
             self.driver.log_queue.add_limited(LogLine(text, {"id": LATE_LOOP, "ms": round(seconds * 1000, 3)}), 1)
 
-    def _tick_some(self) -> None:
+    def _tick_some(self, transports: list[Transport]) -> None:
         """Tick some connections, and the others in the next passes."""
         self.driver.begin(self.loop.time())
-        for transport in self._to_tick[-TICKED_AT_ONCE:]:
+        for transport in transports[-TICKED_AT_ONCE:]:
             connection = transport.connection
             if connection is not None and connection.number in self.transports and not connection.tick():
                 self._give_up(connection)
-        del self._to_tick[-TICKED_AT_ONCE:]
-        if self._to_tick:
-            self.loop.call_soon(self._tick_some)
+        del transports[-TICKED_AT_ONCE:]
+        if transports:
+            self.loop.call_soon(self._tick_some, transports)
         self.schedule()
 
     def _give_up(self, connection: Connection) -> None:

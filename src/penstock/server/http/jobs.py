@@ -17,7 +17,7 @@ Told = TypeVar("Told")
 def asked(event_loop: EventLoop, steps: Steps[Told]) -> asyncio.Future[Told]:
     """Start a job that reads much, beside the broker's other work; return a future for its result or error."""
     known: asyncio.Future[Told] = event_loop.loop.create_future()
-    event_loop.driver.start_asking(_known_by(steps, known))
+    event_loop.driver.start_asking(_known_by(steps, known), onlooker=True)
     _begin(event_loop)
     return known
 

@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.metrics import PATHS, MetricsService
 from penstock.server.http.request import HttpError, json_response, not_found
-from penstock.server.http.slices import Slices
 
 
 def readiness(event_loop: EventLoop) -> Response:
@@ -33,7 +32,6 @@ class ProbeApp:
     def __init__(self, event_loop: EventLoop, metrics: MetricsService) -> None:
         self._event_loop = event_loop
         self._metrics = metrics
-        self._slices = Slices(event_loop.loop)
 
     def make(self) -> ASGIApp:
         """Return the application."""
@@ -62,7 +60,7 @@ class ProbeApp:
 
     async def _pause(self) -> None:
         """Let the broker work; also while it stands by."""
-        await self._slices.pause()
+        await self._event_loop.slices.pause()
         self._event_loop.driver.begin(self._event_loop.loop.time())
 
 

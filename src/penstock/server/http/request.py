@@ -27,7 +27,6 @@ from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.audit_trail import Actor
 from penstock.server.http.console.hub import Hub
 from penstock.server.http.jobs import asked, changed
-from penstock.server.http.slices import Slices
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -112,7 +111,7 @@ class Service:
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
         self.driver: BrokerDriver = event_loop.driver
-        self.slices = Slices(event_loop.loop)
+        self.slices = event_loop.slices
         self.hub = Hub(event_loop)
         self.bodies_taken = 0
         """Octets of all request bodies in memory."""
