@@ -11,3 +11,4 @@ from penstock.management.answer_text import text_steps
 def test_answer_in_steps_is_the_text_of_the_answer_at_once() -> None:
     answer: dict[str, object] = {"a": list(range(1000)), 'b"': [], "c": {"d": [None, "é"]}, "e": [[1], [2]], "f": None}
     assert finish(text_steps(answer, WorkMeter())) == json.dumps(answer).encode()
+    assert finish(text_steps({}, WorkMeter())) == b"{}"

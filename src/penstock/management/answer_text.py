@@ -1,4 +1,4 @@
-"""JSON text of control replies, encoded in steps."""
+"""JSON text of control replies and of the console's events, encoded in steps."""
 
 from __future__ import annotations
 
@@ -9,25 +9,33 @@ from penstock.flow.work import Steps, WorkMeter
 
 OCTETS_A_UNIT: Final = 128
 """Octets of JSON that are read or made per unit of work."""
-ITEMS_AT_ONCE: Final = 10
+ITEMS_AT_ONCE: Final = 4
 """Items of a list that are encoded per step."""
 
 
 def text_steps(answer: dict[str, object], work: WorkMeter) -> Steps[bytes]:
     """Return a reply as JSON, equal to `json.dumps`; lists are encoded in steps."""
-    members: list[str] = []
+    parts: list[bytes] = []
+    before = "{"
     for name, value in answer.items():
-        text = (yield from _list_steps(value, work)) if isinstance(value, list) else json.dumps(value)
-        members.append(f"{json.dumps(name)}: {text}")
-    return f"{{{', '.join(members)}}}".encode()
+        head = f"{before}{json.dumps(name)}: "
+        before = ", "
+        if isinstance(value, list):
+            parts.append(head.encode())
+            yield from _list_steps(value, parts, work)
+        else:
+            parts.append((head + json.dumps(value)).encode())
+    parts.append(b"}" if answer else b"{}")
+    return b"".join(parts)
 
 
-def _list_steps(items: list[object], work: WorkMeter) -> Steps[str]:
-    texts: list[str] = []
+def _list_steps(items: list[object], parts: list[bytes], work: WorkMeter) -> Steps[None]:
+    before = "["
     for start in range(0, len(items), ITEMS_AT_ONCE):
-        text = json.dumps(items[start : start + ITEMS_AT_ONCE])[1:-1]
-        texts.append(text)
+        text = before + json.dumps(items[start : start + ITEMS_AT_ONCE])[1:-1]
+        before = ", "
+        parts.append(text.encode())
         work.done += 1 + len(text) // OCTETS_A_UNIT
         if work.used_up():
             yield
-    return f"[{', '.join(texts)}]"
+    parts.append(b"]" if items else b"[]")

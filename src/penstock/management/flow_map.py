@@ -29,21 +29,23 @@ QUEUES_SHOWN: Final = 24
 """Most queues of a map; the others are counted."""
 BLOCKED_SHOWN: Final = 24
 """Most blocked producers of a map besides those of its queues: the longest blocked."""
-QUEUES_A_STEP: Final = 250
-"""Queues, and producers, examined between two looks at the share of the turn."""
-EXAMINED_A_UNIT: Final = 4
+QUEUES_A_STEP: Final = 100
+"""Queues examined between two looks at the share of the slice."""
+EXAMINED_A_UNIT: Final = 2
 SHAPE_WORK: Final = 100
-"""Queues examined per unit of work, and units for one queue of the map with its producers and readers."""
+"""Queues or producers examined per unit of work, and units for one queue of the map with its producers and readers."""
 
 
 class Seen:
-    """Counts of one queue at the last map."""
+    """Counts of one queue at the last map that counted it."""
 
-    __slots__ = ("tail", "left", "in_rate", "out_rate")
+    __slots__ = ("number", "tail", "left", "in_rate", "out_rate")
 
-    def __init__(self, tail: i64, left: i64) -> None:
-        self.tail: i64 = tail
-        self.left: i64 = left
+    def __init__(self) -> None:
+        self.number: i64 = 0
+        """Number of that map."""
+        self.tail: i64 = 0
+        self.left: i64 = 0
         self.in_rate: float = 0.0
         """Messages per second that came in, and that left."""
         self.out_rate: float = 0.0
@@ -95,7 +97,10 @@ class FlowMap:
         self._samples = samples
         self._stopped: bool = False
         self._sampled: dict[Queue, None] = {}
+        self._number: i64 = 0
+        """Number of the map that is made, or was made last."""
         self._seen: dict[Queue, Seen] = {}
+        """Counts of the queues; kept from map to map, for ten thousand new ones are work for the garbage collector."""
         self._readers: dict[str, int] = {}
         """Messages that the readers shown last had so far."""
         self._senders: dict[Queue, dict[str, int]] = {}
@@ -145,7 +150,7 @@ class FlowMap:
     def _queue_steps(self, totals: Totals, seconds: float) -> Steps[list[Queue]]:
         """Count all queues, and return those that matter most."""
         work = self.node.broker.work
-        seen: dict[Queue, Seen] = {}
+        self._number += 1
         best: list[tuple[float, int, Queue]] = []
         number = 0
         for vhost in list(self.node.broker.vhosts.values()):
@@ -155,7 +160,7 @@ class FlowMap:
                     if queue.deleted:
                         continue
                     number -= 1  # Of equals, the oldest are kept.
-                    score = self._count(queue, seen, totals, seconds)
+                    score = self._count(queue, totals, seconds)
                     if len(best) < QUEUES_SHOWN:
                         heapq.heappush(best, (score, number, queue))
                     elif score > best[0][0]:
@@ -163,20 +168,38 @@ class FlowMap:
                 work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
                 if work.used_up():
                     yield
-        self._seen = seen
+        if len(self._seen) > totals.queues:
+            yield from self._forget_steps()
         best.sort(key=_order)
         return [queue for _, _, queue in best]
 
-    def _count(self, queue: Queue, seen: dict[Queue, Seen], totals: Totals, seconds: float) -> float:
+    def _forget_steps(self) -> Steps[None]:
+        """Forget the queues that have gone since the map before."""
+        work = self.node.broker.work
+        known = list(self._seen)
+        for start in range(0, len(known), QUEUES_A_STEP):
+            for queue in known[start : start + QUEUES_A_STEP]:
+                if self._seen[queue].number < self._number:
+                    del self._seen[queue]
+            work.done += 1 + QUEUES_A_STEP // EXAMINED_A_UNIT
+            if work.used_up():
+                yield
+
+    def _count(self, queue: Queue, totals: Totals, seconds: float) -> float:
         """Count one queue; return how much it matters."""
         depth = queue.depth_messages()
         tail = queue.tail
-        now = Seen(tail, tail - depth)
-        seen[queue] = now
-        before = self._seen.get(queue)
-        if before is not None and seconds > 0:
-            now.in_rate = max(float(tail - before.tail) / seconds, 0.0)
-            now.out_rate = max(float(now.left - before.left) / seconds, 0.0)
+        left = tail - depth
+        now = self._seen.get(queue)
+        if now is None:
+            now = Seen()
+            self._seen[queue] = now
+        elif seconds > 0:
+            now.in_rate = max(float(tail - now.tail) / seconds, 0.0)
+            now.out_rate = max(float(left - now.left) / seconds, 0.0)
+        now.number = self._number
+        now.tail = tail
+        now.left = left
         totals.queues += 1
         totals.messages += depth
         totals.unacknowledged += queue.unacked_messages

@@ -41,3 +41,27 @@ async def test_end_of_the_hub_ends_the_wait_for_a_map() -> None:
         hub.close()
         assert (await asyncio.wait_for(waiting, 60))[0] < 1_000_000
         channel.leave()
+
+
+async def test_watchers_go_on_in_different_passes_of_the_loop() -> None:
+    async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
+        event_loop = broker._event_loop
+        assert event_loop is not None
+        hub = Hub(event_loop)
+        passes = 0
+        seen: list[int] = []
+
+        def count() -> None:
+            nonlocal passes
+            passes += 1
+            event_loop.loop.call_soon(count)
+
+        async def watch() -> None:
+            await hub.join("", None).next(0)
+            seen.append(passes)
+
+        count()
+        await asyncio.wait_for(asyncio.gather(*[watch() for _ in range(8)]), 60)
+        assert len(set(seen)) == 8
+        for _ in range(8):
+            hub.channels[""].leave()

@@ -7,12 +7,13 @@ they are ready for it, so a slow one misses some and delays nobody.
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
+from penstock.flow.work import Steps
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
+from penstock.management.answer_text import text_steps
 from penstock.management.flow_map import FlowMap
 from penstock.server.http.jobs import asked
 
@@ -37,14 +38,16 @@ class Channel:
         """That map as an event."""
         self.watchers = 0
         self._map = FlowMap(hub.event_loop.driver, rules, hub.event_loop.driver.recorder is None)
-        self._come = asyncio.Event()
-        """Set, and replaced, when a map has come."""
+        self._waiting: list[asyncio.Future[None]] = []
+        """Watchers that wait for the next map."""
         self._task = hub.event_loop.loop.create_task(self._run())
 
     async def next(self, after: int) -> tuple[int, bytes]:
         """Return the number and the event of a map newer than `after`; of the newest one at the end."""
         while self.number <= after and not self.hub.closed:
-            await self._come.wait()
+            waiting = self.hub.event_loop.loop.create_future()
+            self._waiting.append(waiting)
+            await waiting
         return self.number, self.newest
 
     def leave(self) -> None:
@@ -57,26 +60,35 @@ class Channel:
 
     def wake(self) -> None:
         """Let all watchers look."""
-        self._come.set()
-        self._come = asyncio.Event()
+        for waiting in self._take_waiting():
+            waiting.set_result(None)
+
+    def _take_waiting(self) -> list[asyncio.Future[None]]:
+        waiting = [each for each in self._waiting if not each.done()]
+        self._waiting = []
+        return waiting
 
     async def _run(self) -> None:
         while True:
             try:
-                found = await self._collected()
+                text = await asked(self.hub.event_loop, self._text_steps())
             except Exception:
                 log(INTERNAL_ERROR, "the flow map of the console cannot be collected", error=True)
             else:
                 self.number += 1
-                text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
-                self.newest = f"id: {self.number}\nevent: flow\ndata: {text}\n\n".encode()
-                self.wake()
+                self.newest = b"id: %d\nevent: flow\ndata: %b\n\n" % (self.number, text)
+                for waiting in self._take_waiting():
+                    await self.hub.event_loop.slices.pause()  # Each writes in a slice of its own.
+                    if not waiting.done():
+                        waiting.set_result(None)
             await asyncio.sleep(INTERVAL_S)
 
-    async def _collected(self) -> dict[str, object]:
-        found = await asked(self.hub.event_loop, self._map.steps())
+    def _text_steps(self) -> Steps[bytes]:
+        """Return the next map as JSON."""
+        found = yield from self._map.steps()
         broker = self.hub.event_loop.driver.broker
-        return {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(), **found}
+        whole = {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(), **found}
+        return (yield from text_steps(whole, broker.work))
 
 
 class Hub:
