@@ -20,18 +20,20 @@ from penstock.driver.driver import BrokerDriver
 from penstock.management.listing import Item, collected_steps, is_seen, shape
 from penstock.management.message_stats import SampleRange, SampleRanges
 from penstock.management.queue_order import QUEUE_ORDERS, Key
+from penstock.management.queue_page import FIRST_MOST, QueueOrder, first_steps
 from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, HttpError, LongAnswer, bad_request, json_response
 
-AT_ONCE: Final = 10
-"""Objects formatted per slice: less than a millisecond."""
+AT_ONCE: Final = 4
+"""Objects formatted per slice: some tenths of a millisecond."""
 PAGE_DEFAULT: Final = 100
 PAGE_MOST: Final = 500
 """Most objects of a page, as in RabbitMQ."""
 
-COLLECTED_AT_ONCE: Final = 1000
-SORTED_AT_ONCE: Final = 500
-"""References collected, filtered or sorted per slice."""
+COLLECTED_AT_ONCE: Final = 250
+SORTED_AT_ONCE: Final = 250
+MERGED_AT_ONCE: Final = 100
+"""References collected or filtered, sorted, and merged per slice."""
 BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """Kinds listed in the order of names; others are in the order of creation."""
 
@@ -59,16 +61,45 @@ async def listed(request: ApiRequest, items: list[Item], making: Making = shape)
     items = await _sorted(request, items, making)
     if not page:
         return LongAnswer(_stream(request, items, making), request.http_request)
+    size = _page_size(request)
+    return await _page(request, items[(page - 1) * size : page * size], len(items), total, making)
+
+
+async def listed_queues(request: ApiRequest, vhost: VirtualHost | None) -> Response:
+    """Answer with a list of queues, all or of a virtual host; one of the first pages is found without the others."""
+    page = _number(request, "page", 0)
+    column = request.query.get("sort") or "name"
+    key = None if column == "name" else QUEUE_ORDERS.get(column)
+    by_number = key is not None and column != "vhost"
+    has_regex = bool(request.query.get("name")) and request.flag("use_regex")
+    if not page or has_regex or not (by_number or column == "name") or page * _page_size(request) > FIRST_MOST:
+        return await listed(request, await collected(request, "queues", vhost))
+    ranges = sample_ranges(request)
+    size = _page_size(request)
+    wanted = request.query.get("name", "").lower()
+    order = QueueOrder(key, request.flag("sort_reverse"))
+    found = await request.in_steps(first_steps(request.driver, vhost, request.rules, wanted, order, page * size))
+    request.begin_turn()
+    shown = found.items[(page - 1) * size :]
+    return await _page(request, shown, found.filtered, found.total, partial(shape, ranges=ranges))
+
+
+def _page_size(request: ApiRequest) -> int:
     size = _number(request, "page_size", PAGE_DEFAULT)
     if not 1 <= size <= PAGE_MOST:
         raise bad_request(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
-    pages = max((len(items) + size - 1) // size, 1)
+    return size
+
+
+async def _page(request: ApiRequest, shown: list[Item], filtered: int, total: int, making: Making) -> Response:
+    """Answer with one page of `filtered` items, of `total` ones before those were chosen by name."""
+    page, size = _number(request, "page", 0), _page_size(request)
+    pages = max((filtered + size - 1) // size, 1)
     if page > pages:
-        reason = f"page out of range, page: {page} page size: {size}, len: {len(items)}"
+        reason = f"page out of range, page: {page} page size: {size}, len: {filtered}"
         raise HttpError(400, "page_out_of_range", reason)
-    shown = items[(page - 1) * size : page * size]
     numbers = {
-        "filtered_count": len(items),
+        "filtered_count": filtered,
         "item_count": len(shown),
         "page": page,
         "page_count": pages,
@@ -172,7 +203,7 @@ async def _in_order(request: ApiRequest, items: list[Item], key: Callable[[int],
     order: list[Item] = []
     for index in heapq.merge(*runs, key=key, reverse=reverse):
         order.append(items[index])
-        if len(order) % SORTED_AT_ONCE == 0:
+        if len(order) % MERGED_AT_ONCE == 0:
             await request.pause()
     return order
 

@@ -16,7 +16,7 @@ from penstock.errors import AccessRefused, ResourceLocked
 from penstock.management import rabbitmq_json
 from penstock.management.listing import Item, bindings_to, shape_binding
 from penstock.protocols.common import authorization
-from penstock.server.http.listing import collected, listed, one, sample_ranges
+from penstock.server.http.listing import collected, listed, listed_queues, one, sample_ranges
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
@@ -45,7 +45,7 @@ def arguments_of(fields: rabbitmq_json.Shape) -> dict[str, object]:
 
 async def queues(request: ApiRequest) -> Response:
     """List queues, all or of a virtual host."""
-    return await listed(request, await collected(request, "queues", request.vhost_or_all()))
+    return await listed_queues(request, request.vhost_or_all())
 
 
 async def queue(request: ApiRequest) -> Response:
