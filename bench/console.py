@@ -5,6 +5,9 @@ streams of events, with as many consoles that also show the list of queues by de
 scrape of `/metrics` each second beside those. The goals are less than 3 % of a core for the consoles, and a 99th
 percentile of the round trips of at most 1.1 times the quiet one. Windows are interleaved. Whoever looks is in a
 process of its own, so that the round trips are not slowed by their client.
+
+In the last window all of them look at a second broker on the same machine. So its percentile is what the competition
+for processors costs, whatever the first broker does.
 """
 
 import argparse
@@ -16,8 +19,8 @@ import tempfile
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,6 +51,18 @@ class Kind:
     lists: bool = False
     top: bool = False
     """Whether `penstock top` and a scrape are there too."""
+    elsewhere: bool = False
+    """Whether they look at the other broker."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A broker with queues."""
+
+    url: str
+    pid: int
+    port: int
+    """Port of HTTP."""
 
 
 class Onlookers:
@@ -159,20 +174,22 @@ def prepare(url: str, queues: int) -> None:
                 channel.publish(b"x", routing_key=f"q{number}")
 
 
-def measure(url: str, pid: int, port: int, options: argparse.Namespace) -> None:
+def measure(broker: Target, other: Target, options: argparse.Namespace) -> None:
     """Print each kind of window: medians of the rounds."""
     kinds = (
         Kind("no console"),
         Kind("events", options.consoles),
         Kind("events and lists", options.consoles, lists=True),
         Kind("the same, top, scrape", options.consoles, lists=True, top=True),
+        Kind("all at another broker", options.consoles, lists=True, top=True, elsewhere=True),
     )
     found: dict[str, list[Window]] = {kind.name: [] for kind in kinds}
     for _ in range(options.rounds):
         for kind in kinds:
-            onlookers = Onlookers(kind, url, port)
+            looked_at = other if kind.elsewhere else broker
+            onlookers = Onlookers(kind, looked_at.url, looked_at.port)
             time.sleep(6.0)
-            found[kind.name].append(Window(url, pid, options.seconds))
+            found[kind.name].append(Window(broker.url, broker.pid, options.seconds))
             onlookers.close()
     for name, windows in found.items():
         share = statistics.median(each.percent for each in windows)
@@ -181,8 +198,24 @@ def measure(url: str, pid: int, port: int, options: argparse.Namespace) -> None:
         print(f"{name:22} {share:6.2f} % of a core   p99 of round trips {p99:6.2f} ms ({each_p99})")
 
 
+@contextmanager
+def running(form: str, queues: int) -> Iterator[Target]:
+    """Start a broker with queues; it ends with the context."""
+    port = processes.free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        node = PenstockNode(form, Path(folder), http_port=port)
+        process = node.launch()
+        try:
+            target = Target(f"amqp://guest:guest@127.0.0.1:{node.port(process)}/", process.pid, port)
+            prepare(target.url, queues)
+            yield target
+        finally:
+            processes.stop(process)
+            node.close()
+
+
 def main() -> None:
-    """Start a broker, and measure."""
+    """Start two brokers, and measure the first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queues", type=int, default=10_000)
     parser.add_argument("--consoles", type=int, default=10)
@@ -190,19 +223,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--interpreted", action="store_true")
     options = parser.parse_args()
-    port = processes.free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        node = PenstockNode(INTERPRETED if options.interpreted else COMPILED, Path(folder), http_port=port)
-        process = node.launch()
-        try:
-            url = f"amqp://guest:guest@127.0.0.1:{node.port(process)}/"
-            prepare(url, options.queues)
-            time.sleep(10.0)  # The sampler has seen them all.
-            print(f"{options.queues:,} queues, {options.consoles} consoles, {options.rounds} x {options.seconds:g} s")
-            measure(url, process.pid, port, options)
-        finally:
-            processes.stop(process)
-            node.close()
+    form = INTERPRETED if options.interpreted else COMPILED
+    with running(form, options.queues) as broker, running(form, options.queues) as other:
+        time.sleep(10.0)  # The sampler has seen them all.
+        print(f"{options.queues:,} queues, {options.consoles} consoles, {options.rounds} x {options.seconds:g} s")
+        measure(broker, other, options)
 
 
 if __name__ == "__main__":
