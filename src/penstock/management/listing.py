@@ -44,6 +44,8 @@ QUEUES_AT_ONCE: Final = 500
 """Queues searched for consumers per step."""
 GROUPS_AT_ONCE: Final = 500
 """Connections, or exchanges, whose items are looked at per step; also items that are collected."""
+MADE_A_UNIT: Final = 5
+"""Items that are collected per unit of work: an object is made for each."""
 
 
 class Item:
@@ -152,11 +154,11 @@ def collected_steps(node: Node, kind: str, vhost: VirtualHost | None) -> Steps[l
             found += [Item(name_of(subject), owner, subject) for subject in part]
             seen += 1 + len(part)
             if seen >= GROUPS_AT_ONCE:
-                work.done += seen // COLLECTED_A_UNIT
+                work.done += seen // MADE_A_UNIT
                 seen = 0
                 if work.used_up():
                     yield
-    work.done += seen // COLLECTED_A_UNIT
+    work.done += seen // MADE_A_UNIT
     return found
 
 
