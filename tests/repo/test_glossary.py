@@ -18,6 +18,8 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 FOREIGN = re.compile(
     r"throttl|\bstall(s|ed|ing)?\b|flow[ _-](on|off)\b|watermark|\b(soft|hard)[ _-]limit", re.IGNORECASE
 )
+RABBITMQS = re.compile(r'"rabbitmq_alarms_\w+"')
+"""Names of families that other brokers' boards ask for."""
 # Words without a meaning of their own, or with several: docs/glossary.md has the terms instead.
 BANNED_WORDS = frozenset(
     ("told", "untold", "said", "unsaid", "kept", "keeper", "keeping", "thing", "things", "bury", "buried", "ghost",
@@ -34,7 +36,7 @@ def test_source_file_speaks_our_words() -> None:
         f"{path.relative_to(SOURCES)}:{number}: {line}"
         for path in FILES
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if FOREIGN.search(line)
+        if FOREIGN.search(RABBITMQS.sub("", line))
     ]
     assert found == []
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.histogram import Histogram
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.metrics.exposition import COUNTER, Family
 from penstock.management.metrics.node_families import NodeFigures
 from penstock.management.metrics.scrape import Scrape
 from tests.support.blocked_producers import BlockedProducers
 from tests.support.driven_connection import make_driver
 from tests.support.metrics import Samples, samples_of, scraped
+
+SHARED = Thresholds(Level(UNLIMITED, 1 << 30), Level(UNLIMITED, 1 << 29), Level(UNLIMITED, 1 << 28))
+"""Thresholds of a shared limit, far away."""
 
 
 def with_figures(driver: BrokerDriver, figures: NodeFigures) -> Samples:
@@ -70,6 +74,38 @@ def test_shared_gates_are_told_one_by_one() -> None:
     found = samples_of(scraped(driver))
     assert found[("penstock_gate_open", "gate=vhost /", "kind=operator", "vhost=/")] == 0
     assert found[("penstock_gates_closed", "kind=operator")] == 1
+
+
+def test_depth_of_the_memory_and_of_a_virtual_host_has_no_slack_in_it() -> None:
+    rig = BlockedProducers()
+    broker = rig.driver.broker
+    broker.gates.set_memory_capacity(SHARED, 0)
+    broker.gates.set_vhost_limit(broker.vhosts["/"], SHARED)
+    for name in ("idle", "idle too"):
+        broker.vhosts["/"].declare_queue(name, {}, False, False, None, None)
+    for _ in range(3):
+        rig.do("publish", 0, "orders")
+    memory = broker.gates.memory
+    assert memory is not None
+    found = samples_of(scraped(rig.driver))
+    depth = int(broker.vhosts["/"].queues["orders"].bytes)
+    other = int(broker.gates.other_memory.bytes)
+    assert memory.bytes > depth + other
+    assert found[("penstock_gate_depth_bytes", "gate=of the node", "kind=memory", "vhost=")] == depth + other
+    assert found[("penstock_gate_depth_bytes", "gate=/", "kind=vhost", "vhost=/")] == depth
+    assert memory.exact_measure(0.0).bytes == depth + other
+
+
+def test_alarms_are_closed_gates_of_the_node() -> None:
+    driver = make_driver()
+    driver.broker.gates.set_memory_capacity(SHARED, 0)
+    found = samples_of(scraped(driver))
+    assert found[("rabbitmq_alarms_memory_used_watermark",)] == 0
+    assert found[("rabbitmq_alarms_free_disk_space_watermark",)] == 0
+    memory = driver.broker.gates.memory
+    assert memory is not None
+    driver.broker.gates.count_other_memory(1 << 30)
+    assert samples_of(scraped(driver))[("rabbitmq_alarms_memory_used_watermark",)] == 1
 
 
 def test_figures_of_the_server_are_shown_where_there_are_any() -> None:

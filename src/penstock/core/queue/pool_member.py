@@ -36,6 +36,10 @@ class Membership(LimitMember):
         self._count_as(self._held_messages(), self._held_bytes(), False, 0.0)
         self.bound()
 
+    def slack_bytes(self) -> i64:
+        """Return the bytes beyond the depth with which the queue is counted in its shared limits."""
+        return self.bytes - self._held_bytes() if self.has_slack else 0
+
     def move(self, pools: list[SharedLimit], now: float) -> None:
         """Leave the present shared limits and join these."""
         if pools != self.pools:

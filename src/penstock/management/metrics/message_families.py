@@ -207,7 +207,9 @@ EXCHANGE_COUNTS: Final[tuple[ExchangeFamily, ...]] = (
 )  # fmt: skip
 
 PUBLISHED_TO_QUEUES: Final = Family(
-    "rabbitmq_queue_messages_published_total", COUNTER, "Total number of messages published to queues"
+    "rabbitmq_queue_messages_published_total",
+    COUNTER,
+    "Total number of messages published to queues; of the node one that several queues took counts once",
 )
 DROPPED: Final = Family("penstock_dropped_messages_total", COUNTER, "Messages that overflow policies dropped")
 REFUSED: Final = Family("penstock_refused_messages_total", COUNTER, "Messages that overflow policies refused")

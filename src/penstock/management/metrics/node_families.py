@@ -9,6 +9,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
 from penstock.flow.histogram import Histogram
 from penstock.flow.level import UNLIMITED
+from penstock.flow.shared_limit import SharedLimit
 from penstock.management.gate_descriptions import key_of
 from penstock.management.metrics.exposition import COUNTER, GAUGE, HISTOGRAM, INFO, Exposition, Family, label
 from penstock.management.rabbitmq_json import API_VERSION
@@ -57,6 +58,8 @@ class Totals:
         self.queues: int = 0
         self.queue_sums: list[int] = []
         """Sums of RabbitMQ's families of queues."""
+        self.slack: dict[int, int] = {}
+        """Bytes beyond the depths of queues in each shared limit, by its identity."""
         self.closed: dict[str, int] = dict.fromkeys(KINDS, 0)
         """Closed gates by kind."""
         self.connections: int = 0
@@ -109,6 +112,12 @@ DISK_FREE_LIMIT: Final = Family(
     "rabbitmq_disk_space_available_limit_bytes",
     GAUGE,
     "Free disk space in bytes below which the gate of the disk closes",
+)
+MEMORY_ALARM: Final = Family(
+    "rabbitmq_alarms_memory_used_watermark", GAUGE, "is 1 if the gate of the node's memory is closed"
+)
+DISK_ALARM: Final = Family(
+    "rabbitmq_alarms_free_disk_space_watermark", GAUGE, "is 1 if a gate of the disk stops all persistent messages"
 )
 SYNCS: Final = Family(
     "rabbitmq_io_sync_ops_total", COUNTER, "Total number of I/O sync operations: durable transactions of the store"
@@ -169,6 +178,8 @@ def write_node(out: Exposition, node: Node, figures: NodeFigures, totals: Totals
     if disk.free < UNLIMITED:
         out.single(DISK_FREE, int(disk.free))
         out.single(DISK_FREE_LIMIT, 0 if disk.room is None else int(disk.room.recheck_at()))
+    out.single(MEMORY_ALARM, node.memory_alarm())
+    out.single(DISK_ALARM, node.disk_alarm())
     if figures.transactions is not None:
         out.single(SYNCS, figures.transactions.cumulative()[-1])
         out.single(SYNC_S, figures.transactions.sum_s)
@@ -228,7 +239,9 @@ HOLDS: Final = Family(
 )
 SHARED_OPEN: Final = Family("penstock_gate_open", GAUGE, "Whether a shared gate is open (1): all but queues' and rates")
 SHARED_BLOCKED: Final = Family("penstock_gate_blocked_producers", GAUGE, "Producers that a shared gate blocks now")
-SHARED_DEPTH: Final = Family("penstock_gate_depth_bytes", GAUGE, "Bytes (charges) that a shared gate is judged by")
+SHARED_DEPTH: Final = Family(
+    "penstock_gate_depth_bytes", GAUGE, "Bytes (charges) below a shared gate: of the memory and of a virtual host exact"
+)
 SHARED_CAPACITY: Final = Family(
     "penstock_gate_capacity_bytes", GAUGE, "Capacity of a shared gate; +Inf without a limit"
 )
@@ -288,24 +301,30 @@ def shared_gates(node: Node) -> list[SharedGate]:
     return found
 
 
-def write_shared_gates(out: Exposition, gates: list[SharedGate]) -> None:
-    """Write shared gates, each with its state, its producers, and its depth if it has one."""
+def write_shared_gates(out: Exposition, gates: list[SharedGate], totals: Totals) -> None:
+    """Write shared gates, each with its state, its producers, and its depth without slack if it has one."""
     out.begin(SHARED_OPEN)
     for each in gates:
         out.add(SHARED_OPEN.name, each.labels, each.gate.open)
     out.begin(SHARED_BLOCKED)
     for each in gates:
         out.add(SHARED_BLOCKED.name, each.labels, len(each.gate.blocked))
-    measured = [(each.labels, each.gate.measure()) for each in gates]
+    measured = [(each, each.gate.measure()) for each in gates]
     out.begin(SHARED_DEPTH)
-    for labels, measure in measured:
+    for each, measure in measured:
         if measure is not None:
-            out.add(SHARED_DEPTH.name, labels, int(measure.bytes))
+            out.add(SHARED_DEPTH.name, each.labels, max(int(measure.bytes) - _slack(each.gate, totals), 0))
     out.begin(SHARED_CAPACITY)
-    for labels, measure in measured:
+    for each, measure in measured:
         if measure is not None:
             capacity = int(measure.thresholds.capacity.bytes)
-            out.add(SHARED_CAPACITY.name, labels, float("inf") if capacity >= UNLIMITED else capacity)
+            out.add(SHARED_CAPACITY.name, each.labels, float("inf") if capacity >= UNLIMITED else capacity)
+
+
+def _slack(gate: Gate, totals: Totals) -> int:
+    """Return the slack in a shared limit, as it was when the queues were gone through; near its thresholds none."""
+    limit = gate.owner
+    return totals.slack.get(id(limit), 0) if isinstance(limit, SharedLimit) and not limit.exact else 0
 
 
 # Disk, store, times, certificates

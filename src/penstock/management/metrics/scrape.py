@@ -148,7 +148,7 @@ class Scrape:
         write_gates(out, node, totals)
         yield self._take()
         self._omit("gate", max(len(shared) - SHARED_MOST, 0))
-        write_shared_gates(out, shared[:SHARED_MOST])
+        write_shared_gates(out, shared[:SHARED_MOST], totals)
         yield self._take()
         write_times(out, node, self._figures)
         yield self._end()
@@ -168,6 +168,10 @@ class Scrape:
                         if isinstance(value, int):
                             sums[index] += value
                 totals.closed["queue"] += sum([1 for queue in part if not queue.gate.open])
+                for queue in part:
+                    slack = int(queue.membership.slack_bytes())
+                    for pool in queue.membership.pools if slack else ():
+                        totals.slack[id(pool)] = totals.slack.get(id(pool), 0) + slack
                 yield
 
     def _sum_clients(self, totals: Totals) -> Iterator[None]:
