@@ -7,10 +7,11 @@ import errno
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -29,6 +30,8 @@ __all__ = ["JSON", "URL", "main"]  # URL is defined in target.py.
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
+NARROWEST: Final = 12
+"""Letters of the narrowest column that a terminal makes of a wider one."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
@@ -203,17 +206,29 @@ def say_json(value: object, indent: int | None = None) -> None:
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], colours: Mapping[str, Colour] | None = None) -> None:
-    """Print columns, as wide as their widest cell; on a terminal in colours, by column."""
+    """Print columns, as wide as their widest cell; on a terminal in colours, by column, and no wider than it."""
     lines = [tuple(printable(cell) for cell in row) for row in rows]
     widths = [max(len(line[column]) for line in (heads, *lines)) for column in range(len(heads))]
+    if sys.stdout.isatty():
+        widths = fitting(widths, shutil.get_terminal_size().columns)
     with writing():
         for number, line in enumerate((heads, *lines)):
             parts = []
             for head, text, width in zip(heads, line, widths, strict=True):
                 colour = "heading" if number == 0 else colours[head](text) if colours and head in colours else None
-                padding = " " * (width - len(text))
-                parts.append(styled(text, colour) + padding)
+                shown = text if len(text) <= width else text[: width - 1] + "…"
+                parts.append(styled(shown, colour) + " " * (width - len(shown)))
             click.echo("  ".join(parts).rstrip())
+
+
+def fitting(widths: list[int], columns: int) -> list[int]:
+    """Return the widths of a table for a terminal: the widest columns get narrower, as long as they can be read."""
+    found = list(widths)
+    over = sum(found) + 2 * (len(found) - 1) - columns
+    while over > 0 and max(found) > NARROWEST:
+        found[found.index(max(found))] -= 1
+        over -= 1
+    return found
 
 
 def cell(value: object) -> str:
