@@ -175,3 +175,28 @@ def test_a_deleted_user_loses_its_connections(side: Side, anna: str) -> None:
     assert closed.value.reply_code == 320
     assert f"user '{anna}'" in closed.value.reply_text
     assert "deleted" in closed.value.reply_text
+
+
+def test_lists_for_a_user_without_the_tag_monitoring_have_nothing_of_others(side: Side, anna: str) -> None:
+    web = Web(f"http://{side.web.address}", "anna", "secret")
+    side.web.do("PUT", "/permissions/%2F/anna", EVERYTHING, 201)
+    mine, others = side.connect("anna"), side.connect("guest", "guest")
+    try:
+        for connection, queue in ((mine, "of-anna"), (others, "of-guest")):
+            channel = connection.channel()
+            channel.queue_declare(queue, exclusive=True)
+            channel.basic_consume(queue, lambda *_: None)
+
+        def listed() -> bool:
+            mine.process_data_events(0)
+            others.process_data_events(0)
+            return len(side.web.get("/consumers")) == 2 and len(side.web.get("/channels")) == 2
+
+        eventually(listed, "RabbitMQ gathers what it tells every few seconds")
+        for path in ("/consumers", "/consumers/%2F"):
+            assert [each["queue"]["name"] for each in web.get(path)] == ["of-anna"]
+        for path in ("/connections", "/channels", "/vhosts/%2F/connections", "/vhosts/%2F/channels"):
+            assert [each["user"] for each in web.get(path)] == ["anna"]
+    finally:
+        mine.close()
+        others.close()

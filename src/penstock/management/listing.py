@@ -255,15 +255,19 @@ def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]
 def is_seen(node: Node, item: Item, rules: Rules, user: str) -> bool:
     """Tell whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
 
-    Connections and channels of others, and virtual hosts that the user may not enter, are shown to those with the tag
-    monitoring; what is in such virtual hosts to administrators.
+    Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to those
+    with the tag monitoring; what is in such virtual hosts to administrators.
     """
     vhost, subject = item.vhost, item.subject
     if isinstance(subject, Connection):
         return subject.user == user or rules.has_tag(MONITORING)
-    if isinstance(subject, Session):
-        connection = node.connections.get(subject.connection_number)
-        return (connection is not None and connection.user == user) or rules.has_tag(MONITORING)
+    session = subject.session if isinstance(subject, Consumer) else subject
+    if isinstance(session, Session):
+        connection = node.connections.get(session.connection_number)
+        if not rules.has_tag(MONITORING):
+            return connection is not None and connection.user == user
+        if session is subject:
+            return True
     if vhost is None or rules.enters(vhost.name):
         return True
     return rules.has_tag(MONITORING if isinstance(subject, VirtualHost) else ADMINISTRATOR)

@@ -177,3 +177,17 @@ def test_request_without_one_of_the_permissions_is_401(
     kind = need.partition(" ")[0]
     assert f"{kind} access to " in answer.reason
     assert "refused for user 'bob'" in answer.reason
+
+
+def test_virtual_host_of_a_query_that_may_not_be_entered_is_refused_as_one_that_is_not_there(
+    served: BrokerProcess, web: Web
+) -> None:
+    web.do("PUT", "/vhosts/hidden", status=201)
+    web.do("PUT", "/users/looker", {"password": "x", "tags": "policymaker"}, 201)
+    looker = Web(served.http, "looker", "x")
+    for path in ("/penstock/why", "/penstock/settings"):
+        found = [looker.ask("GET", f"{path}?vhost={name}&queue=q") for name in ("hidden", "absent")]
+        assert [each.status for each in found] == [401, 401]
+    for path in ("/penstock/block", "/penstock/settings/preview"):
+        found = [looker.ask("POST", f"{path}?vhost={name}", {"queue": "q"}) for name in ("hidden", "absent")]
+        assert [each.status for each in found] == [401, 401]

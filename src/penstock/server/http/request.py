@@ -199,9 +199,12 @@ class ApiRequest:
 
     def access(self, vhost: VirtualHost) -> ConnectionAccess:
         """Return what the user may do in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
-        if not self.rules.enters(vhost.name):
-            raise AccessRefused(f"access to vhost '{vhost.name}' refused for user '{self.user}'")
+        self._check_entered(vhost.name)
         return ConnectionAccess(self.rules, self.user, vhost.name)
+
+    def _check_entered(self, vhost: str) -> None:
+        if not self.rules.enters(vhost):
+            raise AccessRefused(f"access to vhost '{vhost}' refused for user '{self.user}'")
 
     def queue(self, name: str = "name") -> Queue:
         """Return the queue named in the path; exclusive ones too. Raises HttpError (404)."""
@@ -229,8 +232,13 @@ class ApiRequest:
         return self.query.get(name) == "true"
 
     def control(self, fields: Shape) -> Control:
-        """Return a control request in the virtual host that the query names, else in /."""
-        return self.control_in(find_vhost(self.driver, self.query.get("vhost", "/")), fields)
+        """Return a control request in the virtual host that the query names, else in /.
+
+        Raises AccessRefused (401) for one that the user may not enter, whether it exists or not.
+        """
+        name = self.query.get("vhost", "/")
+        self._check_entered(name)
+        return self.control_in(find_vhost(self.driver, name), fields)
 
     def control_in(self, vhost: VirtualHost, fields: Shape) -> Control:
         """Return a control request in a virtual host."""
