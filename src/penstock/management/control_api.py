@@ -286,7 +286,8 @@ class ControlApi:
         queue = request.vhost.default_route(name)
         try:
             if queue is not None:
-                check_reply_queue(request.access, request.vhost, name, request.connection)
+                number = 0 if request.connection is None else request.connection.number
+                check_reply_queue(request.access, request.vhost, name, request.connection, number)
         except AccessRefused as error:
             self.node.log(LogLine(f"reply to {request.asker()} dropped: {error}", {"id": REPLY_DROPPED}))
             return None

@@ -234,3 +234,17 @@ def test_copies_need_the_topics_of_their_keys(driver: BrokerDriver) -> None:
     assert client.say(publish("k", b"m", exchange="x", properties=properties)) == []
     properties = Properties(headers={"CC": ["k", "other"]})
     assert refused(client, publish("k", b"m", exchange="x", properties=properties))[1] == 403
+
+
+@pytest.mark.parametrize(("write", "arrives"), [("", False), ("^amq[.]default$", True)])
+def test_answers_go_to_direct_replies_of_others_with_the_permission_of_a_publish(
+    driver: BrokerDriver, write: str, arrives: bool
+) -> None:
+    waiting, asking = Dialogue(driver), Dialogue(driver)
+    waiting.say(method_frame(1, spec.BASIC_CONSUME, queue="amq.rabbitmq.reply-to", no_ack=True))
+    [address] = driver.broker.vhosts["/"].replies
+    restrict(driver, Grants("", write, "", "", ""))
+    request = publish("cursor.queues", b"{}", properties=Properties(reply_to=address), exchange="penstock.control")
+    asking.say(request)
+    assert bool(waiting.say(b"")) is arrives
+    assert waiting.say(request) != [], "its own need nothing"

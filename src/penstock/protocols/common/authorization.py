@@ -14,9 +14,11 @@ from penstock.access.connection_access import EXCHANGE, QUEUE, ConnectionAccess
 from penstock.access.epoch import Epoch
 from penstock.access.permission import CONFIGURE, READ, WRITE
 from penstock.access.rules import Rules
+from penstock.core.consume.consumer import Consumer
+from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
-from penstock.core.vhost import REPLY_TO, VirtualHost
+from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused
 from penstock.setting_names.setting_names import ALIASES
 
@@ -160,15 +162,25 @@ def check_route(access: ConnectionAccess, vhost: VirtualHost, route: Route) -> N
             check_publish(access, vhost, envelope.exchange, key)
 
 
-def check_reply_queue(access: ConnectionAccess, vhost: VirtualHost, name: str, asker: object) -> None:
-    """Check that the broker's answers may go to a queue for a client.
+def check_reply_queue(access: ConnectionAccess, vhost: VirtualHost, name: str, asker: object, number: int) -> None:
+    """Check that the broker's answers may go to a queue for a client, `asker`, with the number of its connection.
 
-    A queue of the client's own, or of direct replies, needs nothing; others need write to the default exchange.
+    A queue of the client's own needs nothing, and neither have direct replies to it; others need write to the default
+    exchange.
     """
     queue = vhost.queues.get(name)
-    if queue is None or name.startswith(REPLY_TO) or (queue.owner is not None and queue.owner is asker):
+    if queue is None:
+        direct = vhost.replies.get(name)
+        if direct is None or number in _receivers(direct):
+            return
+    elif queue.owner is not None and queue.owner is asker:
         return
     access.check(WRITE, EXCHANGE, "")
+
+
+def _receivers(queue: Queue) -> list[int]:
+    """Return the numbers of the connections that consume from a queue."""
+    return [each.session.connection_number for each in queue.consumers if isinstance(each, Consumer)]
 
 
 def _is_topic(vhost: VirtualHost, exchange: str) -> bool:
