@@ -9,6 +9,7 @@ import pytest
 from penstock.core.settings.policy import read_policy
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
+from penstock.management.listing import Item
 from tests.support.driven_connection import Dialogue, make_full_driver
 
 
@@ -30,6 +31,29 @@ def test_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_en
                 found += definitions_export.exported(part.items, True)
                 after = part.end()
             assert len(found) == count, (section, size)
+
+
+@pytest.mark.parametrize("section", definitions_export.SECTIONS)
+def test_groups_of_a_section_are_what_its_windows_have(driver: BrokerDriver, section: str) -> None:
+    for only in (None, driver.broker.vhosts["other"]):
+        whole = definitions_export.window(driver, section, only, 0, 1000)
+        found = [
+            Item("", vhost, subject)
+            for vhost, subjects in definitions_export.groups(driver, section, only)
+            for subject in subjects
+        ]
+        assert len(found) == whole.total
+        assert definitions_export.exported(found, True) == definitions_export.exported(whole.items, True)
+
+
+def test_queue_that_was_deleted_meanwhile_is_not_exported(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["/"]
+    queue = vhost.declare_queue("gone", {}, False, False, None, None)
+    vhost.bind("x", queue, None, "k", {})
+    items = [Item("", vhost, queue), Item("", vhost, next(iter(vhost.bindings.to("queue", "gone"))))]
+    assert len(definitions_export.exported(items, True)) == 2
+    driver.broker.delete_queue(queue)
+    assert definitions_export.exported(items, True) == []
 
 
 def test_export_for_rabbitmq_has_only_what_it_takes(driver: BrokerDriver) -> None:

@@ -279,11 +279,11 @@ def offer_users(node: Node, section: str, found: Window) -> None:
         else:
             count = sum(map(len, user.topic_permissions.values()))
         if not found.pass_over(count):
-            found.offer(first, _items(user, section, vhosts))
+            found.offer(first, items_of_user(user, section, vhosts))
 
 
-def _items(user: User, section: str, vhosts: list[str]) -> list[object]:
-    """Return the items of one user."""
+def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:
+    """Return the items of one user in a section."""
     if section == "users":
         return [user]
     found: list[object] = []

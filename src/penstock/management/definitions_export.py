@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
@@ -21,6 +22,7 @@ from penstock.management.definitions_access import (
     exported_permission,
     exported_topic_permission,
     exported_user,
+    items_of_user,
     offer_users,
 )
 from penstock.management.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
@@ -60,34 +62,44 @@ def head(node: Node, everywhere: bool) -> Shape:
 def window(node: Node, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of a section, for `plainly`; some of its items may not be exported."""
     found = Window(after, count)
-    table = node.broker.table
     if section in USERS:
         if only is None:
             offer_users(node, section, found)
         return found
-    if section in ("global_parameters", "settings"):
+    for vhost, subjects in groups(node, section, only):
+        found.offer(vhost, subjects)
+    return found
+
+
+def groups(node: Node, section: str, only: VirtualHost | None) -> Iterator[tuple[VirtualHost, Collection[object]]]:
+    """Yield the items of a section group by group; some may not be exported. Things may change between two groups."""
+    table = node.broker.table
+    if section in FOR_ALL and section != "vhosts":
         if only is None:
             first = next(iter(node.broker.vhosts.values()))
-            found.offer(first, _of_all(node, section))
-        return found
+            if section not in USERS:
+                yield first, _of_all(node, section)
+                return
+            for user in node.broker.access.stored():
+                yield first, items_of_user(user, section, list(node.broker.vhosts))
+        return
     for vhost in list(node.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
-            found.offer(vhost, [vhost])
+            yield vhost, [vhost]
         elif section == "queues":
-            found.offer(vhost, vhost.queues.values())
+            yield vhost, vhost.queues.values()
         elif section == "policies":
-            found.offer(vhost, table.policies.of(vhost.name, False))
+            yield vhost, table.policies.of(vhost.name, False)
         elif section == "parameters":
             operators = table.policies.of(vhost.name, True)
             limits = node.broker.access.vhost_limits.get(vhost.name)
             limited = [] if limits is None else [VhostLimits(vhost.name, limits)]
-            found.offer(vhost, [*limited, *operators, *table.parameters.of(None, vhost.name)])
+            yield vhost, [*limited, *operators, *table.parameters.of(None, vhost.name)]
         elif section == "exchanges":
-            found.offer(vhost, vhost.exchanges.values())
+            yield vhost, vhost.exchanges.values()
         else:
-            for exchange in vhost.exchanges.values():
-                found.offer(vhost, exchange.bindings.values())
-    return found
+            for exchange in list(vhost.exchanges.values()):
+                yield vhost, exchange.bindings.values()
 
 
 def _of_all(node: Node, section: str) -> list[object]:
@@ -118,16 +130,16 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
 
 
 def _is_exported(subject: object) -> bool:
-    """Tell whether an item is exported: exclusive queues, their bindings and predeclared exchanges are not."""
+    """Tell whether an item is exported: not what is exclusive, predeclared, or was deleted meanwhile."""
     if isinstance(subject, Queue):
-        return subject.owner is None
+        return subject.owner is None and not subject.deleted
     if isinstance(subject, Exchange):
         return subject.name not in ("", CONTROL_EXCHANGE) and not subject.name.startswith("amq.")
     return not isinstance(subject, Binding) or _lasts(subject)
 
 
 def _lasts(binding: Binding) -> bool:
-    return binding.queue is None or binding.queue.owner is None
+    return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)
 
 
 def plainly(vhost: VirtualHost, subject: object, named: bool) -> Shape:

@@ -13,6 +13,7 @@ from penstock.management import access_admin, definitions_export, rabbitmq_json,
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
+from penstock.management.listing import Item
 from penstock.server.http.listing import collected, listed, one, sample_ranges
 from penstock.server.http.request import ApiRequest, LongAnswer, bad_request, json_response, no_content, not_found
 
@@ -73,18 +74,32 @@ async def _export(request: ApiRequest, only: VirtualHost | None, for_rabbitmq: b
             continue
         before = b""
         yield b',"' + section.encode() + b'":['
-        after: int | None = 0
-        while after is not None:
-            page = definitions_export.window(request.driver, section, only, after, EXPORTED_AT_ONCE)
-            after = page.end()
-            shapes = definitions_export.exported(page.items, only is None, for_rabbitmq)
+        async for items in _collected(request, section, only):
+            shapes = definitions_export.exported(items, only is None, for_rabbitmq)
             part = [_json(each) for each in shapes]
             if part:
                 yield before + b",".join(part)
                 before = b","
-            await request.pause()
         yield b"]"
     yield b"}"
+
+
+async def _collected(request: ApiRequest, section: str, only: VirtualHost | None) -> AsyncIterator[list[Item]]:
+    """Yield the items of a section, some at a time, each once; what is created meanwhile may be missing."""
+    some: list[Item] = []
+    seen = 0
+    for vhost, subjects in definitions_export.groups(request.driver, section, only):
+        group = list(subjects)
+        for start in range(0, len(group) or 1, EXPORTED_AT_ONCE):
+            part = group[start : start + EXPORTED_AT_ONCE]
+            some += [Item("", vhost, subject) for subject in part]
+            seen += 1 + len(part)
+            if seen >= EXPORTED_AT_ONCE:
+                yield some
+                some, seen = [], 0
+                await request.pause()
+    yield some
+    await request.pause()
 
 
 def _json(content: object) -> bytes:
