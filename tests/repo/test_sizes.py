@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.support.source_trees import parsed
+
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_FILE = 600
 LONGEST_FUNCTION = {"src": 50}
@@ -67,7 +69,7 @@ def sizes(path: Path) -> Sizes:
     """Measure a file; it is parsed once, for all tests."""
     text, place = path.read_text(), path.relative_to(ROOT)
     functions, classes = [], []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             functions.append((f"{place} {node.name}", node.end_lineno - node.lineno + 1))

@@ -1,13 +1,25 @@
 """Sources as trees of syntax, parsed once for all tests of a process."""
 
 import ast
+import gc
 from functools import cache
+
+
+def parsed(text: str) -> ast.Module:
+    """Return the tree of a source that is looked at once; it has no circles, so no garbage is looked for meanwhile."""
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        gc.enable()
 
 
 @cache
 def tree_of(text: str) -> ast.Module:
-    """Return the tree of a source."""
-    return ast.parse(text)
+    """Return the tree of a source, which stays: the garbage collector is kept from looking at it again and again."""
+    tree = parsed(text)
+    gc.freeze()
+    return tree
 
 
 @cache
