@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.server.http.app import TABLE
+from tests.profiles import examples
 from tests.support.brokers import PATIENCE, BrokerProcess
 from tests.support.http_client import Web
 
@@ -31,7 +32,7 @@ QUERIES = ("", "?page=1", "?page=-1", "?columns=a.b,,c", "?sort=messages", "?sor
 
 
 @pytest.mark.parametrize(("method", "path"), ASKED, ids=[f"{method} {path}" for method, path in ASKED])
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_request_is_an_error_of_ours(web: Web, method: str, path: str, data: st.DataObject) -> None:
     names = {part: data.draw(st.sampled_from(NAMES)) for part in re.findall(r"\{(\w+)\}", path)}
