@@ -99,6 +99,6 @@ def test_forms_are_shown_to_those_who_may_use_them(
         assert page.locator("main fieldset, main button.danger").count() == 0
         assert page.locator(".notice").count() == 0
         page.goto(f"{process.http}/#/overview")
-        page.get_by_text("Consumers", exact=True).wait_for()
+        page.get_by_text("Your consumers", exact=True).wait_for()
         assert page.locator(".uplot").count() == 0
     web.do("DELETE", f"/users/{name}")

@@ -68,7 +68,7 @@ function update(map) {
 // What users without the tag monitoring see: no events, and only what is theirs.
 function counted(messages, objects) {
   replace(state.figures, card("Messages", count(messages.messages), `${count(messages.messages_ready)} ready, ${count(messages.messages_unacknowledged)} unacknowledged`),
-    card("Queues", count(objects.queues)), card("Connections", count(objects.connections), `${count(objects.channels)} channels`), card("Consumers", count(objects.consumers)));
+    card("Queues", count(objects.queues)), card("Your connections", count(objects.connections), `${count(objects.channels)} channels`), card("Your consumers", count(objects.consumers)));
 }
 
 async function load() {
