@@ -45,6 +45,8 @@ class Producer(threading.Thread):
                 self.ending.wait(0.1)
 
 
+# pika leaves sockets of its own open when a broker dies while it connects.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("acknowledge", ["settled", "spooled"])
 def test_nothing_is_lost_in_kills_at_random(broker, reader_of, acknowledge):
     """The test keeps what Spark keeps: the borders of each batch before it is read, and its rows when it is done."""
