@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 class Proxy:
     """Passes octets between clients and one server; `cut` resets every connection that stands.
 
-    With `loses_answer` set it ends the connection at the server's next answer instead of passing that on, once. With
-    `down` set it takes no new connection, as if there were no server.
+    With `loses_answer` set it ends the connection at the server's next answer instead of passing that on, once, and with
+    `loses_request` at the client's next octets. With `down` set it takes no new connection, as if there were no server.
     """
 
     def __init__(self, server: str) -> None:
@@ -25,6 +25,7 @@ class Proxy:
         self.octets = [0, 0]
         """Octets passed on to the server, and to clients; exact for one connection at a time."""
         self.loses_answer = False
+        self.loses_request = False
         self.down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -49,6 +50,9 @@ class Proxy:
                     data = ready.recv(1 << 16)
                     if ready is server and self.loses_answer:
                         self.loses_answer = False
+                        data = b""
+                    elif ready is client and self.loses_request:
+                        self.loses_request = False
                         data = b""
                     if not data:
                         return self._end(client, server)

@@ -239,16 +239,16 @@ class Consumer(threading.Thread):
     def _acknowledge(self) -> None:
         """Acknowledge what may be, and delete what is settled."""
         settled = self._state.settled
-        if settled > self._settled:
-            self._duplicates.settled(settled)
         upto = self._state.log.tail if self._settings.acknowledge == SPOOLED else settled
         try:
             self._note_position(settled)
             tag, numbers = self._tags.take(upto)
             if tag:
-                self._receiver.acknowledge(tag, multiple=True)
+                # First: whether it has arrived is not known when the connection ends.
                 self._duplicates.acknowledged(numbers)
+                self._receiver.acknowledge(tag, multiple=True)
             if settled > self._settled:
+                self._duplicates.settled(settled)
                 self._settled = settled
                 self._writer.delete(settled)
             if self._state.full is not None and not self._writer.failing:
