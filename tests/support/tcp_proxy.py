@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 class Proxy:
     """Passes octets between clients and one server; `cut` resets every connection that stands.
 
-    With `loses_answer` set it ends the connection at the server's next answer instead of passing that on, once, and with
+    With `loses_answer` set it ends the connection at the server's next answer instead of passing it on, once, and with
     `loses_request` at the client's next octets. With `down` set it takes no new connection, as if there were no server.
     """
 
