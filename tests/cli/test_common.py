@@ -119,6 +119,26 @@ def test_every_command_of_a_module_is_in_the_table_of_modules() -> None:
     assert set(MODULES) - set(its) <= {"plan", "replay"}, "these do not know the main group"
 
 
+@pytest.mark.parametrize(
+    "name", ["connection", "cursor", "declare", "definitions", "delete", "limits", "log", "permissions", "policies",
+             "tls", "users"]
+)  # fmt: skip
+def test_command_is_whole_when_only_its_own_module_is_loaded(name: str) -> None:
+    """A module that adds a command to the group of another one is not there when that group is used."""
+    program = """
+import importlib, sys, click
+from penstock.cli.common import MODULES, main
+def names(command): return sorted(command.commands) if isinstance(command, click.Group) else []
+alone = names(main.get_command(click.Context(main), sys.argv[1]))
+for module in MODULES.values(): importlib.import_module(module)
+assert names(main.get_command(click.Context(main), sys.argv[1])) == alone, alone
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, name], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 WITHOUT_JSON = {
     "penstock serve": "it runs until it is stopped; its log may be JSON",
     "penstock completion": "it prints a script",

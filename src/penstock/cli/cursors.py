@@ -1,4 +1,4 @@
-"""Cursor commands: cursor show, move and release, and the columns of `list cursors`."""
+"""Cursor commands: cursor show, move, release and delete, and the columns of `list cursors`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.absent import IF_EXISTS, maybe_absent
+from penstock.cli.absent import IF_EXISTS, maybe_absent, print_deleted
 from penstock.cli.common import (
     JSON,
     URL,
@@ -189,3 +189,22 @@ def positions_of(item: dict[str, Any]) -> str:
     parts = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
     more = len(item["queues"]) + item["more_queues"] - len(parts)
     return ", ".join(parts) + (f" and {more:,} more" if more else "")
+
+
+@cursor.command("delete")
+@click.argument("name", shell_complete=names_of("cursors"))
+@IF_EXISTS
+@JSON
+@URL
+def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
+    """Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.
+
+    Unsettled messages stay in them. For example: penstock delete cursor billing
+    """
+    with control_session(url) as control:
+
+        def act() -> dict[str, object]:
+            control.delete_cursor(name)
+            return {}
+
+        print_deleted(as_json, "cursor", name, if_exists, act)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.absent import IF_EXISTS, NOT_FOUND, maybe_absent
+from penstock.cli.absent import IF_EXISTS, maybe_absent, print_deleted
 from penstock.cli.common import (
     JSON,
     URL,
@@ -29,7 +29,7 @@ from penstock.cli.common import (
     writing,
 )
 from penstock.cli.completion import names_of, names_of_target
-from penstock.cli.cursors import asked_last, cursor, lag_of, positions_of, reader_of, seconds
+from penstock.cli.cursors import asked_last, delete_cursor, lag_of, positions_of, reader_of, seconds
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 from penstock.errors import ConfigError
 from penstock.setting_names.escapes import printable_json
@@ -222,22 +222,6 @@ def delete() -> None:
     """Delete a queue, an exchange, a cursor or a virtual host. Exit code 1: it does not exist."""
 
 
-def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable[[], dict[str, object]]) -> None:
-    """Delete an object and print the outcome with the result of `act`. Exit with 1 if it does not exist."""
-    from penstock.client.errors import ChannelClosed, ControlError
-
-    try:
-        answer = act()
-    except (ChannelClosed, ControlError) as error:
-        if error.code != NOT_FOUND or not if_exists:
-            raise
-        print_result(as_json, {kind: name, "deleted": False}, f"{kind} {name} does not exist")
-        return
-    messages = answer.get("messages")
-    with_them = f" with {counted(messages, 'message')}" if isinstance(messages, int) else ""
-    print_result(as_json, {kind: name, "deleted": True, **answer}, f"{kind} {name} is deleted{with_them}")
-
-
 @delete.command("queue")
 @click.argument("name", shell_complete=names_of("queues"))
 @click.option("--if-unused", is_flag=True, help="Delete it only if it has no consumers.")
@@ -257,7 +241,7 @@ def delete_queue(name: str, if_unused: bool, if_empty: bool, if_exists: bool, as
             channel.queue_declare(name, passive=True)  # queue.delete of a missing queue succeeds.
             return {"messages": channel.queue_delete(name, if_unused=if_unused, if_empty=if_empty)}
 
-        _deleted(as_json, "queue", name, if_exists, act)
+        print_deleted(as_json, "queue", name, if_exists, act)
 
 
 @delete.command("exchange")
@@ -279,29 +263,10 @@ def delete_exchange(name: str, if_unused: bool, if_exists: bool, as_json: bool, 
             channel.exchange_delete(name, if_unused=if_unused)
             return {}
 
-        _deleted(as_json, "exchange", name, if_exists, act)
+        print_deleted(as_json, "exchange", name, if_exists, act)
 
 
-@delete.command("cursor")
-@click.argument("name", shell_complete=names_of("cursors"))
-@IF_EXISTS
-@JSON
-@URL
-def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
-    """Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.
-
-    Unsettled messages stay in them. For example: penstock delete cursor billing
-    """
-    with control_session(url) as control:
-
-        def act() -> dict[str, object]:
-            control.delete_cursor(name)
-            return {}
-
-        _deleted(as_json, "cursor", name, if_exists, act)
-
-
-cursor.add_command(delete_cursor, "delete")
+delete.add_command(delete_cursor, "cursor")
 
 
 @delete.command("vhost")
@@ -320,7 +285,7 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
             control.delete_vhost(name)
             return {}
 
-        _deleted(as_json, "vhost", name, if_exists, act)
+        print_deleted(as_json, "vhost", name, if_exists, act)
 
 
 COLUMNS: dict[str, tuple[str, ...]] = {
