@@ -1,11 +1,11 @@
-"""Commands for flow logs, which run as Spark jobs in a process of their own: `analyze` and `log compact`."""
+"""Commands for flow logs, which become jobs of another package: `analyze` and `log compact`."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -60,7 +60,10 @@ def analyze(
     with report_errors():
         options = [("--from", begin), ("--to", end), ("--queue", queue)]
         given = [word for name, value in options if value is not None for word in (name, value)]
-        _run(master, memory, "analyze", *map(str, logs), "--output", str(output), *given)
+        _check_extra()
+        spark = ["--master", master, "--memory", memory]
+        environment = os.environ | {"JAVA_HOME": java_home()}
+        _become(environment, "analyze", *map(str, logs), "--output", str(output), *given, *spark)
 
 
 @main.group()
@@ -78,24 +81,24 @@ def log() -> None:
     type=click.Path(path_type=Path),
     help="Write into DIR, which is new or empty.",
 )
-@MASTER
-@MEMORY
-def compact(logs: tuple[Path, ...], target: Path, master: str, memory: str) -> None:
+def compact(logs: tuple[Path, ...], target: Path) -> None:
     """Copy the records of flow logs into DIR as Parquet, a directory for each day (UTC).
 
     The logs are not changed. `penstock analyze DIR` reads the copy. For example: penstock log compact a b --to archive
     """
     with report_errors():
-        _run(master, memory, "compact", *map(str, logs), "--to", str(target))
+        _check_extra()
+        _become(os.environ, "compact", *map(str, logs), "--to", str(target))
 
 
-def _run(master: str, memory: str, *arguments: str) -> None:
-    """Run a job, and exit with its code. Raises NoSparkError, NoJavaError."""
+def _check_extra() -> None:
+    """Raise NoSparkError if the extra is not installed."""
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise NoSparkError(f"{missing[0]} is not installed: `pip install 'penstock[spark]'` installs what this needs")
-    environment = os.environ | {"JAVA_HOME": java_home()}
-    command = [sys.executable, "-m", JOBS, "--master", master, "--memory", memory, *arguments]
-    done = subprocess.run(command, env=environment, check=False)
-    if done.returncode:
-        sys.exit(1 if done.returncode > 0 else 130)
+
+
+def _become(environment: Mapping[str, str], *words: str) -> None:
+    """Become a job: signals and the exit code are its own."""
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, "-m", JOBS, *words], environment)

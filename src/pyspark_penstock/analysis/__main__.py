@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import re
+import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote
+from types import FrameType
 
 from penstock.errors import PenstockError
 from penstock.flowlog import seconds_of
@@ -22,6 +24,12 @@ from pyspark_penstock.interpreter import choose_python
 
 DRIVER_MEMORY = "1g"
 PAGE = "index.html"
+INTERRUPTED = 130
+"""Exit code, as shells know it."""
+UNFINISHED = {
+    "analyze": "no page was written, and what was staged is removed",
+    "compact": "what was written is removed",
+}
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -40,8 +48,12 @@ LOCAL_CONF = {
 def main(arguments: list[str] | None = None) -> int:
     """Run a job; returns the exit code."""
     wanted = _parser().parse_args(arguments)
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pools cost a second for a million lines.
     try:
         return _run(wanted)
+    except KeyboardInterrupt:
+        print(f"penstock: {wanted.job} was interrupted: {UNFINISHED[wanted.job]}", file=sys.stderr)
+        return INTERRUPTED
     except PenstockError as error:
         print(f"penstock: {error}", file=sys.stderr)
     except Exception as error:
@@ -54,10 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pyspark_penstock.analysis", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--master", default="local[*]")
-    parser.add_argument("--memory", default=DRIVER_MEMORY, help="heap of the driver")
     jobs = parser.add_subparsers(dest="job", required=True)
     job = jobs.add_parser("analyze")
+    job.add_argument("--master", default="local[*]")
+    job.add_argument("--memory", default=DRIVER_MEMORY, help="heap of the driver")
     job.add_argument("logs", nargs="+", type=Path)
     job.add_argument("--output", type=Path, required=True)
     job.add_argument("--from", dest="begin")
@@ -66,32 +78,53 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("compact")
     job.add_argument("logs", nargs="+", type=Path)
     job.add_argument("--to", dest="target", type=Path, required=True)
+    job.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="files that are read at once")
     return parser
 
 
 def _run(wanted: argparse.Namespace) -> int:
-    window = _window(wanted.begin, wanted.end) if wanted.job == "analyze" else Window()
+    if wanted.job == "compact":
+        return _compact(wanted)
+    window = _window(wanted.begin, wanted.end)
     find(wanted.logs)  # What is wrong with them is told before Spark starts, which takes seconds.
     choose_python()
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(f"penstock {wanted.job}").config("spark.driver.memory", wanted.memory)
+    builder = SparkSession.builder.appName("penstock analyze").config("spark.driver.memory", wanted.memory)
     for key, value in (CONF | (LOCAL_CONF if wanted.master.startswith("local") else {})).items():
         builder = builder.config(key, value)
     spark = builder.master(wanted.master).getOrCreate()
+    _on_interrupt(spark.sparkContext.cancelAllJobs)
     try:
-        if wanted.job == "compact":
-            records, days = compact(spark, wanted.logs, wanted.target)
-            print(f"{records:,} records of {days:,} day{'' if days == 1 else 's'} in {wanted.target}")
-            return 0
         with Progress(spark.sparkContext) as progress:
-            found = analyze(spark, wanted.logs, wanted.output, window, wanted.queue, progress.step)
+            found = analyze(spark, wanted.logs, wanted.output, window, wanted.queue, progress)
         (wanted.output / PAGE).write_text(page(found), encoding="utf-8")
         print("\n".join(summary(found)))
         print(f"page: {wanted.output / PAGE}; tables: {wanted.output / 'tables'}")
         return 0
     finally:
         spark.stop()
+
+
+def _compact(wanted: argparse.Namespace) -> int:
+    _on_interrupt(lambda: None)
+    with Progress() as progress:
+        records, days = compact(wanted.logs, wanted.target, wanted.cores, progress)
+    print(f"{records:,} records of {days:,} day{'' if days == 1 else 's'} in {wanted.target}")
+    return 0
+
+
+def _on_interrupt(cancel: Callable[[], None]) -> None:
+    """Let Ctrl-C, and SIGTERM, end the job once; what comes after it must not disturb the tidying."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        cancel()
+        raise KeyboardInterrupt
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, end)
 
 
 def _window(begin: str | None, end: str | None) -> Window:
@@ -104,12 +137,12 @@ def _window(begin: str | None, end: str | None) -> Window:
 def sentence_of(error: Exception) -> str | None:
     """Return the sentence for an error of Spark that has a plain cause; None for any other."""
     text = str(error)
-    if re.search(r"EOFException|ZipException|not in GZIP format|invalid (stored block|distance|block type)", text):
-        file = re.search(r"file:(?://)?(/[^\s\"']+?\.jsonl\.gz)", text)
-        name = unquote(file[1]) if file else "a compressed file"
-        return f"{name} is cut or damaged: keep the readable part with `zcat {name} > FILE.jsonl`, and remove the other"
     if "No space left on device" in text:
         return "the disk is full: analyze fewer days at a time, or set --output and SPARK_LOCAL_DIRS to another disk"
+    if "OutOfMemoryError" in text:
+        return (
+            "the heap of Spark's driver is too small for these logs: give --memory 2g, or analyze fewer days at a time"
+        )
     return None
 
 

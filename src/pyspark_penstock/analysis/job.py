@@ -6,13 +6,15 @@ The driver holds the largest rows of each table only (`TOP`, `LINKS_MOST`), what
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.analysis import chains, measures
-from pyspark_penstock.analysis.logs import LogError, Records, Window, find, moment, records_of, stage
+from pyspark_penstock.analysis.logs import LogError, Records, Window, find, moment, records_of
+from pyspark_penstock.analysis.progress import Silent
+from pyspark_penstock.analysis.staging import cores_of, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +30,8 @@ POINTS = 240
 """Points of a line."""
 STAGED = "staged"
 WHOLE = Window()
+SILENT = Silent()
 Row = dict[str, Any]
-Progress = Callable[[str], None]
 
 
 @dataclass
@@ -65,18 +67,20 @@ def analyze(
     output: Path,
     window: Window = WHOLE,
     queue: str | None = None,
-    progress: Progress = lambda step: None,
+    progress: Silent = SILENT,
 ) -> Analysis:
     """Analyze logs, and write the tables as Parquet below `output`, which is made; its page is another step.
 
-    `progress` is called with each step in words. Raises LogError.
+    `progress` is told each step. Raises LogError.
     """
     found = find(logs)
     staged = output / STAGED
     try:
-        progress(f"reading {found.octets / 2**20:,.0f} MiB of {len(found.lines) or len(found.tables):,} files")
-        stage(spark, found, staged)
-        progress("numbering the runs")
+        whole = f"{found.octets / 2**20:,.0f} MiB"
+        progress.step(f"reading {whole} of {len(found.lines) or len(found.tables):,} files")
+        cores = cores_of(spark.sparkContext.master)
+        stage(found, staged, cores, lambda done: progress.part(f"{done / 2**20:,.0f} of {whole}"))
+        progress.step("numbering the runs")
         records = records_of(spark, staged, window)
         return _Measuring(records, output, queue, progress).run([str(log) for log in logs])
     finally:
@@ -86,7 +90,7 @@ def analyze(
 class _Measuring:
     """One analysis on its way."""
 
-    def __init__(self, records: Records, output: Path, queue: str | None, progress: Progress) -> None:
+    def __init__(self, records: Records, output: Path, queue: str | None, progress: Silent) -> None:
         self.records = records
         self.output = output
         self.queue = queue
@@ -98,45 +102,49 @@ class _Measuring:
         found = Analysis(
             logs, queue, records.count, records.begin, records.end, records.seconds, len(records.runs), records.notices
         )
-        self.progress("what came and went")
-        self._queues(found)
-        self.progress("gates")
-        self._gates(found)
+        self.progress.step("gates")
+        closed = self._gates(found)
+        self.progress.step("what came and went")
+        self._queues(found, closed)
         if queue is not None and not found.queues and not found.gates:
             raise LogError(f"the log has no record of queue '{queue}' in that time: {self._others()}")
-        self.progress("blocked producers")
+        self.progress.step("blocked producers")
         self._blocks(found)
-        self.progress("resume latency")
+        self.progress.step("resume latency")
         found.latencies = self._table("latencies", measures.latencies(records, queue), "resumes")
-        self.progress("sizes, and the course over time")
+        self.progress.step("sizes, and the course over time")
         found.sizes = measures.sizes(records, queue)
         deepest = sorted(found.queues, key=lambda row: -row["closed_seconds"])[:LINES]
         found.named = [(row["log"], row["vhost"], row["queue"]) for row in deepest]
         course = self._write("series", measures.series(records, queue, found.named, POINTS))
         found.series = [row.asDict() for row in course.sort("point").collect()]
-        self.progress("chains of queues")
+        self.progress.step("chains of queues")
         self._chains(found)
         return found
 
-    def _queues(self, found: Analysis) -> None:
+    def _queues(self, found: Analysis, gates: DataFrame) -> None:
         from pyspark.sql import functions as F
 
         rows = measures.queues(self.records, self.queue)
         limits = measures.thresholds(self.records, self.queue)
-        closed = measures.gates(self.records, self.queue).where("kind = 'queue'")
-        closed = closed.select("log", "vhost", F.col("gate").alias("queue"), F.col("seconds").alias("closed_seconds"))
+        closed = gates.where("kind = 'queue'").select(
+            "log", "vhost", F.col("gate").alias("queue"), F.col("seconds").alias("closed_seconds")
+        )
         whole = rows.join(limits, list(measures.QUEUE), "left").join(closed, list(measures.QUEUE), "left")
         table = self._write("queues", whole.fillna(0.0, ["closed_seconds"]))
         by_blocking = table.sort(F.desc("closed_seconds"), F.desc("in_messages"), "log", "vhost", "queue")
         found.queues = [row.asDict() for row in by_blocking.limit(TOP).collect()]
 
-    def _gates(self, found: Analysis) -> None:
+    def _gates(self, found: Analysis) -> DataFrame:
+        """Measure the gates, and return their table."""
         spans: dict[str, float] = {}
         for run in self.records.runs:
             spans[run.log] = spans.get(run.log, 0.0) + run.seconds
-        found.gates = self._table("gates", measures.gates(self.records, self.queue), "seconds")
+        table = self._write("gates", measures.gates(self.records, self.queue))
+        found.gates = self._largest(table, "seconds")
         for gate in found.gates:
             gate["duty"] = gate["seconds"] / spans[gate["log"]] if spans[gate["log"]] else 0.0
+        return table
 
     def _blocks(self, found: Analysis) -> None:
         from pyspark.sql import functions as F
@@ -184,9 +192,11 @@ class _Measuring:
 
     def _table(self, name: str, rows: DataFrame, largest: str) -> list[Row]:
         """Write a table, and return its rows with the largest values of one column."""
+        return self._largest(self._write(name, rows), largest)
+
+    def _largest(self, table: DataFrame, largest: str) -> list[Row]:
         from pyspark.sql import functions as F
 
-        table = self._write(name, rows)
         texts = [column for column, kind in table.dtypes if kind == "string"]
         return [row.asDict() for row in table.sort(F.desc(largest), *texts).limit(TOP).collect()]
 

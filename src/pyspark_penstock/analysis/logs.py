@@ -1,4 +1,4 @@
-"""Flow logs as a DataFrame: finding their files, reading them once, and numbering the runs of each broker."""
+"""Flow logs as a DataFrame: finding their files, and numbering the runs of each broker."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 FIRST_WITH_TRAFFIC = "0.1.0 of 2026-11-22"
 """First version of Penstock that records what comes and goes."""
-UNUSED = ("id", "setting", "cause", "granted", "used", "drained", "moved", "idle", "waiting", "version")
-"""Fields that no measure needs. They are not parsed."""
 STARTS_MOST = 20_000
 """Most restarts in one analysis: they are held in the driver."""
 INLINE_STARTS = 64
@@ -100,36 +98,6 @@ def check_version(version: Any, where: str) -> None:
         )
 
 
-def read_lines(spark: SparkSession, files: list[str]) -> DataFrame:
-    """Return the records of JSON lines with `log`, their directory; a line that is no record is a row of nulls."""
-    from pyspark.sql import functions as F
-
-    by_folder: dict[str, list[str]] = {}
-    for file in files:
-        by_folder.setdefault(str(Path(file).resolve().parent), []).append(file)
-    frames = [
-        spark.read.schema(flowlog.SCHEMA).json(these).withColumn("log", F.lit(log)) for log, these in by_folder.items()
-    ]
-    return reduce(lambda one, other: one.unionByName(other), frames)
-
-
-def read_tables(spark: SparkSession, folders: list[str]) -> DataFrame:
-    """Return the records of directories that `penstock log compact` has written."""
-    schema = f"{flowlog.SCHEMA}, log STRING"
-    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*folders)
-
-
-def stage(spark: SparkSession, found: Found, folder: Path) -> None:
-    """Write all records as Parquet into a folder: they are parsed once and read often.
-
-    One file for each task: parts by event would cost more than reading the column `event` again.
-    """
-    frames = [read_lines(spark, found.lines)] if found.lines else []
-    frames += [read_tables(spark, found.tables)] if found.tables else []
-    rows = reduce(lambda one, other: one.unionByName(other), frames)
-    rows.drop(*UNUSED).write.mode("overwrite").parquet(str(folder))
-
-
 @dataclass(frozen=True)
 class Window:
     """The time that is analyzed: seconds since 1970; None is no bound. `end` is exclusive."""
@@ -160,12 +128,14 @@ class Run:
 class Records:
     """The staged records, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`).
 
-    `samples` (depths) and `traffic` (producers and consumers) have those of the window, `events` has all.
+    `samples` (depths) and `traffic` (producers and consumers) have those of the window, the others have all.
     """
 
     samples: DataFrame
     traffic: DataFrame
-    events: DataFrame
+    crossings: DataFrame
+    blocks: DataFrame
+    thresholds: DataFrame
     runs: list[Run]
     notices: list[str]
     """Sentences about what the log lacks."""
@@ -191,9 +161,15 @@ def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
     """Return the staged records of a window. Raises LogError if there are none."""
     from pyspark.sql import functions as F
 
-    rows = spark.read.schema(f"{flowlog.SCHEMA}, log STRING").parquet(str(folder))
-    numbered = _numbered(spark, rows, _starts(rows))
-    found = _found_runs(numbered)
+    from pyspark_penstock.analysis.staging import SCHEMAS
+
+    parts = {name: _part(spark, folder / name, schema) for name, schema in SCHEMAS.items()}
+    starts = _starts(parts["others"])
+    every = [
+        rows.select("v", "event", "wall", "mono", "log", *[_or_null(rows, name) for name in ("seconds", "count")])
+        for rows in parts.values()
+    ]
+    found = _found_runs(_numbered(spark, reduce(lambda one, other: one.unionByName(other), every), starts))
     whole = [each for each in found if each["begin"] is not None]
     if not whole:
         raise LogError("the log has no records: its broker has written none yet, or its files are empty")
@@ -208,12 +184,35 @@ def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
             "log STRING, run INT, lo DOUBLE, hi DOUBLE, offset DOUBLE",
         )
     )
-    joined = numbered.join(bounds, ["log", "run"])
+
+    def of_runs(part: str) -> DataFrame:
+        return _numbered(spark, parts[part], starts).join(bounds, ["log", "run"])
+
     inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
-    samples = joined.where("event = 'depth'").where(inside)
-    traffic = joined.where("event in ('producer', 'consumer')").where(inside)
-    count = sum(each["records"] for each in found)
-    return Records(samples, traffic, joined, runs, _notices(found), count)
+    return Records(
+        of_runs("samples").where(inside),
+        of_runs("traffic").where(inside),
+        of_runs("crossings"),
+        of_runs("blocks"),
+        of_runs("thresholds"),
+        runs,
+        _notices(found),
+        sum(each["records"] for each in found),
+    )
+
+
+def _part(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
+    """Return a part of the staged records, which may have none."""
+    if not folder.exists():
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(str(folder))
+
+
+def _or_null(rows: DataFrame, name: str) -> Column:
+    """Return a column of numbers; nulls if the rows do not have it."""
+    from pyspark.sql import functions as F
+
+    return (F.col(name) if name in rows.columns else F.lit(None)).cast(flowlog.FIELDS[name]).alias(name)
 
 
 def _starts(rows: DataFrame) -> dict[str, list[float]]:

@@ -32,10 +32,10 @@ def of_queue(rows: DataFrame, queue: str | None) -> DataFrame:
     return rows if queue is None else rows.where(rows["queue"] == queue)
 
 
-def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str) -> DataFrame:
+def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str, highest: Sequence[str] = ()) -> DataFrame:
     """Return for each run and keys the seconds between events `begin` and `end`, and the number of those that began.
 
-    Columns: log, run, the keys, `seconds`, `began`.
+    Columns: log, run, the keys, `seconds`, `began`, and for each column of `highest` the highest of the events.
     """
     from pyspark.sql import functions as F
 
@@ -50,6 +50,7 @@ def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str) -> Dat
             F.sum(F.when(begins, 1).otherwise(-1)).alias("balance"),
             F.count_if(begins & inside).alias("began"),
             F.first(F.col("hi") - F.col("lo")).alias("span"),
+            *[F.max(F.when(inside, F.col(name))).alias(f"highest_{name}") for name in highest],
         )
     )
     seconds = (
@@ -67,7 +68,7 @@ def blocks(records: Records, queue: str | None) -> DataFrame:
     from pyspark.sql import functions as F
 
     keys = (*GATE, "producer")
-    rows = intervals(of_queue(records.events, queue), keys, "blocked", "unblocked")
+    rows = intervals(of_queue(records.blocks, queue), keys, "blocked", "unblocked")
     return (
         rows.groupBy(*keys)
         .agg(F.sum("seconds").alias("seconds"), F.sum("began").alias("blocks"))
@@ -91,18 +92,17 @@ def gates(records: Records, queue: str | None) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = of_queue(records.events, queue).where(F.col("event").isin("gate-closed", "gate-opened"))
-    inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
-    closed = intervals(rows, GATE, "gate-closed", "gate-opened")
-    highest = (
-        rows.where(inside)
+    rows = of_queue(records.crossings, queue)
+    return (
+        intervals(rows, GATE, "gate-closed", "gate-opened", ("messages", "bytes"))
         .groupBy(*GATE)
-        .agg(F.max("messages").alias("highest_messages"), F.max("bytes").alias("highest_bytes"))
+        .agg(
+            F.sum("seconds").alias("seconds"),
+            F.sum("began").alias("crossings"),
+            F.max("highest_messages").alias("highest_messages"),
+            F.max("highest_bytes").alias("highest_bytes"),
+        )
     )
-    sums = closed.groupBy(*GATE).agg(F.sum("seconds").alias("seconds"), F.sum("began").alias("crossings"))
-    same = [sums[key].eqNullSafe(highest[key]) for key in GATE]
-    return sums.join(highest, same, "left").select(*[sums[key] for key in GATE], "seconds", "crossings",
-                                                   "highest_messages", "highest_bytes")  # fmt: skip
 
 
 def queues(records: Records, queue: str | None) -> DataFrame:
@@ -137,7 +137,7 @@ def thresholds(records: Records, queue: str | None) -> DataFrame:
     names = ["capacity", "stop", "resume"]
     columns = [f"{name}_{unit}" for name in names for unit in ("messages", "bytes")]
     last = [F.max_by(F.col(name), F.col("wall")).alias(name) for name in (*columns, "hold_deadline", "overflow")]
-    return of_queue(records.events, queue).where("event = 'queue'").groupBy(*QUEUE).agg(*last)
+    return of_queue(records.thresholds, queue).groupBy(*QUEUE).agg(*last)
 
 
 def latencies(records: Records, queue: str | None) -> DataFrame:
@@ -151,28 +151,34 @@ def latencies(records: Records, queue: str | None) -> DataFrame:
     from pyspark.sql import functions as F
 
     order = F.when(F.col("event") == "gate-opened", 0).when(F.col("event") == "unblocked", 1).otherwise(2)
+    inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
+    key = F.xxhash64(*GATE)
+    crossings, blocks = of_queue(records.crossings, queue), of_queue(records.blocks, queue).where("event = 'unblocked'")
+    columns = [key.alias("key"), "run", F.floor(F.col("mono") / LATENCY_SLICE_S).alias("slice"), "mono", "event"]
+    # Numbers in the place of names: they are sorted by one of them, and three times as many fit into memory.
     rows = (
-        of_queue(records.events, queue)
-        .where(F.col("event").isin("gate-opened", "gate-closed", "unblocked"))
-        .where((F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi")))
-        .select(*GATE, "run", "mono", order.alias("order"))
-        .withColumn("slice", F.floor(F.col("mono") / LATENCY_SLICE_S))
+        crossings.where(inside)
+        .select(*columns)
+        .unionByName(blocks.where(inside).select(*columns))
+        .select("key", F.xxhash64("key", "run", "slice").alias("place"), "mono", order.alias("order"))
     )
-    before = Window.partitionBy(*GATE, "run", "slice").orderBy("mono", "order").rowsBetween(
+    before = Window.partitionBy("place").orderBy("mono", "order").rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )  # fmt: skip
     crossing = F.when(F.col("order") != 1, F.struct("mono", "order"))
     last = F.last(crossing, ignorenulls=True).over(before)
     released = rows.withColumn("last", last).where("order = 1 and last.order = 0")
+    names = crossings.select(*GATE).distinct().withColumn("key", key)
     accuracy = 10_000
-    return (
+    found = (
         released.withColumn("latency", F.col("mono") - F.col("last.mono"))
-        .groupBy(*GATE)
+        .groupBy("key")
         .agg(
             F.count(F.lit(1)).alias("resumes"),
             F.percentile_approx("latency", list(PERCENTILES), accuracy).alias("percentiles"),
         )
     )
+    return found.join(names, "key").select(*GATE, "resumes", "percentiles")
 
 
 def sizes(records: Records, queue: str | None) -> list[int]:

@@ -16,13 +16,24 @@ IN_LOG_S = 15.0
 """Seconds between two lines where standard error is no terminal."""
 
 
-class Progress:
-    """Reporter of steps on standard error, with a thread that reports the tasks of the running stage."""
+class Silent:
+    """Reporter that reports nothing."""
 
-    def __init__(self, context: SparkContext) -> None:
-        self._tracker = context.statusTracker()
+    def step(self, words: str) -> None:
+        """Begin a step."""
+
+    def part(self, words: str) -> None:
+        """Tell how much of the step is done."""
+
+
+class Progress(Silent):
+    """Reporter of steps on standard error, with a thread that reports how much of a step, or of its tasks, is done."""
+
+    def __init__(self, context: SparkContext | None = None) -> None:
+        self._tracker = None if context is None else context.statusTracker()
         self._terminal = sys.stderr.isatty()
         self._step = ""
+        self._part = ""
         self._began = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -41,22 +52,31 @@ class Progress:
 
     def step(self, words: str) -> None:
         """Begin a step."""
-        self._step = words
+        self._step, self._part = words, ""
         self._show("")
         if not self._terminal:
             print(file=sys.stderr, flush=True)
 
+    def part(self, words: str) -> None:
+        """Tell how much of the step is done; it is shown in a while."""
+        self._part = words
+
     def _watch(self) -> None:
         while not self._ended.wait(EVERY_S if self._terminal else IN_LOG_S):
-            done, tasks = 0, 0
-            for stage in self._tracker.getActiveStageIds():
-                info = self._tracker.getStageInfo(stage)
-                if info is not None:
-                    done, tasks = done + info.numCompletedTasks, tasks + info.numTasks
-            if tasks:
-                self._show(f": {done:,} of {tasks:,} tasks")
+            words = self._tasks() or self._part
+            if words:
+                self._show(f": {words}")
                 if not self._terminal:
                     print(file=sys.stderr, flush=True)
+
+    def _tasks(self) -> str:
+        """Tell how many tasks of the running stages are done; nothing if none run."""
+        done, tasks = 0, 0
+        for stage in () if self._tracker is None else self._tracker.getActiveStageIds():
+            info = self._tracker.getStageInfo(stage)
+            if info is not None:
+                done, tasks = done + info.numCompletedTasks, tasks + info.numTasks
+        return f"{done:,} of {tasks:,} tasks" if tasks else ""
 
     def _show(self, tasks: str) -> None:
         line = f"{time.monotonic() - self._began:6.0f} s  {self._step}{tasks}"

@@ -1,0 +1,1 @@
+"""Flow logs for measuring `penstock analyze`: a recorded run, repeated."""

@@ -1,0 +1,188 @@
+"""A real run of a broker for its flow log: queues that are steady, slow, late, full, paging and read by a query.
+
+Most queues of a broker are calm, so most of these are. The others bring about every kind of record that clients can.
+In the end everything is drained and unblocked, so that the log can be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.brokers import start_penstock
+from bench.flow.parties import BODY_OCTETS, Consumer, Publisher, Target
+from bench.flow.wire import Channel, Link
+from bench.flow.wire10 import Link10
+from penstock.client import Connection, ControlClient, ControlError, Parameters
+
+STEADY = {f"steady-{number}": 10.0 * number for number in range(1, 19)}
+"""Calm queues, with their messages per second."""
+SLOW = {f"slow-{number}": 100.0 * number for number in range(1, 5)}
+"""Queues that their publishers fill, with the messages per second that their consumers take."""
+SLICE_S = 0.1
+DRAIN_S = 12.0
+"""Seconds for the consumers to take what is left."""
+UNBOUNDED = 1e6
+QUERY, CURSOR, STREAM = "0d8e7f2c-hourly-orders", "hourly-orders", "stream"
+
+
+class LiveError(Exception):
+    """A run that did not give a log that can be repeated; one sentence."""
+
+
+class _Run:
+    """One run on its way."""
+
+    def __init__(self, url: str, seconds: float) -> None:
+        self.target = Target(url, True, (Link, Link, Link, Link10))
+        self.url = url
+        self.seconds = seconds
+        self.ended = asyncio.Event()
+        self.links: list[Link | Link10] = []
+        self.consumers: list[Consumer] = []
+        self.greedy: list[Publisher] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        """Publish for so long, then let the consumers take what is left."""
+        control = await self._channel(0)
+        assert isinstance(control, Channel)
+        for queue, arguments in _queues().items():
+            await control.declare(queue, arguments)
+        for index, (queue, rate) in enumerate(STEADY.items()):
+            await self._consume(queue, UNBOUNDED)
+            await self._paced(queue, rate, index)
+        for queue, rate in SLOW.items():
+            await self._consume(queue, rate)
+            for index in range(4):
+                await self._greedy(queue, index, 100)
+        await self._others()
+        reader = threading.Thread(target=_read, args=(self.url, self.seconds), name="query")
+        reader.start()
+        await asyncio.sleep(self.seconds)
+        self.ended.set()
+        for publisher in self.greedy:
+            publisher.stop()
+        for consumer in self.consumers:
+            consumer.rate = UNBOUNDED
+        await asyncio.sleep(DRAIN_S)
+        await asyncio.to_thread(reader.join)
+        left = {queue: depth for queue in _queues() if (depth := await control.depth(queue))}
+        for link in self.links:
+            link.abort()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        if left:
+            raise LiveError(f"messages are left in {left}")
+
+    async def _others(self) -> None:
+        await self._consume("late", 5.0)
+        for index in range(4):
+            await self._greedy("late", index, 20)
+        without_confirms = await self._channel(0, confirms=False)
+        self.tasks.append(asyncio.create_task(self._publish(without_confirms, "late", 50.0)))
+        await self._consume("ring", 50.0)
+        await self._paced("ring", 100.0, 0)
+        await self._consume("full", 50.0)
+        await self._paced("full", 100.0, 0)
+        await self._consume("letters", UNBOUNDED)
+        await self._consume("pages", 150.0)
+        await self._paced("pages", 300.0, 0)
+        await self._paced(STREAM, 200.0, 1)
+        await self._relay("relayed", "steady-1")
+        await self._greedy("relayed", 0, 50)
+
+    async def _channel(self, index: int, confirms: bool = True) -> Any:
+        link = await self.target.connect(index)
+        self.links.append(link)
+        return await link.channel(confirms)
+
+    async def _consume(self, queue: str, rate: float) -> None:
+        channel = await self._channel(0, confirms=False)
+        consumer = Consumer(channel, rate)
+        await channel.consume(queue, 50)
+        self.consumers.append(consumer)
+        self.tasks.append(asyncio.create_task(_until(consumer, self.seconds + DRAIN_S)))
+
+    async def _greedy(self, queue: str, index: int, window: int) -> None:
+        publisher = Publisher(await self._channel(index), queue, index, window)
+        self.greedy.append(publisher)
+        publisher.start()
+
+    async def _paced(self, queue: str, rate: float, index: int) -> None:
+        self.tasks.append(asyncio.create_task(self._publish(await self._channel(index), queue, rate)))
+
+    async def _publish(self, channel: Any, queue: str, rate: float) -> None:
+        due = 0.0
+        while not self.ended.is_set() and not channel.closed:
+            due += rate * SLICE_S
+            count, due = int(due), due % 1
+            channel.publish(queue, [bytes(12 + index * 61 % BODY_OCTETS) for index in range(count)])
+            await asyncio.sleep(SLICE_S)
+
+    async def _relay(self, queue: str, target: str) -> None:
+        """Take from one queue and publish to another, on one connection."""
+        link = await self.target.connect(0)
+        self.links.append(link)
+        taking, making = await link.channel(), await link.channel()
+
+        def relay(tag: int, body: bytes) -> None:
+            making.publish(target, [body])
+            taking.ack(tag)
+
+        taking.on_delivery = relay
+        await taking.consume(queue, 10)
+
+
+async def _until(consumer: Consumer, seconds: float) -> None:
+    """Consume for so long, with pauses where there is nothing."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        await consumer.run(left)
+
+
+def _queues() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {queue: {} for queue in STEADY}
+    found |= {queue: {"capacity-messages": 400} for queue in SLOW}
+    found["late"] = {"capacity-messages": 60, "hold-deadline": 2}
+    found["ring"] = {"capacity-messages": 200, "overflow": "drop-head"}
+    found["full"] = {"capacity-messages": 100, "overflow": "reject-dead-letter"}
+    found["full"] |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
+    found |= {"letters": {}, "pages": {"capacity-messages": 200, "overflow": "page"}, STREAM: {}}
+    return found | {"relayed": {"capacity-messages": 200}}
+
+
+def _read(url: str, seconds: float) -> None:
+    """Read a queue as a query of Spark does, and tell the broker its progress; change a setting on the way."""
+    with Connection(Parameters.from_url(url)) as connection, ControlClient(connection) as control:
+        attached = control.attach(CURSOR, [STREAM])
+        token, at = attached.token, attached.initial
+        end = time.monotonic() + seconds + DRAIN_S / 2
+        control.set("queue", "slow-1", {"resume-percent": 60})
+        batch = 0
+        while time.monotonic() < end:
+            plan = control.plan(CURSOR, token, at, settle=at, wait_ms=500)
+            if plan.rows:
+                wanted = {"cursor": CURSOR, "token": token, "queue": STREAM, "lo": at[STREAM], "hi": plan.end[STREAM]}
+                control.request("cursor.range", {**wanted, "rows": plan.rows, "query": QUERY})
+                at, batch = plan.end, batch + 1
+                told = {"query": QUERY, "batch": batch, "rows": plan.rows, "batch_ms": 500}
+                control.request("query.progress", told)
+        control.settle(CURSOR, token, at)
+        control.delete_cursor(CURSOR)
+
+
+def record(form: str, scratch: Path, seconds: float, say: Callable[[str], None]) -> Path:
+    """Run a broker for so many seconds; return its flow log. Raises LiveError."""
+    broker = start_penstock(form, scratch)
+    try:
+        say(f"recording {seconds:.0f} s of {broker.title}")
+        asyncio.run(_Run(f"amqp://guest:guest@127.0.0.1:{broker.port}/", seconds).run())
+    except (OSError, ControlError) as error:
+        raise LiveError(f"the run failed: {error}") from error
+    finally:
+        broker.stop()
+    return scratch / f"{form}-data" / "flow-log"
