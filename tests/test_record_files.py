@@ -1,9 +1,11 @@
 """Files of records: their names and numbers; tests/test_flowlog.py reads them."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
+from penstock import record_files
 from penstock.record_files import RecordFiles
 
 FILES = RecordFiles("some-", 2, "some log")
@@ -25,3 +27,23 @@ def test_record_of_a_newer_schema_is_refused_with_file_line_and_both_versions(tm
     FILES.path(tmp_path, 1).write_text('{"v":2}\n{"v":3}\n')
     with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 2: its schema is version 3, and .* up to 2"):
         list(FILES.read(tmp_path))
+
+
+def test_records_with_a_value_are_read_without_parsing_the_others(tmp_path):
+    lines = [f'{{"n":{n},"name":"{"größe" if n % 3 == 0 else "other"}"}}\n' for n in range(9)]
+    FILES.path(tmp_path, 1).write_text("".join(lines[:5]) + '{"no record, and not looked at}\n')
+    path = FILES.path(tmp_path, 2)
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress("".join(lines[5:]).encode() + b'{"name":"gr'))
+    read: list[Path] = []
+    found = FILES.read_holding(["größe"], tmp_path, report=read.append)
+    assert [each["n"] for each in found] == [0, 3, 6]
+    assert [each.name for each in read] == ["some-00000001.jsonl", "some-00000002.jsonl.gz"]
+    with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):
+        list(FILES.read_holding(["größe", "\x7f"], tmp_path))
+
+
+def test_line_that_is_no_record_is_told_with_its_number_wherever_its_chunk_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(record_files, "CHUNK_BYTES", 16)
+    FILES.path(tmp_path, 1).write_text('{"n":"a"}\n' * 5 + '{"n":"a"\n' + '{"n":"a"}\n')
+    with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):
+        list(FILES.read_holding(["a"], tmp_path))

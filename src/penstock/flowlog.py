@@ -9,7 +9,7 @@ spark.read.schema(penstock.flowlog.SCHEMA).json("data/flow-log")
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -118,6 +118,18 @@ def files(directory: str | Path) -> list[Path]:
 def read(directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
     """Read all records, oldest first; see `RecordFiles.read`."""
     return FILES.read(directory, *more)
+
+
+def read_file(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the records of one file; see `RecordFiles.read`."""
+    return FILES.read_file(path)
+
+
+def read_queue(
+    queue: str, directory: str | Path, *more: str | Path, report: Callable[[Path], None]
+) -> Iterator[dict[str, Any]]:
+    """Read the records of a queue, the starts, and what was lost, oldest first; see `RecordFiles.read_holding`."""
+    return FILES.read_holding([queue, "start", "lost"], directory, *more, report=report)
 
 
 def seconds_of(text: str) -> float:

@@ -6,16 +6,23 @@ PREFIX00000007.jsonl; with `.gz` after it, somebody has compressed it. `server/r
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
 
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of lines that are searched at once."""
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".gz"
 """Ending of a compressed file, after `SUFFIX`: flow-00000007.jsonl.gz."""
+
+
+def _nobody(path: Path) -> None:
+    """Be told of a file, and do nothing."""
 
 
 class RecordFiles:
@@ -62,13 +69,48 @@ class RecordFiles:
         """
         for folder in (directory, *more):
             for path in self.list(folder):
-                try:
-                    with _open(path) as lines:
-                        for number, line in enumerate(lines, 1):
-                            if line.endswith(b"\n"):
-                                yield self._record(path, number, line)
-                except (FileNotFoundError, EOFError):
+                with contextlib.suppress(FileNotFoundError, EOFError):
+                    yield from self.read_file(path)
+
+    def read_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """Read the records of one file; see `read`. Raises EOFError for a compressed file that was cut."""
+        with _open(path) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith(b"\n"):
+                    yield self._record(path, number, line)
+
+    def read_holding(
+        self, texts: Sequence[str], directory: str | Path, *more: str | Path, report: Callable[[Path], None] = _nobody
+    ) -> Iterator[dict[str, Any]]:
+        """Read the records in which one of the texts is a value; see `read`.
+
+        Only their lines are parsed, so this takes a tenth of the time where they are few. `report` is told each file
+        that is read.
+        """
+        if not all(text.isprintable() for text in texts):  # Their writer may escape them in another way.
+            yield from self.read(directory, *more)
+            return
+        values = {json.dumps(text, ensure_ascii=escaped).encode() for text in texts for escaped in (False, True)}
+        for folder in (directory, *more):
+            for path in self.list(folder):
+                with contextlib.suppress(FileNotFoundError, EOFError):
+                    yield from self._holding(path, values)
+                report(path)
+
+    def _holding(self, path: Path, values: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        rest, number = b"", 1
+        with _open(path) as lines:
+            while data := lines.read(CHUNK_BYTES):
+                head, newline, tail = data.rpartition(b"\n")
+                if not newline:
+                    rest += tail
                     continue
+                whole, rest, at = rest + head + newline, tail, 0
+                for begin, end in _lines_with(whole, values):
+                    number += whole.count(b"\n", at, begin)
+                    at = begin
+                    yield self._record(path, number, whole[begin:end])
+                number += whole.count(b"\n", at)
 
     def _record(self, path: Path, number: int, line: bytes) -> dict[str, Any]:
         try:
@@ -84,6 +126,19 @@ class RecordFiles:
                 f"{self.version}; read it with the Penstock that wrote it, or a newer one"
             )
         return record
+
+
+def _lines_with(lines: bytes, values: Iterable[bytes]) -> list[tuple[int, int]]:
+    """Return begin and end of the whole lines that have one of the values, in their order."""
+    found = set()
+    for value in values:
+        at = lines.find(value)
+        while at >= 0:
+            end = lines.find(b"\n", at)
+            end = len(lines) if end < 0 else end
+            found.add((lines.rfind(b"\n", 0, at) + 1, end))
+            at = lines.find(value, end)
+    return sorted(found)
 
 
 def _open(path: Path) -> gzip.GzipFile | BufferedReader:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ MESSAGES_MAX = 5_000_000
 """Most messages of a generated workload."""
 OVERLOAD = 0.9
 """Share of the offered messages below which the consumers count as too slow."""
+QUEUES_NAMED = 5
 SHOWN = ("blocked", "starved", "depth", "depth_messages", "wait_p99", "crossings", "refused")
 """Measures that are printed for a choice."""
 
@@ -167,7 +169,45 @@ def _change(text: str) -> tuple[str, Any]:
 def _recording(logs: Sequence[Path], queue: str, given: dict[str, Any]) -> Recording:
     begin = None if given["begin"] is None else flowlog.seconds_of(given["begin"])
     end = None if given["end"] is None else flowlog.seconds_of(given["end"])
-    return record(flowlog.read(*logs), queue, begin, end)
+    if begin is not None and end is not None and begin >= end:
+        raise texts.TextError(f"--from {given['begin']} is not before --to {given['end']}")
+    folders = [_folder(log) for log in logs]
+    with _reading(folders) as report:
+        found = record(flowlog.read_queue(queue, *folders, report=report), queue, begin, end)
+    if not found.messages and not found.samples:
+        raise RecordingError(f"the log has no record of queue '{queue}' in that time{_others(folders)}")
+    return found
+
+
+def _folder(log: Path) -> Path:
+    """Return the directory of a flow log: it, or the one in a data directory. Raises `RecordingError`."""
+    for folder in (log, log / "flow-log"):
+        if folder.is_dir() and flowlog.files(folder):
+            return folder
+    if next(log.rglob("*.parquet"), None) is not None:
+        raise RecordingError(f"{log} is compacted: give the flow log itself, or its compressed files")
+    raise RecordingError(f"{log} has no flow log: give a directory with flow-*.jsonl or flow-*.jsonl.gz")
+
+
+def _others(folders: Sequence[Path]) -> str:
+    """Name some queues of the newest file, for somebody who has misspelt one."""
+    newest = flowlog.files(folders[-1])[-1]
+    found = sorted({str(each["queue"]) for each in islice(flowlog.read_file(newest), 10_000) if "queue" in each})
+    names = ", ".join(f"'{name}'" for name in found[:QUEUES_NAMED])
+    return f": it has {names}{' and others' if len(found) > QUEUES_NAMED else ''}" if found else ""
+
+
+@contextmanager
+def _reading(folders: Sequence[Path]) -> Iterator[Callable[[Path], None]]:
+    """Show on a terminal how much of the logs is read."""
+    sizes = {file: file.stat().st_size for folder in folders for file in flowlog.files(folder)}
+    if not sys.stderr.isatty():
+        yield lambda file: None
+        return
+    whole = sum(sizes.values())
+    label = f"reading {whole / 2**20:,.0f} MiB"
+    with click.progressbar(length=whole, label=label, file=sys.stderr) as bar:
+        yield lambda file: bar.update(sizes.get(file, 0))
 
 
 def _workload(logs: Sequence[Path], given: dict[str, Any]) -> Workload:

@@ -10,7 +10,7 @@ the rate is that of the nearest ten seconds in which messages stayed in the queu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from penstock_simulation.workload import Source, Worker, Workload
 
 MESSAGES_MAX = 2_000_000
 """Most messages of a recording that is simulated: about half a minute of one core for each candidate."""
+SAMPLES_MAX = 500_000
+"""Most samples of a recording that is simulated: some six days with traffic."""
 SMOOTHED_S = 10.0
 """Least seconds, with messages in the queue, of which a rate of services is the mean."""
 PRODUCERS_MAX = 100
@@ -31,7 +33,7 @@ class RecordingError(ValueError):
     """A log that a simulation cannot be made from, in one sentence."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Sample:
     at: float
     seconds: float
@@ -43,7 +45,7 @@ class _Sample:
     consumers: int
     is_blocked: bool
     """True if producers were blocked at its end."""
-    sizes: list[int] = field(default_factory=list)
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Recording:
     """Samples and settings of one queue in a flow log."""
 
     queue: str
+    messages: int = 0
+    """Number of messages that came."""
     samples: list[_Sample] = field(default_factory=list)
     producers: dict[str, int] = field(default_factory=dict)
     """Messages of each producer."""
@@ -62,14 +66,19 @@ class Recording:
     """Starts of the broker that the recording goes over."""
     lost: int = 0
     """Records that the log has lost."""
+    is_too_large: bool = False
     closings: list[tuple[float, int, int]] = field(default_factory=list)
     """Closings of the gate: time, and depth in messages and bytes."""
     openings: list[float] = field(default_factory=list)
 
-    @property
-    def messages(self) -> int:
-        """Number of messages that came."""
-        return sum(sample.came for sample in self.samples)
+    def add(self, sample: _Sample) -> None:
+        """Add a sample; those of a recording that is too large are only counted."""
+        self.messages += sample.came
+        if self.messages <= MESSAGES_MAX and len(self.samples) < SAMPLES_MAX:
+            self.samples.append(sample)
+        else:
+            self.samples.clear()
+            self.is_too_large = True
 
     def measures(self) -> dict[str, float]:
         """Return the measures of an outcome that the log has; depths are those of its samples and of closings."""
@@ -99,10 +108,10 @@ class Recording:
         """Return the workload. Raises `RecordingError` for one without messages, or of too many."""
         if not self.messages:
             raise RecordingError(f"the log has no arrival at queue '{self.queue}' in this time")
-        if self.messages > MESSAGES_MAX:
+        if self.is_too_large:
             raise RecordingError(
-                f"the log has {self.messages:,} arrivals at queue '{self.queue}' in this time; "
-                f"the most is {MESSAGES_MAX:,}: choose a part of it with --from and --to"
+                f"the log has {self.messages:,} arrivals at queue '{self.queue}' in this time; the most is "
+                f"{MESSAGES_MAX:,} in {SAMPLES_MAX:,} seconds: choose a part of it with --from and --to"
             )
         start = self.samples[0].at
         end = max(sample.at + sample.seconds for sample in self.samples)
@@ -173,7 +182,7 @@ class Recording:
         return found
 
 
-def _sizes(counts: list[int]) -> Iterable[tuple[int, int]]:
+def _sizes(counts: Sequence[int]) -> Iterable[tuple[int, int]]:
     """Return sizes of bodies in octets, in the middle of their power of two, with their numbers."""
     for power, count in enumerate(counts):
         if count:
@@ -207,12 +216,12 @@ def record(
     Raises `RecordingError` for a log without arrivals: an earlier Penstock wrote it.
     """
     found = Recording(queue)
-    has_arrivals = False
+    has_arrivals, is_old = False, False
     for each in records:
         wall = float(each.get("wall", 0.0))
         event = each.get("event")
         if event == "depth":
-            has_arrivals = has_arrivals or "in_messages" in each
+            has_arrivals, is_old = has_arrivals or "in_messages" in each, is_old or "in_messages" not in each
         if (begin is not None and wall < begin) or (end is not None and wall > end):
             continue
         if event == "start":
@@ -221,7 +230,7 @@ def record(
             found.lost += int(each.get("count", 0))
         elif each.get("queue") == queue:
             _take(found, event, each, wall)
-    if not has_arrivals:
+    if is_old and not has_arrivals:
         raise RecordingError("the log has no arrivals: Penstock 0.1.0 and later write them, with the event depth")
     return found
 
@@ -229,7 +238,7 @@ def record(
 def _take(found: Recording, event: object, each: Mapping[str, Any], wall: float) -> None:
     if event == "depth" and "in_messages" in each:
         seconds = float(each.get("seconds") or 1.0)
-        found.samples.append(
+        found.add(
             _Sample(
                 at=wall - seconds,
                 seconds=seconds,
@@ -240,7 +249,7 @@ def _take(found: Recording, event: object, each: Mapping[str, Any], wall: float)
                 refused=int(each.get("refused_messages", 0)),
                 consumers=int(each.get("consumers", 0)),
                 is_blocked=int(each.get("blocked", 0)) > 0,
-                sizes=list(each.get("sizes") or []),
+                sizes=tuple(each.get("sizes") or ()),
             )
         )
     elif event == "producer" and "producer" in each:
