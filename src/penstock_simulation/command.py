@@ -192,7 +192,8 @@ def _folder(log: Path) -> Path:
 def _others(folders: Sequence[Path]) -> str:
     """Name some queues of the newest file, for somebody who has misspelt one."""
     newest = flowlog.files(folders[-1])[-1]
-    found = sorted({str(each["queue"]) for each in islice(flowlog.read_file(newest), 10_000) if "queue" in each})
+    queues = {str(each["queue"]) for each in islice(flowlog.read_file(newest), 10_000) if "queue" in each}
+    found = sorted(name for name in queues if not name.startswith("amq."))
     names = ", ".join(f"'{name}'" for name in found[:QUEUES_NAMED])
     return f": it has {names}{' and others' if len(found) > QUEUES_NAMED else ''}" if found else ""
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from penstock.core.message import OVERHEAD
@@ -23,6 +25,8 @@ MESSAGES_MAX = 2_000_000
 """Most messages of a recording that is simulated: about half a minute of one core for each candidate."""
 SAMPLES_MAX = 500_000
 """Most samples of a recording that is simulated: some six days with traffic."""
+OVERLAP = 0.5
+"""Part by which two samples may overlap, as clocks are corrected."""
 SMOOTHED_S = 10.0
 """Least seconds, with messages in the queue, of which a rate of services is the mean."""
 PRODUCERS_MAX = 100
@@ -232,6 +236,14 @@ def record(
             _take(found, event, each, wall)
     if is_old and not has_arrivals:
         raise RecordingError("the log has no arrivals: Penstock 0.1.0 and later write them, with the event depth")
+    found.samples.sort(key=lambda sample: sample.at)
+    for before, after in pairwise(found.samples):
+        if after.at < before.at + before.seconds * (1 - OVERLAP):
+            when = datetime.fromtimestamp(after.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            raise RecordingError(
+                f"the log has queue '{queue}' twice at {when}: give the logs of one broker; if its clock was set back, "
+                "leave that time out with --from and --to"
+            )
     return found
 
 

@@ -89,6 +89,7 @@ def test_part_of_a_log() -> None:
         (log(), "order", "no arrival at queue 'order' in this time"),
         (log(left=0), "orders", "nothing was consumed from queue 'orders'"),
         (log(seconds=2, came=2_000_000), "orders", "choose a part of it with --from and --to"),
+        (log() + log(), "orders", "has queue 'orders' twice at 1970-01-12T13:46:40Z: give the logs of one broker"),
     ],
 )
 def test_log_that_gives_no_workload(records: list[dict[str, Any]], queue: str, sentence: str) -> None:
@@ -125,3 +126,29 @@ def test_replay_takes_times_without_a_zone_as_utc(tmp_path: Path, monkeypatch: p
     assert [answer.exit_code for answer in answers] == [0, 0, 0, 1]
     assert answers[0].output == answers[1].output == answers[2].output
     assert answers[3].output.startswith("penstock: 'soon' is no time: give seconds since 1970, or ISO 8601")
+
+
+def test_recording_that_is_too_large_is_counted_and_not_kept() -> None:
+    found = record(log(seconds=3, came=1_000_000), "orders")
+    assert (found.messages, found.samples) == (3_000_000, [])
+
+
+def test_directories_and_queues_that_are_not_there_are_told(tmp_path: Path) -> None:
+    def plan(*words: str) -> str:
+        found = CliRunner().invoke(main, ["plan", *words, "--goal", "blocked<1%", "--local"])
+        assert found.exit_code == 1
+        return found.output
+
+    (tmp_path / "empty").mkdir()
+    assert plan(str(tmp_path / "empty")) == (
+        f"penstock: {tmp_path / 'empty'} has no flow log: give a directory with flow-*.jsonl or flow-*.jsonl.gz\n"
+    )
+    (tmp_path / "archive" / "day=2026-11-22").mkdir(parents=True)
+    (tmp_path / "archive" / "day=2026-11-22" / "0.parquet").write_bytes(b"PAR1")
+    assert "archive is compacted: give the flow log itself" in plan(str(tmp_path / "archive"))
+    (tmp_path / "data" / "flow-log").mkdir(parents=True)
+    (tmp_path / "data" / "flow-log" / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in log()))
+    assert plan(str(tmp_path / "data"), "--queue", "order") == (
+        "penstock: the log has no record of queue 'order' in that time: it has 'orders', 'other'\n"
+    )
+    assert "is not before --to" in plan(str(tmp_path / "data"), "--queue", "orders", "--from", "20", "--to", "10")
