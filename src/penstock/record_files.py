@@ -93,14 +93,14 @@ class RecordFiles:
         values = {json.dumps(text, ensure_ascii=escaped).encode() for text in texts for escaped in (False, True)}
         for folder in (directory, *more):
             for path in self.list(folder):
-                with contextlib.suppress(FileNotFoundError, EOFError):
+                with contextlib.suppress(FileNotFoundError):
                     yield from self._holding(path, values)
                 report(path)
 
     def _holding(self, path: Path, values: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         rest, number = b"", 1
         with _open(path) as lines:
-            while data := lines.read(CHUNK_BYTES):
+            for data in _chunks(lines):
                 head, newline, tail = data.rpartition(b"\n")
                 if not newline:
                     rest += tail
@@ -116,7 +116,9 @@ class RecordFiles:
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            raise ValueError(
+                f"{path}, line {number} is no record, as it was cut or damaged: remove that line ({error})"
+            ) from None
         if not isinstance(record, dict):
             raise ValueError(f"{path}, line {number}: a record is a JSON object, not {line[:40]!r}")
         version = record.get("v", self.version)
@@ -126,6 +128,20 @@ class RecordFiles:
                 f"{self.version}; read it with the Penstock that wrote it, or a newer one"
             )
         return record
+
+
+def _chunks(lines: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
+    """Yield what a file has, up to where a compressed one was cut."""
+    pieces: list[bytes] = []
+    size = 0
+    with contextlib.suppress(EOFError):
+        while piece := lines.read1(CHUNK_BYTES):
+            pieces.append(piece)
+            size += len(piece)
+            if size >= CHUNK_BYTES:
+                yield b"".join(pieces)
+                pieces, size = [], 0
+    yield b"".join(pieces)
 
 
 def _lines_with(lines: bytes, values: Iterable[bytes]) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from penstock_simulation import goals as goals_of
 from penstock_simulation import texts
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, GoalError
-from penstock_simulation.grid import Axes, Choice, Trial, capacities_for, choose
+from penstock_simulation.grid import Axes, Choice, Trial, capacities_for, choose, that_hold
 from penstock_simulation.recording import Recording, RecordingError, record
 from penstock_simulation.replay import compare
 from penstock_simulation.runner import Report, run_trials
@@ -101,7 +101,7 @@ def plan(logs: Sequence[Path], **given: Any) -> None:
             raise GoalError("a plan needs at least one goal, such as blocked<1%")
         workload = _workload(logs, given)
         axes = _axes(given, goals)
-        candidates = axes.candidates()
+        candidates = that_hold(axes.candidates(), workload.largest)
         trials = _run(workload, candidates, given["local"], quiet=given["as_json"])
         choice = choose(trials, goals)
     if given["plot"] is not None:
@@ -192,7 +192,9 @@ def _folder(log: Path) -> Path:
 def _others(folders: Sequence[Path]) -> str:
     """Name some queues of the newest file, for somebody who has misspelt one."""
     newest = flowlog.files(folders[-1])[-1]
-    queues = {str(each["queue"]) for each in islice(flowlog.read_file(newest), 10_000) if "queue" in each}
+    queues = set()
+    with suppress(EOFError):  # A compressed file that was cut.
+        queues |= {str(each["queue"]) for each in islice(flowlog.read_file(newest), 10_000) if "queue" in each}
     found = sorted(name for name in queues if not name.startswith("amq."))
     names = ", ".join(f"'{name}'" for name in found[:QUEUES_NAMED])
     return f": it has {names}{' and others' if len(found) > QUEUES_NAMED else ''}" if found else ""

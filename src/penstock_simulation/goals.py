@@ -112,6 +112,8 @@ def _goal(text: str) -> Goal:
         limit = float(number.replace("_", "")) * units[unit]
     except ValueError:
         raise GoalError(f"the goal '{text}' has '{number}', which is not a number") from None
+    if measure in SHARES and limit == 1 and not unit:
+        raise GoalError(f"the goal '{text}' is for a share: write 1% or 100%")
     if measure in SHARES and limit > 1:
         raise GoalError(f"the goal '{text}' is for a share, which is at most 100%")
     return Goal(measure, comparison, limit, text)

@@ -53,6 +53,17 @@ class Axes:
         return found
 
 
+def that_hold(candidates: Iterable[Candidate], largest: int) -> list[Candidate]:
+    """Return candidates with room for the largest message (a charge): a lower capacity would hold it for ever."""
+    found = [
+        each.with_changes(capacity_bytes=largest)
+        if each.capacity_bytes is not None and each.capacity_bytes < largest
+        else each
+        for each in candidates
+    ]
+    return list(dict.fromkeys(found))
+
+
 def capacities_for(goals: Iterable[Goal]) -> tuple[int | None, ...]:
     """Return capacities in bytes that suit a goal for the depth; the default without one."""
     for goal in goals:

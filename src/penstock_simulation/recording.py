@@ -67,7 +67,7 @@ class Recording:
     hold_deadline_s: float | None = None
     prefetch: int | None = None
     runs: int = 0
-    """Starts of the broker that the recording goes over."""
+    """Starts of the broker in the middle of the recording."""
     lost: int = 0
     """Records that the log has lost."""
     is_too_large: bool = False
@@ -229,7 +229,7 @@ def record(
         if (begin is not None and wall < begin) or (end is not None and wall > end):
             continue
         if event == "start":
-            found.runs += 1
+            found.runs += found.messages > 0
         elif event == "lost":
             found.lost += int(each.get("count", 0))
         elif each.get("queue") == queue:

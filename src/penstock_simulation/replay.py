@@ -50,7 +50,8 @@ class Comparison:
         if self.recording.lost:
             found.append(f"the log has lost {self.recording.lost:,} records of this time")
         if self.recording.runs:
-            found.append(f"the broker was started {self.recording.runs} times in it, which is not replayed")
+            times = "once" if self.recording.runs == 1 else f"{self.recording.runs} times"
+            found.append(f"the broker was started {times} in it, which is not replayed")
         head = f"{'':<16}{'recorded':>14}{'simulated':>14}" + (f"{'with others':>14}" if self.other else "")
         found += ["", head]
         for measure in MEASURES:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from penstock.core.message import OVERHEAD
 from penstock_simulation import arrivals, services
 from penstock_simulation.arrivals import Arrival, Second
 from penstock_simulation.services import Service
@@ -84,6 +85,13 @@ class Workload:
     """Time of a confirm or an acknowledgement on the network, there and back."""
     seed: int = 1
     queue: str = field(default="queue")
+
+    @property
+    def largest(self) -> int:
+        """What the queue charges for the largest message; of a recording, the end of its power of two."""
+        generated = [source.octets + OVERHEAD for source in self.sources if not source.seconds]
+        recorded = [octets for source in self.sources for second in source.seconds for octets, _ in second.sizes]
+        return max([*generated, *((octets + OVERHEAD) * 4 // 3 for octets in recorded)], default=0)
 
     def arrivals_of(self, index: int) -> Iterator[Arrival]:
         """Return the arrivals of a producer within the time."""

@@ -27,6 +27,7 @@ def test_goals_of_every_unit() -> None:
         ("blocked", "'blocked' is not a measure, a comparison and a number"),
         ("depth<1s", "the unit 's'; the unit of depth is none or B or KiB or MiB or GiB"),
         ("wait_p99<3%", "the unit of wait_p99 is s or ms or m"),
+        ("blocked<1", "write 1% or 100%"),
         ("blocked<200%", "a share, which is at most 100%"),
         ("depth<1.2.3", "'1.2.3', which is not a number"),
     ],

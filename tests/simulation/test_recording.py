@@ -152,3 +152,14 @@ def test_directories_and_queues_that_are_not_there_are_told(tmp_path: Path) -> N
         "penstock: the log has no record of queue 'order' in that time: it has 'orders', 'other'\n"
     )
     assert "is not before --to" in plan(str(tmp_path / "data"), "--queue", "orders", "--from", "20", "--to", "10")
+
+
+def test_no_capacity_is_recommended_that_the_largest_message_does_not_fit_into(tmp_path: Path) -> None:
+    (tmp_path / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in log(seconds=5)))
+    words = ["plan", str(tmp_path), "--queue", "orders", "--goal", "depth<=100B", "--local", "--json"]
+    found = CliRunner().invoke(main, [*words, "--window", "10", "--prefetch", "10"])
+    assert found.exit_code == 1
+    answer = json.loads(found.output)
+    assert answer["choice"]["settings"]["capacity_bytes"] == 1024
+    assert answer["choice"]["outcome"]["settled"] > 0
+    assert len({trial["settings"]["capacity_bytes"] for trial in answer["trials"]}) == 1

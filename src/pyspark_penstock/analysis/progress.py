@@ -71,8 +71,10 @@ class Progress(Silent):
 
     def _tasks(self) -> str:
         """Tell how many tasks of the running stages are done; nothing if none run."""
+        if self._tracker is None:
+            return ""
         done, tasks = 0, 0
-        for stage in () if self._tracker is None else self._tracker.getActiveStageIds():
+        for stage in self._tracker.getActiveStageIds():
             info = self._tracker.getStageInfo(stage)
             if info is not None:
                 done, tasks = done + info.numCompletedTasks, tasks + info.numTasks
