@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -30,7 +31,11 @@ MESSAGES_MAX = 5_000_000
 """Most messages of a generated workload."""
 OVERLOAD = 0.9
 """Share of the offered messages below which the consumers count as too slow."""
+INTERRUPTED = 130
+"""Exit code, as shells know it."""
 QUEUES_NAMED = 5
+TOLD_EVERY_S = 15.0
+"""Seconds between two lines of progress where standard error is no terminal."""
 SHOWN = ("blocked", "starved", "depth", "depth_messages", "wait_p99", "crossings", "refused")
 """Measures that are printed for a choice."""
 
@@ -44,6 +49,9 @@ def _sentences() -> Iterator[None]:
     """Turn what a user may have got wrong into one sentence."""
     try:
         yield
+    except KeyboardInterrupt:
+        click.echo("penstock: interrupted: nothing is recommended", err=True)
+        sys.exit(INTERRUPTED)
     except (GoalError, RecordingError, texts.TextError, BrokerError, ValueError) as error:
         raise PlanError(str(error)) from None
     except OSError as error:
@@ -265,11 +273,23 @@ def _run(workload: Workload, candidates: list[Candidate], local: bool, quiet: bo
 
 @contextmanager
 def _progress(total: int, quiet: bool) -> Iterator[Report]:
-    if quiet or not sys.stderr.isatty():
+    """Show on standard error how many simulations are done: a bar, or a line now and then."""
+    if quiet:
         yield lambda done, of: None
-        return
-    with click.progressbar(length=total, label=f"{total} simulations", file=sys.stderr) as bar:
-        yield lambda done, of: bar.update(done - bar.pos)
+    elif sys.stderr.isatty():
+        with click.progressbar(length=total, label=f"{total} simulations", file=sys.stderr) as bar:
+            yield lambda done, of: bar.update(done - bar.pos)
+    else:
+        click.echo(f"{total} simulations", err=True)
+        told_at = time.monotonic()
+
+        def tell(done: int, of: int) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at >= TOLD_EVERY_S:
+                told_at = time.monotonic()
+                click.echo(f"{done} of {of} simulations", err=True)
+
+        yield tell
 
 
 def _say(choice: Choice, goals: Sequence[Goal], workload: Workload, queue: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -29,8 +30,14 @@ def run_trials(workload: Workload, candidates: Sequence[Candidate], report: Repo
             report(done, len(candidates))
         return trials
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(cores, mp_context=context) as pool:
+    # Ctrl-C goes to all processes of a terminal: those of the pool end at once and without a word.
+    ending = signal.SIGINT, signal.SIG_DFL
+    with ProcessPoolExecutor(cores, mp_context=context, initializer=signal.signal, initargs=ending) as pool:
         futures = [pool.submit(simulate, workload, candidate) for candidate in candidates]
-        for done, _ in enumerate(as_completed(futures), 1):
-            report(done, len(candidates))
+        try:
+            for done, _ in enumerate(as_completed(futures), 1):
+                report(done, len(candidates))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
         return [Trial(each, future.result()) for each, future in zip(candidates, futures, strict=True)]

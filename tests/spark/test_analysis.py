@@ -5,7 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
@@ -346,3 +350,39 @@ def test_compacted_logs_are_read_as_the_logs_themselves(spark, tmp_path: Path) -
         compact([first], tmp_path / "archive")
     with pytest.raises(LogError, match=r"archive is compacted already"):
         compact([tmp_path / "archive"], tmp_path / "other")
+
+
+def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_what_was_staged(spark, tmp_path: Path) -> None:
+    log, output = write(tmp_path / "log", made_up(15)), tmp_path / "out"
+    words = ["analyze", str(log), "--output", str(output), "--master", "local[1]"]
+    command = [sys.executable, "-m", "pyspark_penstock.analysis", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as job:
+        assert job.stderr is not None
+        assert any("numbering the runs" in line for line in job.stderr)
+        os.killpg(job.pid, signal.SIGINT)
+        said = job.stderr.read()
+    assert job.returncode == 130
+    assert "penstock: analyze was interrupted: no page was written, and what was staged is removed\n" in said
+    assert "Traceback" not in said
+    assert not (output / "staged").exists()
+    assert not (output / "index.html").exists()
+
+
+def test_a_compaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    log = write(tmp_path / "log", made_up(16))
+    archive = log / "flow-00000001.jsonl.gz"
+    archive.write_bytes(archive.read_bytes()[:-500])
+    with pytest.raises(LogError, match=r"is cut or damaged"):
+        compact([log], tmp_path / "archive")
+    assert not (tmp_path / "archive").exists()
+
+
+def test_lines_that_are_no_records_are_counted_wherever_they_are(spark, tmp_path: Path) -> None:
+    log = write(tmp_path / "log", made_up(17), torn=True)
+    last = log / "flow-00000003.jsonl"
+    text = '[1]\n{"v":1,"event":"depth","wall":"noon"}\n\n{"event":"dep\n' + last.read_text()
+    last.write_text(text)
+    stage(find_logs([log]), tmp_path / "staged", cores=2)
+    records = records_of(spark, tmp_path / "staged", Window())
+    assert any(notice.startswith("4 lines could not be read as records") for notice in records.notices)
+    assert records.count == sum(len(run) for run in made_up(17)) + 4

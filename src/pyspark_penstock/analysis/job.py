@@ -78,7 +78,7 @@ def analyze(
     try:
         whole = f"{found.octets / 2**20:,.0f} MiB"
         progress.step(f"reading {whole} of {len(found.lines) or len(found.tables):,} files")
-        cores = cores_of(spark.sparkContext.master)
+        cores = cores_of(str(spark.sparkContext.master))
         stage(found, staged, cores, lambda done: progress.part(f"{done / 2**20:,.0f} of {whole}"))
         progress.step("numbering the runs")
         records = records_of(spark, staged, window)

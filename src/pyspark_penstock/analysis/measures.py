@@ -154,7 +154,13 @@ def latencies(records: Records, queue: str | None) -> DataFrame:
     inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
     key = F.xxhash64(*GATE)
     crossings, blocks = of_queue(records.crossings, queue), of_queue(records.blocks, queue).where("event = 'unblocked'")
-    columns = [key.alias("key"), "run", F.floor(F.col("mono") / LATENCY_SLICE_S).alias("slice"), "mono", "event"]
+    columns: list[Column | str] = [
+        key.alias("key"),
+        "run",
+        F.floor(F.col("mono") / LATENCY_SLICE_S).alias("slice"),
+        "mono",
+        "event",
+    ]
     # Numbers in the place of names: they are sorted by one of them, and three times as many fit into memory.
     rows = (
         crossings.where(inside)
@@ -178,7 +184,8 @@ def latencies(records: Records, queue: str | None) -> DataFrame:
             F.percentile_approx("latency", list(PERCENTILES), accuracy).alias("percentiles"),
         )
     )
-    return found.join(names, "key").select(*GATE, "resumes", "percentiles")
+    named: DataFrame = found.join(names, "key").select(*GATE, "resumes", "percentiles")
+    return named
 
 
 def sizes(records: Records, queue: str | None) -> list[int]:
