@@ -91,3 +91,18 @@ def test_a_time_is_seconds_or_iso_8601_and_utc_where_it_names_no_zone(monkeypatc
 def test_a_text_that_is_no_time_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match=f"'{text}' is no time: give seconds since 1970, or ISO 8601"):
         flowlog.seconds_of(text)
+
+
+def test_files_of_a_time_are_found_by_their_first_records(tmp_path: Path) -> None:
+    for number in range(1, 6):
+        lines = "".join(f'{{"v":1,"wall":{number * 10_000 + second}}}\n' for second in (0, 9_999))
+        flowlog.FILES.path(tmp_path, number).write_text(lines)
+    flowlog.FILES.path(tmp_path, 6).write_text("no record\n")
+
+    def numbers(begin: float | None, end: float | None) -> list[int | None]:
+        return [flowlog.FILES.number_of(path) for path in flowlog.files_between(tmp_path, begin, end)]
+
+    assert numbers(None, None) == [1, 2, 3, 4, 5, 6]
+    assert numbers(25_000.0, 35_000.0) == [2, 3, 6]
+    assert numbers(31_000.0, None) == [2, 3, 4, 5, 6]
+    assert numbers(None, 15_000.0) == [1, 6]

@@ -35,15 +35,15 @@ def test_records_with_a_value_are_read_without_parsing_the_others(tmp_path):
     path = FILES.path(tmp_path, 2)
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress("".join(lines[5:]).encode() + b'{"name":"gr')[:-9])
     read: list[Path] = []
-    found = FILES.read_holding(["größe"], tmp_path, report=read.append)
+    found = FILES.read_holding(["größe"], FILES.list(tmp_path), read.append)
     assert [each["n"] for each in found] == [0, 3, 6]
     assert [each.name for each in read] == ["some-00000001.jsonl", "some-00000002.jsonl.gz"]
     with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):
-        list(FILES.read_holding(["größe", "\x7f"], tmp_path))
+        list(FILES.read_holding(["größe", "\x7f"], FILES.list(tmp_path)))
 
 
 def test_line_that_is_no_record_is_told_with_its_number_wherever_its_chunk_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(record_files, "CHUNK_BYTES", 16)
     FILES.path(tmp_path, 1).write_text('{"n":"a"}\n' * 5 + '{"n":"a"\n' + '{"n":"a"}\n')
     with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):
-        list(FILES.read_holding(["a"], tmp_path))
+        list(FILES.read_holding(["a"], FILES.list(tmp_path)))

@@ -9,8 +9,9 @@ spark.read.schema(penstock.flowlog.SCHEMA).json("data/flow-log")
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,6 +108,7 @@ EVENTS: Final = (
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
 """The fields as a schema for Spark: `spark.read.schema(SCHEMA).json(directory)`."""
 
+CLOCK_SET_S: Final = 3600.0
 FILES: Final = RecordFiles("flow-", VERSION, "flow log")
 
 
@@ -125,11 +127,34 @@ def read_file(path: Path) -> Iterator[dict[str, Any]]:
     return FILES.read_file(path)
 
 
-def read_queue(
-    queue: str, directory: str | Path, *more: str | Path, report: Callable[[Path], None]
-) -> Iterator[dict[str, Any]]:
-    """Read the records of a queue, the starts, and what was lost, oldest first; see `RecordFiles.read_holding`."""
-    return FILES.read_holding([queue, "start", "lost"], directory, *more, report=report)
+def files_between(directory: str | Path, begin: float | None, end: float | None) -> list[Path]:
+    """Return the log's files that may have records of a time, in seconds since 1970; see `files`.
+
+    Only their first records are read. Clocks are set, so files of an hour before and after count too.
+    """
+    every = files(directory)
+    found = []
+    for path, after in zip_longest(every, every[1:]):
+        first = None if end is None else _first_wall(path)
+        last = None if begin is None or after is None else _first_wall(after)
+        is_later = first is not None and end is not None and first > end + CLOCK_SET_S
+        is_earlier = last is not None and begin is not None and last < begin - CLOCK_SET_S
+        if not is_later and not is_earlier:
+            found.append(path)
+    return found
+
+
+def _first_wall(path: Path) -> float | None:
+    """Return the time of the first record of a file; None if it cannot be told."""
+    try:
+        return float(next(read_file(path))["wall"])
+    except (OSError, EOFError, ValueError, TypeError, KeyError, StopIteration):
+        return None
+
+
+def read_queue(queue: str, paths: Iterable[Path], report: Callable[[Path], None]) -> Iterator[dict[str, Any]]:
+    """Read from files the records of a queue, the starts, and what was lost; see `RecordFiles.read_holding`."""
+    return FILES.read_holding([queue, "start", "lost"], paths, report)
 
 
 def seconds_of(text: str) -> float:

@@ -180,8 +180,9 @@ def _recording(logs: Sequence[Path], queue: str, given: dict[str, Any]) -> Recor
     if begin is not None and end is not None and begin >= end:
         raise texts.TextError(f"--from {given['begin']} is not before --to {given['end']}")
     folders = [_folder(log) for log in logs]
-    with _reading(folders) as report:
-        found = record(flowlog.read_queue(queue, *folders, report=report), queue, begin, end)
+    files = [file for folder in folders for file in flowlog.files_between(folder, begin, end)]
+    with _reading(files) as report:
+        found = record(flowlog.read_queue(queue, files, report), queue, begin, end)
     if not found.messages and not found.samples:
         raise RecordingError(f"the log has no record of queue '{queue}' in that time{_others(folders)}")
     return found
@@ -209,9 +210,9 @@ def _others(folders: Sequence[Path]) -> str:
 
 
 @contextmanager
-def _reading(folders: Sequence[Path]) -> Iterator[Callable[[Path], None]]:
+def _reading(files: Sequence[Path]) -> Iterator[Callable[[Path], None]]:
     """Show on a terminal how much of the logs is read."""
-    sizes = {file: file.stat().st_size for folder in folders for file in flowlog.files(folder)}
+    sizes = {file: file.stat().st_size for file in files}
     if not sys.stderr.isatty():
         yield lambda file: None
         return
