@@ -88,7 +88,7 @@ class Workload:
 
     @property
     def largest(self) -> int:
-        """What the queue charges for the largest message; of a recording, the end of its power of two."""
+        """Charge for the largest message; of a recording, the end of its power of two."""
         generated = [source.octets + OVERHEAD for source in self.sources if not source.seconds]
         recorded = [octets for source in self.sources for second in source.seconds for octets, _ in second.sizes]
         return max([*generated, *((octets + OVERHEAD) * 4 // 3 for octets in recorded)], default=0)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import flowlog
 from penstock.errors import PenstockError
 from penstock.record_files import COMPRESSED
+from pyspark_penstock.analysis.parts import SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -160,8 +161,6 @@ class Records:
 def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
     """Return the staged records of a window. Raises LogError if there are none."""
     from pyspark.sql import functions as F
-
-    from pyspark_penstock.analysis.staging import SCHEMAS
 
     parts = {name: _part(spark, folder / name, schema) for name, schema in SCHEMAS.items()}
     starts = _starts(parts["others"])

@@ -18,45 +18,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock import flowlog
 from penstock.record_files import COMPRESSED
 from pyspark_penstock.analysis.logs import Found, LogError
+from pyspark_penstock.analysis.parts import FIELDS, LOG, PARTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LOG = "log"
-"""Column with the directory of a record's file."""
-UNUSED = frozenset({
-    "id", "cause", "setting", "count_bytes", "paged_messages", "paged_bytes", "waiting", "granted", "used", "drained",
-    "moved", "idle", "version", "batch", "rows", "batch_ms", "lag_messages", "lag_bytes", "oldest_s", "closed_s",
-})  # fmt: skip
-"""Fields that no measure needs. They are not parsed."""
-FIELDS = {name: kind for name, kind in flowlog.FIELDS.items() if name not in UNUSED} | {LOG: "STRING"}
-WHEN = ("v", "event", "wall", "mono", LOG)
-PLACE = (*WHEN, "kind", "gate", "vhost", "queue")
-FLOWS = tuple(f"{flow}_{unit}" for flow in ("in", "out", "settled", "refused") for unit in ("messages", "bytes"))
-PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "samples": (
-        ("depth",),
-        (*PLACE, "messages", "bytes", "unacknowledged", "open", "blocked", "consumers", "seconds", *FLOWS, "sizes"),
-    ),
-    "traffic": (
-        ("producer", "consumer"),
-        (*PLACE, "producer", "in_messages", "in_bytes", "source", "query", "consumer", "out_messages", "prefetch"),
-    ),
-    "crossings": (("gate-closed", "gate-opened"), (*PLACE, "messages", "bytes")),
-    "blocks": (("blocked", "unblocked"), (*PLACE, "producer")),
-    "thresholds": (
-        ("queue",),
-        (*PLACE, *(f"{name}_{unit}" for name in ("capacity", "stop", "resume") for unit in ("messages", "bytes")),
-         "hold_deadline", "overflow"),
-    ),
-    "others": ((), (*WHEN, "count")),
-}  # fmt: skip
-"""Parts, each with its events and its columns; the last one has all other events."""
-SCHEMAS = {part: ", ".join(f"{name} {FIELDS[name]}" for name in columns) for part, (_, columns) in PARTS.items()}
-"""The parts' columns, for Spark."""
 CHUNK_BYTES = 8 * 1024 * 1024
 """Most bytes of lines that are parsed at once, beside the end of a line."""
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -76,7 +44,7 @@ def stage(found: Found, folder: Path, cores: int = 1, report: Report = lambda do
 
 
 class Writer(Protocol):
-    """Where a thread writes what it has read."""
+    """Files to which a thread writes what it has read."""
 
     def add(self, table: pa.Table) -> None:
         """Add records."""
