@@ -8,10 +8,17 @@ import subprocess
 import sys
 
 
+def heeding() -> None:
+    """Heed Ctrl-C, also where a shell has started the tests in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_a_plan_and_its_processes_with_one_sentence() -> None:
     words = ["plan", "--arrivals", "poisson:2000", "--services", "exponential:1900", "--seconds", "600s"]
     command = [sys.executable, "-m", "penstock", *words, "--goal", "blocked<1%", "--local"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as job:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeding
+    ) as job:
         assert job.stderr is not None
         assert job.stderr.readline() == "36 simulations\n"
         os.killpg(job.pid, signal.SIGINT)
