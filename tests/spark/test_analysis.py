@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import tracemalloc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
@@ -35,8 +36,9 @@ from pyspark_penstock.analysis.measures import (
     producers,
 )
 from pyspark_penstock.analysis.page import page
+from pyspark_penstock.analysis.parts import FIELDS
 from pyspark_penstock.analysis.progress import Silent
-from pyspark_penstock.analysis.staging import stage
+from pyspark_penstock.analysis.staging import CHUNK_BYTES, lines_of, stage
 from tests.spark.conftest import running, until
 
 pytestmark = pytest.mark.spark
@@ -393,3 +395,17 @@ def test_lines_that_are_no_records_are_counted_wherever_they_are(spark, tmp_path
     records = records_of(spark, tmp_path / "staged", Window())
     assert any(notice.startswith("4 lines could not be read as records") for notice in records.notices)
     assert records.count == sum(len(run) for run in made_up(17)) + 4
+
+
+def test_line_without_an_end_is_no_record_and_is_not_kept_in_memory(tmp_path: Path) -> None:
+    log = tmp_path / "flow-00000001.jsonl.gz"
+    with gzip.open(log, "wb", 1) as file:
+        for _ in range(10):
+            file.write(b"x" * CHUNK_BYTES)
+        file.write(b'\n{"v":1,"event":"depth"}\n')
+    tracemalloc.start()
+    tables = list(lines_of(log, FIELDS))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [table["event"].to_pylist() for table in tables] == [["depth", None]]
+    assert most < 6 * CHUNK_BYTES

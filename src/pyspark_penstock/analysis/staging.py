@@ -165,7 +165,7 @@ def lines_of(file: Path, fields: Mapping[str, str]) -> Iterator[pa.Table]:
                 if newline:
                     yield _parsed(rest + whole, log, schema)
                     rest = tail
-                else:
+                elif len(rest) < CHUNK_BYTES:  # A longer line is no record, whatever follows.
                     rest += tail
     except FileNotFoundError:
         return
