@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -47,16 +48,16 @@ LOCAL_CONF = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a job; returns the exit code."""
-    wanted = _parser().parse_args(arguments)
+    wanted, interrupt = _parser().parse_args(arguments), Interrupt()
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pools cost a second for a million lines.
     try:
-        return _run(wanted)
-    except KeyboardInterrupt:
-        print(f"penstock: {wanted.job} was interrupted: {UNFINISHED[wanted.job]}", file=sys.stderr)
-        return INTERRUPTED
+        return _run(wanted, interrupt)
     except PenstockError as error:
         print(f"penstock: {error}", file=sys.stderr)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if interrupt.came or isinstance(error, KeyboardInterrupt):
+            print(f"penstock: {wanted.job} was interrupted: {UNFINISHED[wanted.job]}", file=sys.stderr)
+            return INTERRUPTED
         sentence = sentence_of(error)
         if sentence is None:
             raise
@@ -82,9 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(wanted: argparse.Namespace) -> int:
+def _run(wanted: argparse.Namespace, interrupt: Interrupt) -> int:
     if wanted.job == "compact":
-        return _compact(wanted)
+        return _compact(wanted, interrupt)
     window = _window(wanted.begin, wanted.end)
     find(wanted.logs)  # What is wrong with them is told before Spark starts, which takes seconds.
     choose_python()
@@ -94,7 +95,7 @@ def _run(wanted: argparse.Namespace) -> int:
     for key, value in (CONF | (LOCAL_CONF if wanted.master.startswith("local") else {})).items():
         builder = builder.config(key, value)
     spark = builder.master(wanted.master).getOrCreate()
-    _on_interrupt(spark.sparkContext.cancelAllJobs)
+    interrupt.heed(spark.sparkContext.cancelAllJobs)
     try:
         with Progress(spark.sparkContext) as progress:
             found = analyze(spark, wanted.logs, wanted.output, window, wanted.queue, progress)
@@ -106,25 +107,34 @@ def _run(wanted: argparse.Namespace) -> int:
         spark.stop()
 
 
-def _compact(wanted: argparse.Namespace) -> int:
-    _on_interrupt(lambda: None)
+def _compact(wanted: argparse.Namespace, interrupt: Interrupt) -> int:
+    interrupt.heed(lambda: None)
     with Progress() as progress:
         records, days = compact(wanted.logs, wanted.target, wanted.cores, progress)
     print(f"{records:,} records of {days:,} day{'' if days == 1 else 's'} in {wanted.target}")
     return 0
 
 
-def _on_interrupt(cancel: Callable[[], None]) -> None:
-    """Let Ctrl-C, and SIGTERM, end the job once; what comes after it must not disturb the tidying."""
+class Interrupt:
+    """Ctrl-C, or SIGTERM. It ends the job once; what comes after it must not disturb the tidying."""
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def __init__(self) -> None:
+        self.came = False
+        """True after it has come: Py4J may raise an error of its own for a command that it has interrupted."""
+
+    def heed(self, cancel: Callable[[], None]) -> None:
+        """Let it end the job, which `cancel` stops first."""
+
+        def end(number: int, frame: FrameType | None) -> None:
+            for each in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(each, signal.SIG_IGN)
+            logging.disable()  # Py4J logs the traceback of an interrupted command.
+            self.came = True
+            cancel()
+            raise KeyboardInterrupt
+
         for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
-        cancel()
-        raise KeyboardInterrupt
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, end)
+            signal.signal(each, end)
 
 
 def _window(begin: str | None, end: str | None) -> Window:

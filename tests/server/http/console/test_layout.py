@@ -42,7 +42,8 @@ def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
     process, _ = shown
     web = Web(process.http)
     for name in (LONG, HTML):
-        web.do("PUT", f"/queues/%2F/{quote(name, safe='')}", {"arguments": {"capacity-messages": 1}}, status=201)
+        bounds = {"capacity-messages": 1, "hold-deadline": 1}
+        web.do("PUT", f"/queues/%2F/{quote(name, safe='')}", {"arguments": bounds}, status=201)
         web.publish(name)
         web.publish(name)
         web.do("POST", "/penstock/block", {"queue": name, "reason": "a reason " * 9}, status=200)
