@@ -31,8 +31,8 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
-AT_ONCE = (os.cpu_count() or 2) + 3
-"""Checks that run at the same time: more than there are cores, for they wait for more than half of their time."""
+AT_ONCE = (os.cpu_count() or 2) + 2
+"""Checks that run at the same time: more than there are cores, for they wait for half of their time."""
 SPARK, REST, SMOKE_TEST = "with Spark", "the rest", "smoke"
 GROUPS = (
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
