@@ -89,6 +89,11 @@ class BlockRows(RowSource):
         if self._has_headers or route.by_headers:
             self._route_by_headers(route, row)
 
+    @override
+    def check_again(self) -> None:
+        if self._access.epoch.count != self._access_epoch:
+            check_route(self._access, self._vhost, self.route)
+
     def _check(self, row: i64) -> None:
         """Check what a client may not claim. Raises PreconditionFailed (406), as for single publishes."""
         texts = self._columns.texts

@@ -23,9 +23,10 @@ from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
 from penstock.management.arrow_blocks import CONTENT_TYPE
 from penstock.management.block_rows import BlockRows
-from penstock.management.control_request import ControlRequest
+from penstock.management.control_request import PUBLISH_BLOCK, ControlRequest
 from penstock.management.incoming_block import IncomingBlock
 from penstock.management.sink_batches import SinkBatches
+from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.peer import QUERY
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ class BlockPublisher(ProducerListener):
             answer["text"] = refusal.describe()
             if block.code:
                 answer["code"] = block.code
+            if refusal.error is not None:
+                audit_refusal(self.connection, PUBLISH_BLOCK, refusal.error)
         self._sinks.control.answer(published.request, answer)
 
     def _tell_progress(self, published: PublishedBlock) -> None:

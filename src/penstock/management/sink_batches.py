@@ -21,7 +21,7 @@ from penstock.core.publish.held_block import INVALID, UNROUTABLE, RowSource
 from penstock.core.publish.marked_block import MarkedBlock
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
-from penstock.core.publish.promotion import promote
+from penstock.core.publish.promotion import CommitCheck, promote
 from penstock.core.publish.sink_marks import BatchProgress
 from penstock.core.publish.sink_stages import Stage, StagedRow, StagedRows
 from penstock.core.queue.pinned_room import PinnedRooms
@@ -30,7 +30,8 @@ from penstock.errors import BrokerError, Fenced, PreconditionFailed, ResourceErr
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
-from penstock.management.control_request import ControlRequest
+from penstock.management.control_request import PUBLISH_BLOCK, ControlRequest
+from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_publish, check_write_exchange
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ ID_CHARACTERS: Final = 64
 TARGET_CHARACTERS: Final = 160
 """Characters of a target beyond which it is cut and completed by a digest."""
 PARTITIONS_MAX: Final = 1 << 31
+COMMIT: Final = "sink.commit"
 DEDUP: Final = "dedup"
 TRANSACTIONAL: Final = "transactional"
 NO_ROOM: Final = "no-room"
@@ -108,6 +110,22 @@ class TaskIds(BatchIds):
         self.attempt: i64 = request.number("attempt")
 
 
+class TargetAccess(CommitCheck):
+    """The permissions of the requester of a commit, which may be taken away while the commit waits."""
+
+    def __init__(self, ids: BatchIds, request: ControlRequest) -> None:
+        self._ids = ids
+        self._request = request
+
+    @override
+    def refusal(self) -> BrokerError | None:
+        try:
+            self._ids.check_access(self._request)
+        except BrokerError as error:
+            return error
+        return None
+
+
 class PromotionAnswer(ProducerListener):
     """A commit of a batch that is under way, with its producer and the request that it answers."""
 
@@ -129,6 +147,7 @@ class PromotionAnswer(ProducerListener):
             if refusal is None:
                 self._sinks.control.answer(self._request, {"promoted": True})
             elif refusal.error is not None:
+                audit_refusal(self.connection, COMMIT, refusal.error)
                 self._sinks.control.fail(self._request, refusal.error)
             else:
                 self._sinks.control.fail(self._request, ResourceError(refusal.describe()))
@@ -214,7 +233,7 @@ class SinkBatches:
             raise PreconditionFailed("the commit of a batch needs a connection of its own")
         answer = PromotionAnswer(self, request, connection, ids.query)
         self._promotions.setdefault(connection.number, []).append(answer)
-        promote(answer.producer, progress, stages)
+        promote(answer.producer, progress, stages, TargetAccess(ids, request))
         return None
 
     def abort(self, request: ControlRequest) -> dict[str, object]:
@@ -267,7 +286,7 @@ class SinkBatches:
         answer: dict[str, object] = {"rows": int(source.rows)}
         row: i64 = 0
         while row < source.rows:
-            refused = _load(source, row, self.broker.now)
+            refused = self._load(request, source, row)
             if refused is not None:
                 answer.update(refused)
                 break
@@ -287,6 +306,24 @@ class SinkBatches:
         except ResourceError as error:
             answer = {"rows": int(source.rows), "taken": 0, "cause": NO_ROOM, "retriable": True, "text": str(error)}
         return answer
+
+    def _load(self, request: ControlRequest, source: RowSource, row: i64) -> dict[str, object] | None:
+        """Load a row; returns why it cannot be a message of a stage, or None."""
+        try:
+            source.load(row)
+        except BrokerError as error:
+            if request.connection is not None:
+                audit_refusal(request.connection, PUBLISH_BLOCK, error)
+            text = f"row {int(row)}: {error}"
+            return {"cause": INVALID, "retriable": False, "text": text, "code": int(error.code)}
+        route = source.route
+        if not route.queues:
+            text = f"row {int(row)}: {admission.describe_target(route)} reaches no queue"
+            return {"cause": UNROUTABLE, "retriable": False, "text": text}
+        never = admission.too_large_error(route, route.queues, source.charge, self.broker.now)
+        if never is not None:
+            return {"cause": INVALID, "retriable": False, "text": f"row {int(row)}: {never}", "code": int(never.code)}
+        return None
 
     # Waiting tasks
 
@@ -361,23 +398,6 @@ def _starvation(queue: Queue, tasks: int, cores: int, now: float) -> dict[str, o
             "partitions (coalesce before the write), or run the two queries as applications of their own"
         }
     return {}
-
-
-def _load(source: RowSource, row: i64, now: float) -> dict[str, object] | None:
-    """Load a row; returns why it cannot be a message of a stage, or None."""
-    try:
-        source.load(row)
-    except BrokerError as error:
-        text = f"row {int(row)}: {error}"
-        return {"cause": INVALID, "retriable": False, "text": text, "code": int(error.code)}
-    route = source.route
-    if not route.queues:
-        text = f"row {int(row)}: {admission.describe_target(route)} reaches no queue"
-        return {"cause": UNROUTABLE, "retriable": False, "text": text}
-    never = admission.too_large_error(route, route.queues, source.charge, now)
-    if never is not None:
-        return {"cause": INVALID, "retriable": False, "text": f"row {int(row)}: {never}", "code": int(never.code)}
-    return None
 
 
 def _is_transactional(request: ControlRequest) -> bool:

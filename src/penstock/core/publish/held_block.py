@@ -66,6 +66,9 @@ class RowSource:
         """Set route, content and charge to those of a row. Raises BrokerError if it cannot be a message."""
         raise NotImplementedError
 
+    def check_again(self) -> None:
+        """Check that the loaded row may still be published. Raises AccessRefused (403); by default it may."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BlockMark:
@@ -152,15 +155,16 @@ class HeldBlock(Held):
         return not self.over
 
     def _load(self) -> bool:
-        """Load the next row; return whether there is one. An invalid one ends the block."""
+        """Load the next row; return whether there is one. A row that is invalid, or refused by now, ends the block."""
         row = self.row
         if row == self.source.rows:
             self.over = True
             return False
-        if self._loaded == row:
-            return True
         try:
-            self.source.load(row)
+            if self._loaded == row:
+                self.source.check_again()
+            else:
+                self.source.load(row)
         except BrokerError as error:
             self._end(Refusal(INVALID, None, error=error), error.code)
             return False
@@ -319,7 +323,7 @@ class HeldBlock(Held):
         producer = self.producer
         broker = producer.broker
         promises = broker.durable_changes.durable_ops
-        if self._begin() and self._loaded == self.row:
+        if self._begin() and self._loaded == self.row and self._load():
             if len(self.queues) > 1:
                 self.queues = [queue for queue in self.queues if not queue.deleted] or self.queues
             self._accept(self.queues)
