@@ -17,6 +17,7 @@ from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import check, enable_paging
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_roll import QueueRoll
 from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings, selector_in, selector_memory
 from penstock.core.routing.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.routing.equivalence import check_exchange, check_queue
@@ -83,6 +84,8 @@ class VirtualHost(Topology):
         self.gates = gates
         self.table = table
         self.queues = {}
+        self.roll = QueueRoll()
+        """The same queues, for walks over several turns."""
         self._answer_queues: int = 0
         """Queues for answers to control requests; the limit of queues does not count them."""
         self.replies: dict[str, Queue] = {}
@@ -180,6 +183,7 @@ class VirtualHost(Topology):
     def add_queue(self, queue: Queue) -> None:
         """Add a created queue; its name is free."""
         self.queues[queue.name] = queue
+        self.roll.add(queue)
         self._answer_queues += answers_control(queue.name)
         self.churn.queues_created += 1
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
@@ -227,6 +231,7 @@ class VirtualHost(Topology):
         queue.reserved.review(now)
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
+            self.roll.remove(queue)
             self._answer_queues -= answers_control(queue.name)
         self._end_bindings(QUEUE, queue.name, [])
         unpersist(self.broker.journal, queue)

@@ -101,9 +101,8 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
         if work.used_up():
             yield
     for vhost in list(broker.vhosts.values()):
-        queues = list(vhost.queues.values())
-        for first in range(0, len(queues), SENDERS_A_UNIT):
-            for queue in queues[first : first + SENDERS_A_UNIT]:
+        for part in vhost.roll.parts(SENDERS_A_UNIT):
+            for queue in part:
                 letters = publisher_of(queue)
                 if letters is not None:
                     _look_at(letters, found)

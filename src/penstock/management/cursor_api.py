@@ -222,9 +222,8 @@ class CursorApi:
         epoch = int(vhost.epoch)
         names: list[object] = []
         access = request.access
-        every = list(vhost.queues.values())
-        for start in range(0, len(every), NAMES_AT_ONCE):
-            part = [queue.name for queue in every[start : start + NAMES_AT_ONCE] if queue.owner is None]
+        for queues in vhost.roll.parts(NAMES_AT_ONCE):
+            part = [queue.name for queue in queues if queue.owner is None]
             names += [name for name in part if access.may(READ, name)]
             self.broker.work.done += NAMES_AT_ONCE // NAMES_A_UNIT
             if self.broker.work.used_up():

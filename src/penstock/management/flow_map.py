@@ -154,9 +154,10 @@ class FlowMap:
         best: list[tuple[float, int, Queue]] = []
         number = 0
         for vhost in list(self.node.broker.vhosts.values()):
-            queues = list(vhost.queues.values()) if self.sees(vhost.name) else []
-            for start in range(0, len(queues), QUEUES_A_STEP):
-                for queue in queues[start : start + QUEUES_A_STEP]:
+            if not self.sees(vhost.name):
+                continue
+            for part in vhost.roll.parts(QUEUES_A_STEP):
+                for queue in part:
                     if queue.deleted:
                         continue
                     number -= 1  # Of equals, the oldest are kept.

@@ -14,8 +14,8 @@ from penstock.access.tags import ADMINISTRATOR
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.work import Steps
-from penstock.management.listing import Item
 from penstock.management.node import Node
+from penstock.management.paged_list import Item
 from penstock.management.queue_order import Key
 
 FIRST_MOST: Final = 500
@@ -97,10 +97,9 @@ def first_steps(
         if not every and not rules.enters(each.name):
             continue
         homes[each.name] = each
-        queues = list(each.queues.values())
-        found.total += len(queues)
-        for start in range(0, len(queues), QUEUES_AT_ONCE):
-            for queue in queues[start : start + QUEUES_AT_ONCE]:
+        found.total += len(each.queues)
+        for part in each.roll.parts(QUEUES_AT_ONCE):
+            for queue in part:
                 number += 1
                 if not queue.deleted and (not wanted or wanted in queue.name.lower()):
                     found.filtered += 1

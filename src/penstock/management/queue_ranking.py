@@ -132,9 +132,8 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
     heap: list[Ranked] = []
     number = 0
     for vhost in _vhosts(node, request, request.access.rules):
-        queues = list(vhost.queues.values())
-        for start in range(0, len(queues), RANKED_AT_ONCE):
-            for queue in queues[start : start + RANKED_AT_ONCE]:
+        for part in vhost.roll.parts(RANKED_AT_ONCE):
+            for queue in part:
                 if queue.deleted or _is_own(queue, request) or not queue.name.startswith(begins):
                     continue
                 sums.add(queue)

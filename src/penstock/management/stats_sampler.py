@@ -11,6 +11,7 @@ next one, and rates are divided by the true interval.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import i64
@@ -43,6 +44,8 @@ SERIES_MOST: Final = 10_000
 """Most series with slots, about 11 KiB each after a day; further objects have rates only."""
 SKIPPED_A_UNIT: Final = 8
 """Objects without counts that cost a unit of work."""
+LISTED_AT_ONCE: Final = 500
+"""Queues that are listed at once for their visits."""
 SLICE: Final = 500
 """Units of work of a slice: half a millisecond."""
 SAMPLED_WORK: Final = 4
@@ -114,6 +117,7 @@ class StatsSampler(Chore):
         self.ended_traffic = Traffic()
         """Octets of the connections that have ended."""
         self._connections: list[Connection] = []
+        self._roll: Iterator[list[Queue]] = iter(())
         self._queues: list[Queue] = []
         self._exchanges: list[Exchange] = []
         """Objects that the pass has yet to visit."""
@@ -183,13 +187,16 @@ class StatsSampler(Chore):
                 units += self._visit_connection(self._connections.pop())
             elif self._queues:
                 units += self._visit_queues(most - units)
+                if not self._queues:
+                    self._queues = next(self._roll, self._queues)
             elif self._exchanges:
                 units += self._visit_exchange(self._exchanges.pop())
             elif self._vhosts:
                 vhost = self.broker.vhosts.get(self._vhosts.pop())
                 if vhost is not None:
                     self._sum = _sum_of(self.vhosts, vhost.name)
-                    self._queues.extend(vhost.queues.values())
+                    self._roll = vhost.roll.parts(LISTED_AT_ONCE)
+                    self._queues = next(self._roll, self._queues)
                     self._exchanges.extend(vhost.exchanges.values())
                     units += len(self._queues) // 100 + 1
             elif not self._concluded:

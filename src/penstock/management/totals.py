@@ -30,9 +30,8 @@ def totals_steps(
     ready, unacked, total = 0, 0, 0
     vhosts = [vhost for vhost in broker.vhosts.values() if rules is None or rules.enters(vhost.name)]
     for vhost in vhosts:
-        queues = list(vhost.queues.values())
-        for start in range(0, len(queues), QUEUES_AT_ONCE):
-            part = depths(queues[start : start + QUEUES_AT_ONCE])
+        for queues in vhost.roll.parts(QUEUES_AT_ONCE):
+            part = depths(queues)
             ready, unacked, total = ready + part[0], unacked + part[1], total + part[2]
             work.done += QUEUES_AT_ONCE // SUMMED_A_UNIT
             if work.used_up():

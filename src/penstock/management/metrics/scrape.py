@@ -158,10 +158,8 @@ class Scrape:
         totals.queue_sums = sums
         now = self._node.broker.now
         for vhost in list(self._node.broker.vhosts.values()):
-            queues = list(vhost.queues.values())
-            totals.queues += len(queues)
-            for start in range(0, len(queues), QUEUES_A_SLICE):
-                part = queues[start : start + QUEUES_A_SLICE]
+            totals.queues += len(vhost.queues)
+            for part in vhost.roll.parts(QUEUES_A_SLICE):
                 for index, family in enumerate(RABBITMQ):
                     for queue in part:
                         value = family.value(queue, now)
@@ -226,11 +224,11 @@ class Scrape:
         for vhost in list(self._node.broker.vhosts.values()):
             if not selection.covers(vhost.name):
                 continue
-            part = list(islice(vhost.queues.values(), selection.objects_max - len(queues)))
-            left_out += len(vhost.queues) - len(part)
             head = label("vhost", vhost.name)
-            for start in range(0, len(part), SAMPLES_A_SLICE):
-                for queue in part[start : start + SAMPLES_A_SLICE]:
+            for part in vhost.roll.parts(SAMPLES_A_SLICE):
+                shown_ones = part[: selection.objects_max - len(queues)]
+                left_out += len(part) - len(shown_ones)
+                for queue in shown_ones:
                     queues.append(queue)
                     labels.append(f"{head},{label('queue', queue.name)}")
                 yield self._take()

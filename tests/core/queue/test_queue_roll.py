@@ -1,0 +1,60 @@
+"""Roll of queues: a walk in parts has all that are there throughout, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_roll import SECTION
+from penstock.core.vhost import VirtualHost
+from tests.support.driven_connection import make_driver
+
+
+@pytest.fixture
+def vhost() -> VirtualHost:
+    return make_driver().broker.vhosts["/"]
+
+
+def declare(vhost: VirtualHost, name: str) -> Queue:
+    return vhost.declare_queue(name, {}, False, False, None, None)
+
+
+def names(parts: Iterator[list[Queue]]) -> list[str]:
+    return [queue.name for part in parts for queue in part]
+
+
+@pytest.mark.parametrize("most", [1, 7, SECTION, 10 * SECTION])
+def test_parts_are_all_queues_in_order_of_creation(vhost: VirtualHost, most: int) -> None:
+    for number in range(2 * SECTION + 3):
+        declare(vhost, f"q{number}")
+    vhost.broker.delete_queue(vhost.queues["q5"])
+    declare(vhost, "q5")
+    parts = list(vhost.roll.parts(most))
+    assert names(iter(parts)) == list(vhost.queues)
+    assert max(map(len, parts)) <= min(most, SECTION)
+
+
+def test_walk_has_every_queue_that_is_there_throughout_and_none_twice(vhost: VirtualHost) -> None:
+    random = Random(11)
+    for number in range(4 * SECTION):
+        declare(vhost, f"q{number}")
+    kept = set(vhost.queues)
+    found: list[str] = []
+    for part in vhost.roll.parts(10):
+        found += [queue.name for queue in part if not queue.deleted]
+        for name in random.sample(sorted(vhost.queues), 7):
+            vhost.broker.delete_queue(vhost.queues[name])
+            kept.discard(name)
+            declare(vhost, name if random.random() < 0.3 else f"new-{random.random()}")
+    assert kept <= set(found)
+    assert all(found.count(name) == 1 for name in kept)
+
+
+def test_section_without_queues_is_dropped(vhost: VirtualHost) -> None:
+    for number in range(4 * SECTION):
+        vhost.broker.delete_queue(declare(vhost, f"q{number}"))
+    assert names(vhost.roll.parts(10)) == []
+    assert not vhost.roll._sections
