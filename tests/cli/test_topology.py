@@ -25,8 +25,8 @@ def test_topology_is_declared_listed_and_deleted(broker: BrokerProcess, name: st
     assert queue["arguments"] == {"capacity-messages": 100, "hold-deadline": 5}
     bindings = [each for each in listed(broker, "bindings") if each["source"] and each["destination"] == name]
     assert [(each["source"], each["destination_type"], each["arguments"]) for each in bindings] == [
-        ("amq.fanout", "exchange", {}),
         (name, "queue", {"k": 1}),
+        ("amq.fanout", "exchange", {}),
     ]
     assert name in [each["name"] for each in listed(broker, "exchanges")]
     run(broker, "unbind", name, name, "--key", "a.#", "k=1")

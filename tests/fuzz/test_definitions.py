@@ -16,11 +16,12 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
-from penstock.management import definitions_export
+from penstock.management.definitions_export import SECTIONS
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import KINDS
 from tests.profiles import thorough
 from tests.support.driven_connection import make_driver
+from tests.support.exports import exported
 from tests.support.fuzzed_broker import SEED
 
 A_NIGHT = 1_000_000
@@ -82,11 +83,9 @@ class Files:
         return found
 
 
-def exported(driver: BrokerDriver) -> str:
+def everything(driver: BrokerDriver) -> str:
     """Return everything that is defined."""
-    sections = definitions_export.SECTIONS
-    windows = [definitions_export.window(driver, section, None, 0, 100_000) for section in sections]
-    return json.dumps([definitions_export.exported(each.items, True) for each in windows], sort_keys=True)
+    return json.dumps([exported(driver, section) for section in SECTIONS], sort_keys=True)
 
 
 def attempt(driver: BrokerDriver, text: bytes, skip: list[str], dry_run: bool) -> Any:
@@ -111,13 +110,13 @@ def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
         if number % A_BROKER == 0:
             driver = make_driver()
             driver.broker.access.set_tags("guest", ["administrator"])  # A change of any user stores guest as well.
-            before = exported(driver)
+            before = everything(driver)
         text = files.one()
         skip = files.chance.sample(KINDS, 2) if files.chance.random() < 0.1 else []
         told = attempt(driver, text, skip, True)
-        assert exported(driver) == before, (number, "a dry run changes nothing", text)
+        assert everything(driver) == before, (number, "a dry run changes nothing", text)
         answer = attempt(driver, text, skip, False)
-        after = exported(driver)
+        after = everything(driver)
         if isinstance(answer, str):
             refused += 1
             assert after == before, (number, answer, text)

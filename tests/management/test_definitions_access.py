@@ -13,9 +13,9 @@ from penstock.access.tags import ADMINISTRATOR
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
-from penstock.management import definitions_export
 from penstock.management.definitions_import import import_steps
 from tests.support.driven_connection import make_driver
+from tests.support.exports import exported
 from tests.support.users import file_users
 
 HASH = rabbitmq_hash("secret", b"salt").text()
@@ -39,16 +39,6 @@ def take(driver: BrokerDriver, definitions: dict[str, Any], dry_run: bool = Fals
 
 def differences(driver: BrokerDriver, definitions: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["subject"], each["change"]) for each in take(driver, definitions, True)["differences"]]
-
-
-def exported(driver: BrokerDriver, section: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    after: int | None = 0
-    while after is not None:
-        page = definitions_export.window(driver, section, None, after, 2)
-        found += definitions_export.exported(page.items, True)
-        after = page.end()
-    return found
 
 
 def test_users_permissions_and_limits_are_imported_and_exported(driver: BrokerDriver) -> None:

@@ -1,4 +1,4 @@
-"""Exported definitions, a window at a time."""
+"""Exported definitions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from penstock.core.settings.policy import read_policy
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
-from penstock.management.listing import Item
+from penstock.management.paged_list import Item
 from tests.support.driven_connection import Dialogue, make_full_driver
+from tests.support.exports import exported, items_of
 
 
 @pytest.fixture
@@ -18,32 +19,23 @@ def driver() -> BrokerDriver:
     return make_full_driver()
 
 
-def test_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(driver: BrokerDriver) -> None:
+def test_export_leaves_out_what_is_predeclared_or_exclusive(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     owner = Dialogue(driver).connection
     vhost.bind("x", vhost.declare_queue("own", {}, False, False, owner, None), None, "k", {})
     for section, count in (("queues", 12), ("exchanges", 2), ("bindings", 12), ("vhosts", 2), ("policies", 0)):
-        for size in (1, 3, 1000):
-            found = []
-            after: int | None = 0
-            while after is not None:
-                part = definitions_export.window(driver, section, None, after, size)
-                found += definitions_export.exported(part.items, True)
-                after = part.end()
-            assert len(found) == count, (section, size)
+        assert len(exported(driver, section)) == count, section
+    assert [len(exported(driver, section, vhost)) for section in ("queues", "bindings", "users")] == [7, 7, 0]
 
 
-@pytest.mark.parametrize("section", definitions_export.SECTIONS)
-def test_groups_of_a_section_are_what_its_windows_have(driver: BrokerDriver, section: str) -> None:
-    for only in (None, driver.broker.vhosts["other"]):
-        whole = definitions_export.window(driver, section, only, 0, 1000)
-        found = [
-            Item("", vhost, subject)
-            for vhost, subjects in definitions_export.groups(driver, section, only)
-            for subject in subjects
-        ]
-        assert len(found) == whole.total
-        assert definitions_export.exported(found, True) == definitions_export.exported(whole.items, True)
+def test_binding_whose_source_is_being_deleted_is_not_exported(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["/"]
+    vhost.declare_exchange("y", "direct", {}, False, False, False)
+    for number in range(1000):
+        vhost.bind("y", vhost.queues["q1"], None, str(number), {})
+    vhost.drop_exchange(vhost.exchanges["y"])
+    assert vhost.ending
+    assert {each["source"] for each in exported(driver, "bindings", vhost)} == {"x"}
 
 
 def test_queue_that_was_deleted_meanwhile_is_not_exported(driver: BrokerDriver) -> None:
@@ -73,7 +65,7 @@ def test_export_for_rabbitmq_has_only_what_it_takes(driver: BrokerDriver) -> Non
     node.table.policies.put(read_policy("/", "limit", {"pattern": "", "definition": {"capacity-bytes": 9}}, True))
 
     def told(section: str) -> dict[str, dict[str, Any]]:
-        items = definitions_export.window(driver, section, vhost, 0, 1000).items
+        items = items_of(driver, section, vhost)
         return {each["name"]: each for each in definitions_export.exported(items, True, True)}
 
     assert {name: each["definition"] for name, each in told("policies").items()} == {
@@ -84,5 +76,5 @@ def test_export_for_rabbitmq_has_only_what_it_takes(driver: BrokerDriver) -> Non
     assert "limit" not in told("parameters")
     assert told("queues")["held"]["arguments"] == {"capacity-bytes": 9, "x-max-length": 3}
     assert told("queues")["refusing"]["arguments"]["x-overflow"] == "reject-publish"
-    whole = definitions_export.exported(definitions_export.window(driver, "policies", vhost, 0, 1000).items, True)
+    whole = exported(driver, "policies", vhost)
     assert {each["name"]: each["definition"] for each in whole} == given

@@ -1,4 +1,4 @@
-"""Windows of lists: all of a kind, some at a time, each thing once."""
+"""Lists of a kind: everything once, collected a share a turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
-from penstock.management.listing import KINDS, Window, collected_steps, consumers_steps, window_steps
+from penstock.management.listing import KINDS, QUEUES_AT_ONCE, collected_steps
+from penstock.management.paged_list import Item
 from tests.support.driven_connection import Dialogue, make_driver, make_full_driver
 
 
@@ -17,64 +18,51 @@ def driver() -> BrokerDriver:
     return make_full_driver()
 
 
-def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
-    return finish(window_steps(driver, kind, vhost, after, count))
+def collected(driver: BrokerDriver, kind: str, vhost: VirtualHost | None = None) -> list[Item]:
+    return finish(collected_steps(driver, kind, vhost))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_windows_one_after_the_other_are_the_whole_list(driver: BrokerDriver, kind: str, size: int) -> None:
-    whole = window(driver, kind, None, 0, 1000)
-    found = []
-    after: int | None = 0
-    while after is not None:
-        part = window(driver, kind, None, after, size)
-        assert part.total == whole.total
-        found += part.items
-        after = part.end()
-    assert [(item.name, item.vhost, item.subject) for item in found] == [
-        (item.name, item.vhost, item.subject) for item in whole.items
+def test_collected_items_are_those_of_each_virtual_host(driver: BrokerDriver, kind: str) -> None:
+    whole = [(item.vhost, item.subject) for item in collected(driver, kind)]
+    parts = [
+        (item.vhost, item.subject) for vhost in driver.broker.vhosts.values() for item in collected(driver, kind, vhost)
     ]
-    assert len(found) == whole.total
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_collected_items_are_those_of_one_window(driver: BrokerDriver, kind: str) -> None:
-    for vhost in (None, driver.broker.vhosts["other"]):
-        whole = window(driver, kind, vhost, 0, 1000)
-        found = finish(collected_steps(driver, kind, vhost))
-        assert [(item.name, item.vhost, item.subject) for item in found] == [
-            (item.name, item.vhost, item.subject) for item in whole.items
-        ]
+    assert whole == parts
+    assert len(whole) == len(set(whole))
 
 
 @pytest.mark.parametrize("kind", ["connections", "channels"])
 def test_connections_are_collected_a_share_a_turn_in_proportion_to_their_number(kind: str) -> None:
     driver = make_driver()
 
-    def passes(connections: int) -> tuple[int, int, int]:
+    def passes(connections: int) -> tuple[int, int]:
         for _ in range(connections):
             Dialogue(driver)
         driver.broker.work.limit = 0
         before = driver.broker.work.done
         steps = sum(1 for _ in collected_steps(driver, kind, None))
-        cost = int(driver.broker.work.done - before)
-        return steps, cost, sum(1 for _ in window_steps(driver, kind, None, 0, 10))
+        return steps, int(driver.broker.work.done - before)
 
     few = passes(1_000)
     many = passes(3_000)
     assert few[0] >= 2
-    assert few[2] >= 2
     assert many[0] <= 4 * few[0] + 1
     assert many[1] <= 4 * few[1] + 4
 
 
 def test_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> None:
     other = driver.broker.vhosts["other"]
-    assert [item.name for item in window(driver, "queues", other, 0, 99).items] == [f"q{number}" for number in range(5)]
-    assert window(driver, "bindings", other, 0, 1).total == 5 + 5
-    assert window(driver, "connections", other, 0, 99).total == 0
-    assert window(driver, "channels", driver.broker.vhosts["/"], 0, 99).total == 3
+    assert [item.name for item in collected(driver, "queues", other)] == [f"q{number}" for number in range(5)]
+    assert len(collected(driver, "bindings", other)) == 5 + 5
+    assert collected(driver, "connections", other) == []
+    assert len(collected(driver, "channels", driver.broker.vhosts["/"])) == 3
+
+
+def test_bindings_to_exchanges_are_listed(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["other"]
+    binding = vhost.bind("x", None, vhost.exchange("amq.fanout"), "k", {})
+    assert collected(driver, "bindings", vhost)[-1].subject is binding
 
 
 MANY = 3_000
@@ -89,6 +77,6 @@ def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
         if number % 100 == 0:
             driver.broker.consume(channel, Consumer(f"c{number}", channel, queue, False, False, 0))
     driver.broker.work.limit = 0
-    passes = sum(1 for _ in consumers_steps(driver, None, 0, 1000))
-    assert passes >= MANY // 500
-    assert window(driver, "consumers", None, 0, 1000).total == MANY // 100
+    passes = sum(1 for _ in collected_steps(driver, "consumers", None))
+    assert passes >= MANY // QUEUES_AT_ONCE
+    assert len(collected(driver, "consumers")) == MANY // 100

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.flow.work import finish
-from penstock.management.listing import consumers_steps
+from penstock.management.listing import collected_steps
 from penstock.management.rabbitmq_json import (
     binding_of,
     channel_in_full,
@@ -99,8 +99,8 @@ def test_browsers_are_listed_and_marked() -> None:
     browse = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     client.attach_receiver(None, 1, credit=5, source=browse, name="looks")
     client.attach_receiver("/queues/q", 2, credit=5, name="takes")
-    window = finish(consumers_steps(client.driver, None, 0, 100))
-    listed: Any = [consumer_of(item.subject, client.driver) for item in window.items]  # type: ignore[arg-type]
+    items = finish(collected_steps(client.driver, "consumers", None))
+    listed: Any = [consumer_of(item.subject, client.driver) for item in items]  # type: ignore[arg-type]
     assert [(each["consumer_tag"], each["penstock"]["browses"], each["active"]) for each in listed] == [
         ("takes", False, True),
         ("looks", True, True),

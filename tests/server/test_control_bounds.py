@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
+from penstock.flow.work import LOOKING_SHARE
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
+from penstock.management.listing import ITEM_WORK, QUEUES_AT_ONCE
+from penstock.management.paged_list import PAGE_MOST
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess
+from tests.support.control_requests import request, turns_until_answered, with_queues
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
@@ -45,28 +47,17 @@ def test_definitions_in_a_request_that_cannot_be_meant_are_refused(broker: Broke
                 control.request("definitions.import", {"definitions": definitions})
 
 
-def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn() -> None:
-    driver = make_driver()
-    vhost = driver.broker.vhosts["/"]
-    for number in range(600):
-        vhost.declare_queue(f"q{number}", {}, False, False, None, None)
-    client = Dialogue(driver)
-    properties = Properties(reply_to="answers")
-    vhost.declare_queue("answers", {}, False, False, None, None)
-    body = json.dumps({"section": "queues"}).encode()
-    request = publish("definitions.export", body, properties=properties, exchange="penstock.control")
-    driver.scheduler.begin_turn()
-    driver.scheduler.receive(client.connection, request * 100)
-    answered = int(vhost.queues["answers"].waiting())
-    assert 1 <= answered < 10
-    assert client.connection.input_paused
+def test_what_an_export_lists_is_counted_as_work_so_that_it_takes_slices_of_onlookers() -> None:
+    costs = turns_until_answered(with_queues(), request("definitions.export", section="queues"))
+    assert len(costs) >= PAGE_MOST * ITEM_WORK // (LOOKING_SHARE + QUEUES_AT_ONCE)
+    assert max(costs) <= LOOKING_SHARE + QUEUES_AT_ONCE
 
 
 def test_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes() -> None:
     driver = make_driver()
     driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
     client = Dialogue(driver)
-    request = publish(
+    asked = publish(
         "list",
         b"x" * (IMPORT_OCTETS + 1),
         properties=Properties(reply_to="answers"),
@@ -74,8 +65,8 @@ def test_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes(
         frame_max=65536,
     )
     most = 0
-    for start in range(0, len(request), 131072):
-        driver.scheduler.receive(client.connection, request[start : start + 131072])
+    for start in range(0, len(asked), 131072):
+        driver.scheduler.receive(client.connection, asked[start : start + 131072])
         driver.run_turn()
         driver.scheduler.begin_turn()
         most = max(most, int(driver.services.partial_messages.bytes))

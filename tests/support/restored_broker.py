@@ -18,6 +18,7 @@ from penstock.persistence.transaction_encoder import encode
 from penstock.setting_names import read_settings
 from penstock.store.records import MetadataRecord
 from tests.support.driven_connection import make_driver
+from tests.support.exports import items_of
 from tests.support.memory_store import WALL, Shelf
 
 
@@ -135,7 +136,7 @@ def exported(driver: BrokerDriver) -> dict[str, list[str]]:
     for section in definitions_export.SECTIONS:
         found[section] = sorted(
             repr(definitions_export.exported([item], True))
-            for item in definitions_export.window(driver, section, None, 0, 1_000_000).items
+            for item in items_of(driver, section)
             if not isinstance(item.subject, Queue | Exchange | Binding) or is_durable(item.subject)
         )
     return found

@@ -306,7 +306,7 @@ class ControlClient:
         """Return all objects of a kind, page by page: "queues", "exchanges", "bindings", "connections", "channels",
         "consumers", "cursors" or "vhosts".
 
-        Of this connection's virtual host, or of all. Objects that change meanwhile may be missed, or appear twice.
+        Of this connection's virtual host, or of all. Objects that are created meanwhile may be missing.
         """
         after: int | None = 0
         while after is not None:

@@ -53,6 +53,7 @@ from penstock.management.certificates import answer_reload
 from penstock.management.control_request import IMPORT, PUBLISH_BLOCK, ControlRequest, octets_max
 from penstock.management.cursor_api import CursorApi
 from penstock.management.definitions_import import answer_import
+from penstock.management.paged_list import PagedLists
 from penstock.management.sink_api import SinkApi
 from penstock.management.status import answer_status
 from penstock.management.time_lookup import TimeLookup
@@ -64,7 +65,10 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
     from penstock.protocols.common.connection import Connection
 
-READING: Final = ("show", "why", "list", "status", "top", "settings.list", "config.show", "user.list", "limit.list")
+READING: Final = (
+    *("show", "why", "list", "status", "top", "settings.list", "config.show", "user.list", "limit.list"),
+    *("policy.list", "parameter.list"),
+)
 """Operations of administrators that change nothing."""
 UNAUDITED: Final = frozenset({name for name, need in CONTROL.items() if not need.tag} | set(READING)) - {
     "cursor.move",
@@ -108,7 +112,6 @@ class ControlApi:
             "unblock": lambda request: operator_api.unblock(node, request),
             "connection.close": lambda request: operator_api.close_connection(node, request),
             "show": lambda request: settings_api.show(node, request),
-            "definitions.export": lambda request: definitions_export.answer_export(node, request),
             "tls.reload": lambda request: answer_reload(node.certificates, request),
             "vhost.declare": self._declare_vhost,
             "why": self._why,
@@ -131,6 +134,8 @@ class ControlApi:
         """Operations that read much, over as many turns as needed, concurrently with changes."""
         self._looking: dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]] = _lists(node)
         """The same for onlookers: they delay others less."""
+        self.lists = PagedLists(broker.work)
+        """Lists of which onlookers have seen the first pages."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""
@@ -168,7 +173,9 @@ class ControlApi:
                 return
             looking = self._looking.get(operation)
             if looking is not None:
-                self.node.start_asking(self._answer_in_steps(request, looking(request)), connection, True)
+                self.node.start_asking(
+                    self._answer_in_steps(request, self._audited(request, operation, looking)), connection, True
+                )
                 return
             answer = self._operations[operation](request)
             self._audit(request, operation, answer)
@@ -200,9 +207,9 @@ class ControlApi:
         self,
         request: ControlRequest,
         operation: str,
-        in_steps: Callable[[ControlRequest], Steps[dict[str, object]]],
-    ) -> Steps[dict[str, object]]:
-        """Carry out a change in steps, and record it when it is made."""
+        in_steps: Callable[[ControlRequest], Steps[dict[str, object] | None]],
+    ) -> Steps[dict[str, object] | None]:
+        """Carry out an operation in steps, and record it when it is made."""
         answer = yield from in_steps(request)
         self._audit(request, operation, answer)
         return answer
@@ -329,6 +336,7 @@ class ControlApi:
 def _lists(node: Node) -> dict[str, Callable[[ControlRequest], Steps[dict[str, object] | None]]]:
     """Return the operations that list objects."""
     return {
+        "definitions.export": lambda request: definitions_export.answer_export(node, request),
         "list": lambda request: listing.answer_steps(node, request),
         "policy.list": lambda request: policies_api.answer_list(node, request),
         "parameter.list": lambda request: parameters_api.answer_list(node, request),

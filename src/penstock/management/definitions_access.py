@@ -28,7 +28,6 @@ from penstock.management.definitions_kinds import (
     details_of,
 )
 from penstock.management.definitions_parser import OWN_HASH, Entry
-from penstock.management.listing import Window
 from penstock.management.rabbitmq_json import Shape
 
 if TYPE_CHECKING:
@@ -265,21 +264,6 @@ def check_user(node: Node, entry: Entry, planned: Planned) -> User | None:
 
 
 # Export
-
-
-def offer_users(node: Node, section: str, found: Window) -> None:
-    """Offer the items of a section of users to a window; those of the settings file are not exported."""
-    vhosts = list(node.broker.vhosts)
-    first = node.broker.vhosts[vhosts[0]]
-    for user in node.broker.access.stored():
-        if section == "users":
-            count = 1
-        elif section == "permissions":
-            count = len(vhosts) if user.everywhere else len(user.permissions)
-        else:
-            count = sum(map(len, user.topic_permissions.values()))
-        if not found.pass_over(count):
-            found.offer(first, items_of_user(user, section, vhosts))
 
 
 def items_of_user(user: User, section: str, vhosts: list[str]) -> list[object]:

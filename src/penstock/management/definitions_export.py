@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
@@ -16,6 +15,7 @@ from penstock.core.settings.policy import Policy
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
 from penstock.management.definitions_access import (
     exported_limits,
@@ -23,9 +23,9 @@ from penstock.management.definitions_access import (
     exported_topic_permission,
     exported_user,
     items_of_user,
-    offer_users,
 )
-from penstock.management.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
+from penstock.management.listing import ITEM_WORK, QUEUES_AT_ONCE, binding_groups
+from penstock.management.paged_list import PAGE_MOST, Groups, Item
 from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
 from penstock.setting_names import SettingValue
 from penstock.setting_names.policy_keys import OVERFLOWS
@@ -42,6 +42,8 @@ X_OVERFLOW: Final = "x-overflow"
 """Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
 FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
+EXPORTED_AT_ONCE: Final = 10
+"""Items that are made plain data per step."""
 
 
 def head(node: Node, everywhere: bool) -> Shape:
@@ -59,20 +61,8 @@ def head(node: Node, everywhere: bool) -> Shape:
     }
 
 
-def window(node: Node, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
-    """Return a window of a section, for `plainly`; some of its items may not be exported."""
-    found = Window(after, count)
-    if section in USERS:
-        if only is None:
-            offer_users(node, section, found)
-        return found
-    for vhost, subjects in groups(node, section, only):
-        found.offer(vhost, subjects)
-    return found
-
-
-def groups(node: Node, section: str, only: VirtualHost | None) -> Iterator[tuple[VirtualHost, Collection[object]]]:
-    """Yield the items of a section group by group; some may not be exported. Things may change between two groups."""
+def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
+    """Yield the items of a section some at a time; some may not be exported. Things may change between two groups."""
     table = node.broker.table
     if section in FOR_ALL and section != "vhosts":
         if only is None:
@@ -87,7 +77,8 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Iterator[tuple
         if section == "vhosts":
             yield vhost, [vhost]
         elif section == "queues":
-            yield vhost, vhost.queues.values()
+            for queues in vhost.roll.parts(QUEUES_AT_ONCE):
+                yield vhost, queues
         elif section == "policies":
             yield vhost, table.policies.of(vhost.name, False)
         elif section == "parameters":
@@ -98,8 +89,7 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Iterator[tuple
         elif section == "exchanges":
             yield vhost, vhost.exchanges.values()
         else:
-            for exchange in list(vhost.exchanges.values()):
-                yield vhost, exchange.bindings.values()
+            yield from binding_groups(vhost, False)
 
 
 def _of_all(node: Node, section: str) -> list[object]:
@@ -139,6 +129,9 @@ def _is_exported(subject: object) -> bool:
 
 
 def _lasts(binding: Binding) -> bool:
+    """Tell whether a binding leads from and to what is there, and not only for its connection."""
+    if binding.source.deleted:
+        return False
     return binding.queue is None or (binding.queue.owner is None and not binding.queue.deleted)
 
 
@@ -195,7 +188,7 @@ def definition(words: dict[str, SettingValue]) -> Shape:
     return {word.alias: plain(word.raw) for word in words.values()}
 
 
-def answer_export(node: Node, request: ControlRequest) -> Shape:
+def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer definitions.export: the head without a section, else a page of it.
 
     Its fields are {section, after, everywhere, for_rabbitmq}.
@@ -206,7 +199,15 @@ def answer_export(node: Node, request: ControlRequest) -> Shape:
     section = request.text("section")
     if section not in SECTIONS:
         raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
-    after = request.amount("after", 0)
-    page = window(node, section, only, after, PAGE_MOST)
-    node.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
-    return {"items": exported(page.items, True, request.flag("for_rabbitmq")), "next": page.end()}
+    for_rabbitmq = request.flag("for_rabbitmq")
+    found = groups(node, section, only)
+    page, following = yield from node.control.lists.page_steps(
+        request, f"definitions.export {section} {only is None}", found, PAGE_MOST
+    )
+    items: list[Shape] = []
+    for start in range(0, len(page), EXPORTED_AT_ONCE):
+        items += exported(page[start : start + EXPORTED_AT_ONCE], True, for_rabbitmq)
+        node.broker.work.done += EXPORTED_AT_ONCE * ITEM_WORK
+        if node.broker.work.used_up():
+            yield
+    return {"items": items, "next": following}

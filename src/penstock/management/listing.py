@@ -1,14 +1,11 @@
-"""Lists of objects in windows: references first, then plain data item by item, so that long lists do not block.
+"""Lists of objects: references first, then plain data item by item, so that long lists do not block.
 
-`window_steps` takes references to some items, and `collected_steps` to all of them, each once. `shape` makes one of
-them plain data. The control operation `list` answers a page of at most `PAGE_MOST`; clients request one page after
-another.
+`groups` yields references some at a time, and `collected_steps` returns all of them. `shape` makes one of them plain
+data. The control operation `list` answers a page; clients request one page after another.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
@@ -28,6 +25,7 @@ from penstock.management import rabbitmq_json
 from penstock.management.control_request import ControlRequest
 from penstock.management.cursor_views import POSITION_WORK, cursor_view
 from penstock.management.message_stats import SampleRanges
+from penstock.management.paged_list import PAGE_MOST, Groups, Item, PagedList
 from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape
 from penstock.protocols.common.connection import Connection
 
@@ -35,139 +33,27 @@ if TYPE_CHECKING:
     from penstock.management.node import Node
 
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
-PAGE_MOST: Final = 500
-"""Most items in one reply of the control operation `list`."""
 ITEM_WORK: Final = 10
-COLLECTED_A_UNIT: Final = 50
-"""Units of work per shown item, and skipped items per unit."""
-QUEUES_AT_ONCE: Final = 500
-"""Queues searched for consumers per step."""
-GROUPS_AT_ONCE: Final = 500
-"""Connections, or exchanges, whose items are looked at per step; also items that are collected."""
-MADE_A_UNIT: Final = 5
-"""Items that are collected per unit of work: an object is made for each."""
-
-
-class Item:
-    """Item of a list; `name` is its sort key."""
-
-    __slots__ = ("name", "vhost", "subject")
-
-    def __init__(self, name: str, vhost: VirtualHost | None, subject: object) -> None:
-        self.name = name
-        self.vhost = vhost
-        self.subject = subject
-
-
-class Window:
-    """Window of a long list: a number of items after a number of skipped ones, which are not examined."""
-
-    def __init__(self, after: int, count: int) -> None:
-        self.items: list[Item] = []
-        self.total: int = 0
-        """Number of items in the whole list."""
-        self._after = after
-        self._count = count
-
-    def offer(self, vhost: VirtualHost, subjects: Collection[object]) -> None:
-        """Take those of these items that fall into the window; they follow the ones offered before."""
-        first = max(self._after - self.total, 0)
-        room = self._count - len(self.items)
-        if room > 0 and first < len(subjects):
-            for subject in itertools.islice(subjects, first, first + room):
-                self.items.append(Item(name_of(subject), vhost, subject))
-        self.total += len(subjects)
-
-    def pass_over(self, count: int) -> bool:
-        """Count items that are before or after the window; return False, and count none, if some are in it."""
-        after = self.total >= self._after + self._count
-        if not after and self.total + count > self._after:
-            return False
-        self.total += count
-        return True
-
-    def end(self) -> int | None:
-        """Return where the next window begins; None after the last one."""
-        end = self._after + self._count
-        return end if end < self.total else None
-
-
-def name_of(subject: object) -> str:
-    """Return an item's sort key."""
-    if isinstance(subject, Queue | Exchange | VirtualHost | Cursor):
-        return subject.name
-    if isinstance(subject, Binding):
-        return subject.source.name
-    if isinstance(subject, Consumer):
-        return subject.queue.name
-    if isinstance(subject, Session):
-        return subject.name
-    return subject.name() if isinstance(subject, Connection) else ""
-
-
-def consumers_steps(node: Node, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
-    """Return a window of the consumers and browsers of one virtual host or of all (None), queue by queue."""
-    found = Window(after, count)
-    work = node.broker.work
-    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
-        queues = list(each.queues.values())
-        for start in range(0, len(queues), QUEUES_AT_ONCE):
-            for queue in queues[start : start + QUEUES_AT_ONCE]:
-                if queue.consumers:
-                    found.offer(each, queue.consumers)
-                browsers = browsers_of(queue)
-                if browsers:
-                    found.offer(each, browsers)
-            work.done += 1 + QUEUES_AT_ONCE // COLLECTED_A_UNIT
-            if work.used_up():
-                yield
-    return found
-
-
-def window_steps(node: Node, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
-    """Return a window of all items of a kind, of one virtual host or of all (None), in order of creation."""
-    if kind == "consumers":
-        return (yield from consumers_steps(node, vhost, after, count))
-    found = Window(after, count)
-    work = node.broker.work
-    for number, (owner, subjects) in enumerate(_groups(node, kind, vhost)):
-        found.offer(owner, subjects)
-        if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
-            work.done += GROUPS_AT_ONCE // COLLECTED_A_UNIT
-            if work.used_up():
-                yield
-    work.done += found.total // COLLECTED_A_UNIT
-    return found
+"""Units of work per shown item."""
+QUEUES_AT_ONCE: Final = 250
+"""Queues that are listed, or searched for consumers, per step."""
 
 
 def collected_steps(node: Node, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
     """Return all items of a kind, each looked at once; what is created meanwhile may be missing."""
-    if kind == "consumers":
-        return (yield from consumers_steps(node, vhost, 0, UNLIMITED)).items
-    found: list[Item] = []
-    work = node.broker.work
-    seen = 0
-    for owner, subjects in _groups(node, kind, vhost):
-        group = list(subjects)
-        for start in range(0, len(group) or 1, GROUPS_AT_ONCE):
-            part = group[start : start + GROUPS_AT_ONCE]
-            found += [Item(name_of(subject), owner, subject) for subject in part]
-            seen += 1 + len(part)
-            if seen >= GROUPS_AT_ONCE:
-                work.done += seen // MADE_A_UNIT
-                seen = 0
-                if work.used_up():
-                    yield
-    work.done += seen // MADE_A_UNIT
-    return found
+    return (yield from PagedList(groups(node, kind, vhost)).page_steps(UNLIMITED, node.broker.work))
 
 
-def _groups(node: Node, kind: str, vhost: VirtualHost | None) -> Iterator[tuple[VirtualHost, Collection[object]]]:
-    """Yield the items of a kind, of one virtual host or of all (None), in order of creation, group by group."""
+def groups(node: Node, kind: str, vhost: VirtualHost | None) -> Groups:
+    """Yield the items of a kind, of one virtual host or of all (None), some at a time.
+
+    They are in the order of creation; consumers are in that of their queues, and bindings in that of where they lead.
+    """
     if kind in ("connections", "channels"):
-        for connection in list(node.connections.values()):
-            its = connection.vhost
-            if its is not None and (vhost is None or its is vhost):  # Otherwise it is not open, or elsewhere.
+        for number in list(node.connections):
+            connection = node.connections.get(number)
+            its = None if connection is None else connection.vhost
+            if connection is not None and its is not None and (vhost is None or its is vhost):
                 yield its, [connection] if kind == "connections" else connection.engine.sessions()
         return
     for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
@@ -177,11 +63,32 @@ def _groups(node: Node, kind: str, vhost: VirtualHost | None) -> Iterator[tuple[
             yield each, each.exchanges.values()
         elif kind == "cursors":
             yield each, each.cursors.values()
+        elif kind == "bindings":
+            yield from binding_groups(each, True)
         else:
-            yield each, each.queues.values()  # Bindings include that of every queue to the default exchange.
-            if kind == "bindings":
-                for exchange in list(each.exchanges.values()):
-                    yield each, exchange.bindings.values()
+            for queues in each.roll.parts(QUEUES_AT_ONCE):
+                yield each, _consumers(queues) if kind == "consumers" else queues
+
+
+def _consumers(queues: list[Queue]) -> list[object]:
+    """Return the consumers and browsers of some queues."""
+    found: list[object] = []
+    for queue in queues:
+        found += queue.consumers
+        found += browsers_of(queue)
+    return found
+
+
+def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
+    """Yield the bindings of a virtual host by destination; `with_default` has each queue for its default binding."""
+    for queues in vhost.roll.parts(QUEUES_AT_ONCE):
+        for queue in queues:
+            if not queue.deleted:
+                its: list[object] = [queue] if with_default else []
+                its += vhost.bindings.to(QUEUE, queue.name)
+                yield vhost, its
+    for name in list(vhost.exchanges):
+        yield vhost, vhost.bindings.to(EXCHANGE, name)
 
 
 def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
@@ -227,19 +134,18 @@ def shape_binding(node: Node, item: Item) -> Shape:
 def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer list {kind, after, count, everywhere}: a page, and where the next one begins (null at the end).
 
-    The requesting connection and its exclusive objects are omitted. The page begins after `after` items. Declarations
-    and deletions between two pages may shift the others by one.
+    The requesting connection and its exclusive objects are omitted. The page begins after `after` items.
     """
     kind = request.text("kind")
     if kind not in KINDS:
         raise PreconditionFailed(f"'kind' must be one of {', '.join(KINDS)}, not '{kind}'")
-    after = request.amount("after", 0)
     count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    page = yield from window_steps(node, kind, None if everywhere else request.vhost, after, count)
+    found = groups(node, kind, None if everywhere else request.vhost)
+    page, following = yield from node.control.lists.page_steps(request, f"list {kind} {everywhere}", found, count)
     making = shape_binding if kind == "bindings" else shape
     items: list[Shape] = []
-    for item in page.items:
+    for item in page:
         if (
             not _of_asker(item, request)
             and not _is_gone(item)
@@ -249,7 +155,7 @@ def answer_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object]
         node.broker.work.done += _work_of(item)
         if node.broker.work.used_up():
             yield
-    return {"items": items, "next": page.end(), "total": page.total}
+    return {"items": items, "next": following}
 
 
 def is_seen(node: Node, item: Item, rules: Rules, user: str) -> bool:

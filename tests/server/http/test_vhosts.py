@@ -48,10 +48,10 @@ TOPOLOGY: dict[str, Any] = {
          "arguments": {}},
     ],
     "bindings": [
-        {"vhost": "/", "source": "amq.fanout", "destination": "logs", "destination_type": "exchange",
-         "routing_key": "", "arguments": {}},
         {"vhost": "/", "source": "logs", "destination": "orders", "destination_type": "queue", "routing_key": "a.#",
          "arguments": {"k": 1}},
+        {"vhost": "/", "source": "amq.fanout", "destination": "logs", "destination_type": "exchange",
+         "routing_key": "", "arguments": {}},
     ],
     "policies": [
         {"vhost": vhost, "name": "orders.#", "pattern": "^orders(\\..*)?$", "apply-to": "queues", "priority": 0,
@@ -145,8 +145,8 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(queues=[{**QUEUE, "arguments": {"capacity-bytes": -1}}]), "queues[0]: queue 'new'"),
         (changed(queues=[{**QUEUE, "arguments": {"k": 1 << 70}}]), "queues[0].arguments"),
         (changed(exchanges=[{"vhost": "/", "name": "e", "type": "odd"}]), "unknown exchange type 'odd'"),
-        (changed(bindings=[{**TOPOLOGY["bindings"][1], "destination": "none"}]), "bindings[0]: no queue 'none'"),
-        (changed(bindings=[{**TOPOLOGY["bindings"][0], "destination_type": "q"}]), "must be queue or exchange"),
+        (changed(bindings=[{**TOPOLOGY["bindings"][0], "destination": "none"}]), "bindings[0]: no queue 'none'"),
+        (changed(bindings=[{**TOPOLOGY["bindings"][1], "destination_type": "q"}]), "must be queue or exchange"),
         (changed(policies=[{**POLICY, "pattern": "["}]), "policies[0]: policy 'p' of vhost '/': the pattern '['"),
         (changed(policies=[{**POLICY, "definition": {"max-lenght": 5}}]), "policy 'p' of vhost '/': unknown key"),
         (changed(policies=[{**POLICY, "apply-to": "topics"}]), "policies[0]: policy 'p' of vhost '/': 'apply-to' must"),
@@ -187,7 +187,7 @@ def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_th
     its.do("PUT", "/policies/%2F/orders.%23", {"pattern": ".*", "definition": {"max-length": 8}}, status=201)
     its.publish("orders", "kept")
     before = its.get("/definitions")
-    broken = changed(bindings=[*TOPOLOGY["bindings"], {**TOPOLOGY["bindings"][1], "destination": "none"}])
+    broken = changed(bindings=[*TOPOLOGY["bindings"], {**TOPOLOGY["bindings"][0], "destination": "none"}])
     assert its.ask("POST", "/definitions", broken).status == 400
     assert [message["payload"] for message in its.take("orders")] == ["kept"]
     assert its.get("/definitions") == before

@@ -1,8 +1,8 @@
 """Roll of the queues of a virtual host, in order of creation, to be walked in parts while queues come and go.
 
 A dictionary cannot be walked over several turns, and a copy of it takes as long as it has queues. The roll is cut into
-sections by the order of creation, and a queue stays in its section. A walk looks up each section when it comes to it. So
-it has every queue that is there from its first part to its last, and none twice.
+sections by the order of creation, and a queue stays in its section. A walk looks up each section when it comes to it,
+and so has every queue that is there from its first part to its last, and none twice.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from penstock.core.consume.session import Session
 from penstock.errors import ConnectionForced
 from penstock.management import rabbitmq_json
 from penstock.management.blocked_overview import is_named, of_everything_steps
-from penstock.management.listing import Item
+from penstock.management.paged_list import Item
 from penstock.management.redaction import answer_why
 from penstock.management.why import SUBJECTS
 from penstock.protocols.common.authorization import check_tag

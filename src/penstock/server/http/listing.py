@@ -17,8 +17,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.management.listing import Item, collected_steps, is_seen, shape
+from penstock.management.listing import collected_steps, is_seen, shape
 from penstock.management.message_stats import SampleRange, SampleRanges
+from penstock.management.paged_list import Item
 from penstock.management.queue_order import QUEUE_ORDERS, Key
 from penstock.management.queue_page import FIRST_MOST, QueueOrder, first_steps
 from penstock.management.rabbitmq_json import Shape

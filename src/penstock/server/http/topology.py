@@ -14,7 +14,8 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
 from penstock.management import rabbitmq_json
-from penstock.management.listing import Item, bindings_to, shape_binding
+from penstock.management.listing import bindings_to, collected_steps, shape_binding
+from penstock.management.paged_list import Item
 from penstock.protocols.common import authorization
 from penstock.server.http.listing import collected, listed, listed_queues, one, sample_ranges
 from penstock.server.http.request import (
@@ -137,7 +138,7 @@ async def bindings_from_exchange(request: ApiRequest) -> Response:
     """List the bindings that lead from an exchange."""
     source, vhost = request.exchange(), request.vhost()
     if source.name == "":
-        items = [Item(queue.name, vhost, queue) for queue in vhost.queues.values()]
+        items = await request.in_steps(collected_steps(request.driver, "queues", vhost))
     else:
         items = [Item(source.name, vhost, binding) for binding in source.bindings.values()]
     return await listed(request, items, shape_binding)

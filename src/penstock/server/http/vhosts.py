@@ -13,7 +13,7 @@ from penstock.management import access_admin, definitions_export, rabbitmq_json,
 from penstock.management.definitions_import import import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
-from penstock.management.listing import Item
+from penstock.management.paged_list import Item
 from penstock.server.http.listing import collected, listed, one, sample_ranges
 from penstock.server.http.request import ApiRequest, LongAnswer, bad_request, json_response, no_content, not_found
 
