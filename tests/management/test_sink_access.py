@@ -43,6 +43,12 @@ class AppSink:
     def permit(self, write: str) -> None:
         self.table.set_permission("app", "/", Permission(".*", write, ".*"))
 
+    def become(self, user: str) -> None:
+        """Give the connection to another user, who may do as much."""
+        self.table.put_user(user, None, [])
+        self.table.set_permission(user, "/", Permission(".*", ".*", ".*"))
+        self.client.connection.access = access_of(self.driver.broker, user)
+
     def request(self, operation: str, body: bytes, content_type: str = "application/json") -> bytes:
         properties = Properties(content_type=content_type, reply_to="answers")
         return publish(operation, body, properties=properties, exchange="penstock.control")
@@ -174,3 +180,47 @@ def test_commit_that_waits_for_room_is_refused_when_its_user_may_not_write_any_m
     sink.permit(".*")
     assert sink.ask("sink.commit", delivery="transactional", partitions={"0": 0}) == {"promoted": True}
     assert sink.depth() == 4
+
+
+def test_other_user_cannot_fence_a_query_until_an_operator_hands_it_over() -> None:
+    sink = AppSink()
+    dedup: dict[str, object] = {"partition": 0, "attempt": 0, "delivery": "dedup"}
+    sink.ask("sink.begin", **dedup)
+    mark = {**BATCH, "partition": 0, "attempt": 0, "row": 0, "digest": "d"}
+    sink.client.say(sink.block(3, mark=mark))
+    access = sink.client.connection.access
+    sink.become("mallory")
+    for operation, fields in (
+        ("sink.begin", {**dedup, "batch": 9, "write": "x"}),
+        ("sink.begin", {**dedup, "write": "x"}),
+        ("sink.commit", {"delivery": "dedup", "batch": 9, "partitions": {}}),
+        ("sink.abort", {}),
+    ):
+        answer = sink.ask(operation, **fields)
+        assert (answer["code"], "belongs to user 'app'" in answer["text"]) == (403, True), operation
+    sink.client.say(sink.block(3, mark={**mark, "row": 3}))
+    assert sink.answer()["code"] == 403
+    refused = sink.ask("sink.assign", query="q", user="mallory")
+    assert (refused["code"], "needs the tag policymaker" in refused["text"]) == (403, True)
+    sink.client.connection.access = access
+    sink.client.say(sink.block(3, mark={**mark, "row": 3}))
+    assert sink.answer() == {"rows": 3, "taken": 3}, "the query was not disturbed"
+    sink.table.set_tags("app", ["policymaker"])
+    assert sink.ask("sink.assign", query="q", user="mallory") == {"query": "q", "user": "mallory", "targets": 1}
+    assert "no query 'none' has published" in sink.ask("sink.assign", query="none", user="mallory")["text"]
+    assert sink.ask("sink.begin", **dedup)["code"] == 403
+    sink.become("mallory")
+    assert sink.ask("sink.begin", **dedup) == {"rows": 6, "checked": 6, "digest": "d"}
+
+
+def test_stage_of_another_user_is_neither_filled_nor_published() -> None:
+    sink = AppSink()
+    transactional: dict[str, object] = {"partition": 0, "attempt": 0, "delivery": "transactional"}
+    sink.ask("sink.begin", **transactional)
+    stage = {**BATCH, "partition": 0, "attempt": 0, "row": 0, "digest": ""}
+    sink.client.say(sink.block(3, stage=stage))
+    sink.become("mallory")
+    sink.client.say(sink.block(3, stage={**stage, "row": 3}))
+    assert sink.answer()["code"] == 403
+    assert sink.ask("sink.commit", delivery="transactional", partitions={"0": 0})["code"] == 403
+    assert sink.depth() == 0

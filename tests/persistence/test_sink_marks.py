@@ -41,7 +41,7 @@ class Sink:
 
     def progress(self) -> BatchProgress:
         write = f"w{self.writes}"
-        return self.driver.broker.sink_marks.begin_batch("/", "q", TARGET, self.batch, write, write)
+        return self.driver.broker.sink_marks.begin_batch("/", "q", TARGET, self.batch, write, write, "u")
 
     def mark(self, partition: int) -> SinkMark:
         return self.driver.broker.sink_marks.begin_partition(self.progress(), partition, self.writes)
@@ -195,7 +195,7 @@ def test_records_of_an_older_batch_lose_in_any_order() -> None:
 def test_mark_is_at_most_a_kibibyte_in_the_store() -> None:
     sink = Sink()
     query, target = "q" * 128, "exchange '" + "x" * 200 + "'"
-    progress = sink.driver.broker.sink_marks.begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64)
+    progress = sink.driver.broker.sink_marks.begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64, "u" * 255)
     mark = sink.driver.broker.sink_marks.begin_partition(progress, (1 << 31) - 1, 0)
     sink.driver.broker.sink_marks.advance(mark, 1 << 61, True)
     sink.driver.broker.sink_marks.verify(mark, 1 << 61, "d" * 64)
@@ -227,3 +227,43 @@ def test_mark_of_rows_that_are_not_stored_is_not_stored_either() -> None:
     sink.die()
     sink.batch = 0
     assert int(sink.mark(0).rows) == 0, "the last one was not written"
+
+
+def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_over() -> None:
+    sink = Sink()
+    for partition in range(PARTITIONS):
+        sink.send(partition, ROWS, ROWS)
+    sink.store.write()
+    assert _user(sink) == "u"
+    sink.next_batch()
+    sink.progress()
+    assert sink.driver.broker.sink_marks.assign("/", "q", "v") == 1
+    sink.store.write()
+    for order in (sink.store.things(), list(reversed(sink.store.things()))):
+        driver, _ = sink.store.restored(order)
+        found = driver.broker.sink_marks.of("/", "q", TARGET)
+        assert found is not None
+        assert (int(found.batch), found.user, found.marks) == (1, "v", {})
+
+
+def test_records_of_a_version_without_users_belong_to_nobody_yet() -> None:
+    sink = Sink()
+    sink.send(0, 5, 5)
+    sink.progress().user = ""
+    sink.send(1, 5, 5)
+    for mark in sink.progress().marks.values():
+        assert mark.record is not None
+        mark.record.user = ""
+    sink.store.write()
+    assert b"user" not in b"".join(data for (kind, _), data in sink.store.shelf.things.items() if kind == MARK)
+    assert _user(sink) == ""
+    assert int(sink.mark(0).rows) == 5
+    assert sink.progress().user == "u"
+
+
+def _user(sink: Sink) -> str:
+    """Restart the broker; return the user of the query."""
+    sink.die()
+    found = sink.driver.broker.sink_marks.of("/", "q", TARGET)
+    assert found is not None
+    return found.user

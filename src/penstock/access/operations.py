@@ -124,6 +124,7 @@ CONTROL: Final[dict[str, ControlNeed]] = {
     "sink.begin": ControlNeed(permissions=_PUBLISH),
     "sink.commit": ControlNeed(permissions=_PUBLISH),
     "sink.abort": ControlNeed(permissions=_PUBLISH),
+    "sink.assign": ControlNeed(POLICYMAKER),
     "sink.waiting": ControlNeed(permissions=("read queue, or write exchange",)),
     "list": ControlNeed(MANAGEMENT),
     "show": ControlNeed(MANAGEMENT),

@@ -97,6 +97,7 @@ class ControlApi:
             "sink.begin": self.sinks.batches.begin,
             "sink.commit": self.sinks.batches.commit,
             "sink.abort": self.sinks.batches.abort,
+            "sink.assign": self.sinks.batches.assign,
             "sink.waiting": self.sinks.batches.waiting,
             "cursor.attach": self.cursors.attach,
             "cursor.plan": self.cursors.plan,

@@ -23,7 +23,19 @@ BLOCK_OCTETS: Final = 16 * 1024 * 1024
 IMPORT: Final = "definitions.import"
 PUBLISH_BLOCK: Final = "publish.block"
 """Operations with bodies of their own."""
-SUBJECTS: Final = ("scope", "pattern", "name", "user", "vhost", "cursor", "queue", "address", "connection", "exchange")
+SUBJECTS: Final = (
+    "scope",
+    "pattern",
+    "name",
+    "query",
+    "user",
+    "vhost",
+    "cursor",
+    "queue",
+    "address",
+    "connection",
+    "exchange",
+)
 """Fields that name objects."""
 
 

@@ -26,7 +26,7 @@ from penstock.core.publish.sink_marks import BatchProgress
 from penstock.core.publish.sink_stages import Stage, StagedRow, StagedRows
 from penstock.core.queue.pinned_room import PinnedRooms
 from penstock.core.queue.queue import Queue
-from penstock.errors import BrokerError, Fenced, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
@@ -72,6 +72,7 @@ class BatchIds:
         self.key = request.text("routing_key") if request.fields.get("routing_key") is not None else None
         """Routing key of all rows; None if each row has its own."""
         self.target = _target(self.exchange, self.key)
+        self.user = request.access.user
 
     def check_access(self, request: ControlRequest) -> None:
         """Check that the requester may publish to the target. Raises AccessRefused (403)."""
@@ -83,12 +84,17 @@ class BatchIds:
     def begin(self, request: ControlRequest, sinks: SinkBatches) -> BatchProgress:
         """Return the progress of the batch; see `SinkMarks.begin_batch`."""
         marks = sinks.broker.sink_marks
-        return marks.begin_batch(request.vhost.name, self.query, self.target, self.batch, self.run, self.write)
+        vhost = request.vhost.name
+        return marks.begin_batch(vhost, self.query, self.target, self.batch, self.run, self.write, self.user)
 
     def find(self, request: ControlRequest, sinks: SinkBatches) -> BatchProgress:
-        """Return the progress of a batch that was begun. Raises Fenced (409) if it was not, or a newer run did."""
+        """Return the progress of a batch that was begun.
+
+        Raises Fenced (409) if it was not, or a newer run did; AccessRefused (403) if it belongs to another user.
+        """
         progress = sinks.broker.sink_marks.of(request.vhost.name, self.query, self.target)
         if progress is not None:
+            progress.check_user(self.user)
             progress.check(self.batch)
         if progress is None or progress.write != self.write:
             raise Fenced(
@@ -241,9 +247,21 @@ class SinkBatches:
         ids = BatchIds(request)
         ids.check_access(request)
         progress = self.broker.sink_marks.of(request.vhost.name, ids.query, ids.target)
+        if progress is not None:
+            progress.check_user(ids.user)
         if progress is not None and progress.batch == ids.batch:
             self.broker.sink_marks.abort(progress, ids.write)
         return {}
+
+    def assign(self, request: ControlRequest) -> dict[str, object]:
+        """Hand a query over to another user, who may continue it. Raises NotFound (404) for an unknown query."""
+        query, user = request.text("query"), request.text("user")
+        if not user:
+            raise PreconditionFailed("'user' must not be empty")
+        targets = self.broker.sink_marks.assign(request.vhost.name, query, user)
+        if not targets:
+            raise NotFound(f"no query '{query}' has published batches in vhost '{request.vhost.name}'")
+        return {"query": query, "user": user, "targets": targets}
 
     def finish(self, answer: PromotionAnswer) -> None:
         """Remove a commit that is answered."""

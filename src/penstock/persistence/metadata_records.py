@@ -186,6 +186,8 @@ def _mark(record: MarkRecord) -> dict[str, object]:
         "run": record.run,
         "write": record.write,
     }
+    if record.user:
+        fields["user"] = record.user
     if record.partition == WHOLE_BATCH:
         fields["partitions"] = int(record.partitions) + 1
         fields["promoted"] = record.promoted
@@ -203,6 +205,7 @@ def read_mark(fields: Fields) -> MarkRecord:
     progress.batch = fields.number("batch")
     progress.run = fields.text("run")
     progress.write = fields.text("write")
+    progress.user = fields.text("user") if fields.has("user") else ""
     if not fields.has("partition"):
         progress.partitions = fields.number("partitions") - 1
         progress.promoted = fields.flag("promoted")

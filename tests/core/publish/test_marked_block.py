@@ -18,7 +18,7 @@ def marks() -> SinkMarks:
 
 @pytest.fixture
 def mark(marks: SinkMarks) -> SinkMark:
-    return marks.begin_partition(marks.begin_batch("/", "q", "t", 0, "r", "w"), 0, 3)
+    return marks.begin_partition(marks.begin_batch("/", "q", "t", 0, "r", "w", "u"), 0, 3)
 
 
 def block(marks: SinkMarks, mark: SinkMark, first: int, rows: int, attempt: int = 3) -> MarkedBlock:
@@ -54,6 +54,6 @@ def test_block_of_an_older_attempt_or_batch_ends(marks: SinkMarks, mark: SinkMar
     marks.begin_partition(mark.progress, 0, 4)
     with pytest.raises(Fenced):
         here.first_to_take(0)
-    marks.begin_batch("/", "q", "t", 1, "r", "w1")
+    marks.begin_batch("/", "q", "t", 1, "r", "w1", "u")
     here.advance(10, True)
     assert mark.progress.marks == {}

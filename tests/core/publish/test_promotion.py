@@ -25,7 +25,7 @@ class Committing:
         self.broker = bench.broker
 
     def begin(self, batch: int, run: str = "r") -> BatchProgress:
-        return self.broker.sink_marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}")
+        return self.broker.sink_marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}", "u")
 
     def stage(self, progress: BatchProgress, partition: int, queue: str, count: int, attempt: int = 0) -> Stage:
         route = self.bench.vhost.route("", queue, False)

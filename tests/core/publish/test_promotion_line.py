@@ -48,7 +48,7 @@ class Promoting(Bench):
         return self.vhost.queues[name]
 
     def begin(self, batch: int, run: str = "r") -> BatchProgress:
-        return self.broker.sink_marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}")
+        return self.broker.sink_marks.begin_batch("/", "q", TARGET, batch, run, f"{run}/{batch}", "u")
 
     def stage(self, progress: BatchProgress, partition: int, queue: str, count: int) -> Stage:
         route = self.vhost.route("", queue, False).persistent()
@@ -389,7 +389,7 @@ def test_transient_rows_are_hidden_as_well_without_a_store() -> None:
     route = bench.vhost.route("", "a", False)
     bench.vhost.resolve(route, {})
     marks = bench.broker.sink_marks
-    progress = marks.begin_batch("/", "q", TARGET, 0, "r", "w")
+    progress = marks.begin_batch("/", "q", TARGET, 0, "r", "w", "u")
     stage = marks.stages(progress).begin(0, 0, 0.0)
     rows = StagedRows(0)
     for _ in range(LARGE):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.publish.sink_marks import IDLE_S, MARKS_MAX, SPARE_S, BatchProgress, SinkMark, SinkMarks
-from penstock.errors import BrokerError, Fenced, PreconditionFailed, ResourceError
+from penstock.errors import AccessRefused, BrokerError, Fenced, PreconditionFailed, ResourceError
 from tests.support.settings_bench import Bench
 
 TARGET = "queue 'bills'"
@@ -23,8 +23,10 @@ def marks(bench: Bench) -> SinkMarks:
     return bench.broker.sink_marks
 
 
-def begin(marks: SinkMarks, batch: int, run: str = "r", write: str = "w", query: str = "q") -> BatchProgress:
-    return marks.begin_batch("/", query, TARGET, batch, run, write or f"{run}/{batch}")
+def begin(
+    marks: SinkMarks, batch: int, run: str = "r", write: str = "w", query: str = "q", user: str = "u"
+) -> BatchProgress:
+    return marks.begin_batch("/", query, TARGET, batch, run, write or f"{run}/{batch}", user)
 
 
 def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, write: str = "w") -> SinkMark:
@@ -103,7 +105,7 @@ def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_fail
 
 def test_other_target_and_other_query_have_marks_of_their_own(marks: SinkMarks) -> None:
     marks.advance(mark_of(marks, 4), 10, True)
-    other = marks.begin_batch("/", "q", "queue 'other'", 0, "r", "w")
+    other = marks.begin_batch("/", "q", "queue 'other'", 0, "r", "w", "u")
     assert marks.begin_partition(other, 0, 0).rows == 0
     assert marks.begin_partition(begin(marks, 0, query="p"), 0, 0).rows == 0
     assert mark_of(marks, 4).rows == 10
@@ -183,3 +185,34 @@ def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench,
     progress = begin(marks, 5)
     assert marks.on_deadline(0.0) == 1_000_000.0 + IDLE_S
     assert marks.of("/", "q", TARGET) is progress
+
+
+def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_one(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 5)
+    for batch in (5, 6, 7):
+        text = refused(AccessRefused, lambda batch=batch: begin(marks, batch, write="x", user="mallory"))
+        assert text == (
+            "query 'q' at queue 'bills' belongs to user 'u', who began it, and user 'mallory' may not continue it. Run "
+            "it as 'u', or with a new checkpoint (or txnAppId), or have an operator hand it over: penstock sink assign "
+            "'q' 'mallory'"
+        )
+    mark.check(5, "w", 0)
+    assert marks.of("/", "q", TARGET) is mark.progress
+
+
+def test_query_that_is_handed_over_is_continued_by_the_new_user_and_fences_the_former(marks: SinkMarks) -> None:
+    mark = mark_of(marks, 5)
+    marks.advance(mark, 7, True)
+    assert marks.assign("/", "q", "v") == 1
+    assert "begun again by a newer run" in refused(Fenced, lambda: mark.check(5, "w", 0))
+    refused(AccessRefused, lambda: begin(marks, 5))
+    progress = begin(marks, 5, user="v")
+    assert int(marks.begin_partition(progress, 0, 0).rows) == 7, "what was taken is known"
+    assert (marks.assign("/", "none", "v"), marks.assign("/other", "q", "v")) == (0, 0)
+
+
+def test_query_without_a_user_belongs_to_the_first_one_that_continues_it(marks: SinkMarks) -> None:
+    progress = begin(marks, 1)
+    progress.user = ""
+    begin(marks, 1, user="v")
+    refused(AccessRefused, lambda: begin(marks, 1))

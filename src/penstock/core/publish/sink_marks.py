@@ -11,6 +11,9 @@ each other, so the marks of a batch are dropped when the next one begins. A batc
 refused. `digest` covers the first rows of a partition: a task that runs again compares it with its own, so rows in
 another order are noticed.
 
+The progress of a query belongs to the user that began it. Another one that may publish to the target and knows the id
+would fence the query, or have its rows left out. An operator hands the progress over (`assign`).
+
 No wall clock takes part. Progress that nobody has asked for in a week is dropped, counted from the start of the broker
 at the earliest. At the limit the progress that is idle for longest makes room, if that is an hour.
 """
@@ -23,7 +26,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.publish.sink_stages import Stage, StagedBatch
-from penstock.errors import Fenced, PreconditionFailed, ResourceError
+from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ IDLE_S: Final = 604_800.0
 """Seconds after which progress is dropped that nobody asks for: a week."""
 SPARE_S: Final = 3_600.0
 """Seconds after which idle progress makes room for others at the limit."""
+SCANNED_A_UNIT: Final = 10
+"""Progress records that are looked at with one unit of work."""
 DROPPED_AT_ONCE: Final = 500
 """Records that one call of the timer drops, approximately."""
 WHOLE_BATCH: Final = -1
@@ -60,6 +65,7 @@ class MarkRecord:
         self.batch: i64 = progress.batch
         self.run = progress.run
         self.write = progress.write
+        self.user = progress.user
         self.partitions: i64 = progress.partitions
         self.promoted = progress.promoted
         self.rows: i64 = 0
@@ -118,6 +124,8 @@ class BatchProgress:
         """Run of the query: a restart has another one; empty where that is not known."""
         self.write: str = ""
         """The writer that publishes the batch; empty after it was aborted."""
+        self.user: str = ""
+        """The user that it belongs to; empty for none yet, in a store of a version that did not record it."""
         self.partitions: i64 = UNKNOWN
         """Number of partitions of the batch, from its driver."""
         self.promoted: bool = False
@@ -139,6 +147,15 @@ class BatchProgress:
     def size(self) -> i64:
         """Return the number of its records, those that are only in memory included."""
         return len(self.marks) + len(self.stale) + 1
+
+    def check_user(self, user: str) -> None:
+        """Raise AccessRefused (403) for a user that it does not belong to."""
+        if self.user and user != self.user:
+            raise AccessRefused(
+                f"query '{self.query}' at {self.target} belongs to user '{self.user}', who began it, and user '{user}' "
+                f"may not continue it. Run it as '{self.user}', or with a new checkpoint (or txnAppId), or have an "
+                f"operator hand it over: penstock sink assign '{self.query}' '{user}'"
+            )
 
     def check(self, batch: i64) -> None:
         """Raise PreconditionFailed (406) for a batch that is not the present one."""
@@ -175,15 +192,19 @@ class SinkMarks(TimerHandler):
 
     # Batches
 
-    def begin_batch(self, vhost: str, query: str, target: str, batch: i64, run: str, write: str) -> BatchProgress:
+    def begin_batch(
+        self, vhost: str, query: str, target: str, batch: i64, run: str, write: str, user: str
+    ) -> BatchProgress:
         """Return the progress of a batch that a task or the driver works on.
 
-        A higher batch than the present one begins: by that all its predecessors are finished. Raises PreconditionFailed
-        (406) for an older batch, and for a second write of one batch to the same target; ResourceError (506) at the
-        limit.
+        A higher batch than the present one begins: by that all its predecessors are finished. Raises AccessRefused
+        (403) if it belongs to another user; PreconditionFailed (406) for an older batch, and for a second write of one
+        batch to the same target; ResourceError (506) at the limit.
         """
         key = (vhost, query, target)
         progress = self._progress.get(key)
+        if progress is not None:
+            progress.check_user(user)
         if progress is None:
             self._make_room()
             self._check_writable()
@@ -206,8 +227,33 @@ class SinkMarks(TimerHandler):
             self.drop_stages(progress)
         progress.run = run
         progress.write = write
+        progress.user = user
         self._touch(key, progress)
         return progress
+
+    def assign(self, vhost: str, query: str, user: str) -> int:
+        """Hand a query over to another user, at all of its targets; return their number.
+
+        Tasks of the former user that are under way take no more rows.
+        """
+        self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
+        found = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
+        if found:
+            self._check_writable()
+        for progress in found:
+            if progress.user != user:
+                self._assign(progress, user)
+        return len(found)
+
+    def _assign(self, progress: BatchProgress, user: str) -> None:
+        """Change the user in memory and in the store; the records of older batches do not matter."""
+        progress.user = user
+        self.abort(progress, progress.write)
+        self._broker.work.done += len(progress.marks)
+        for mark in progress.marks.values():
+            if mark.record is not None:
+                self._record(mark)
+        self._record_progress(progress)
 
     def stages(self, progress: BatchProgress) -> StagedBatch:
         """Return the stages of the present batch, created at first use."""
@@ -329,6 +375,7 @@ class SinkMarks(TimerHandler):
             progress.batch = record.batch
             progress.run = record.run
             progress.write = record.write
+            progress.user = record.user
             self._progress[key] = progress
             self.count += 1
             self._touch(key, progress)
@@ -339,8 +386,11 @@ class SinkMarks(TimerHandler):
             progress.batch = record.batch
             progress.run = record.run
             progress.write = record.write
+            progress.user = record.user
             progress.partitions = UNKNOWN
             progress.promoted = False
+        elif record.batch == progress.batch and not progress.user:
+            progress.user = record.user
         if partition == WHOLE_BATCH:
             progress.recorded = True
             if record.batch == progress.batch:
@@ -449,6 +499,7 @@ class SinkMarks(TimerHandler):
         record.digest = mark.digest
         record.run = mark.progress.run
         record.write = mark.progress.write
+        record.user = mark.progress.user
 
     def _record_progress(self, progress: BatchProgress) -> None:
         journal = self._broker.journal
