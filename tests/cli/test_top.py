@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.commands import run, started, told
 from tests.support.terminals import in_terminal
@@ -39,22 +37,6 @@ def test_top_without_a_terminal_is_one_picture_with_what_is_blocked_first(own_br
     publisher.communicate()
     assert publisher.returncode == 0
     assert "nobody is blocked" in run(broker, "top")
-
-
-def test_top_that_prints_on_a_wide_terminal_has_sparklines(own_broker: BrokerProcess) -> None:
-    run(own_broker, "declare", "queue", "full", "capacity-messages=4")
-    run(own_broker, "publish", "full", *"abcd")
-    with Connection(own_broker.url) as connection, ControlClient(connection) as control:
-
-        def newest() -> tuple[list[int], list[float]]:
-            history = control.request("top", {"queue": "full", "history": 1})["items"][0]["history"]
-            return history["messages"][-1:], history["closed"][-1:]
-
-        eventually(lambda: newest() == ([4], [1.0]), "a sample of the full queue")
-    with in_terminal("top", "--once", "--url", own_broker.url, columns=200) as terminal:
-        assert terminal.ended() == 0
-        assert re.search(r"^full .* [▁-█]*█ +[▁-█]*█$", terminal.text(), re.MULTILINE)
-    assert "depth" not in run(own_broker, "top")
 
 
 def test_watch_prints_a_line_for_each_sample(broker: BrokerProcess, name: str) -> None:

@@ -14,6 +14,8 @@ from tests.support.terminals import Terminal, in_terminal
 
 WIDE = "ж" * 100
 """Queue whose name is far wider than its column."""
+SPARKLINES = re.compile(r"^ ?full .* [▁-█]*█ +[▁-█]*█ *$", re.MULTILINE)
+"""Histories of a queue that is full, and whose gate was closed for a whole sample."""
 
 
 def rows(terminal: Terminal) -> list[str]:
@@ -65,14 +67,16 @@ def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProces
     publisher.communicate()
 
 
-def test_wide_screen_has_sparklines_of_depth_and_gate(busy: BrokerProcess) -> None:
+def test_wide_screen_and_what_top_prints_have_sparklines_of_depth_and_gate(busy: BrokerProcess) -> None:
     publisher = started(busy, "publish", "full", *"abcdef")
     eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked")
     with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=210, lines=24) as terminal:
         terminal.wait(lambda text: re.search(r"depth \d min +closed \d min", text), "the heads")
-        terminal.wait(
-            lambda text: re.search(r"full .* [▁-█]*█ +[▁-█]*█ *$", text, re.MULTILINE), "it is full, and closed"
-        )
+        terminal.wait(lambda text: SPARKLINES.search(text), "it is full, and closed")
+        with in_terminal("top", "--once", "--url", busy.url, columns=240) as printed:
+            assert printed.ended() == 0
+            assert SPARKLINES.search(printed.text())
+        assert "depth" not in run(busy, "top"), "none where it does not print on a terminal"
         terminal.resize(90, 24)
         terminal.wait(lambda text: "depth" not in text and rows(terminal)[:1] == ["full"], "no room for them")
         terminal.resize(210, 24)

@@ -21,6 +21,7 @@ from tests.server.test_store_open import fill
 from tests.support.brokers import BrokerProcess, eventually, in_background
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import small_disk
+from tests.support.pika_helpers import stopped
 
 MIB = 1024 * 1024
 KIB_100 = "x" * 100_000
@@ -99,7 +100,10 @@ def test_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
         with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
             client.channel.queue_declare("q", durable=True, arguments=LARGE)
             client.publish("q", *[f"{number}{KIB_100}" for number in numbers])
-            killed(broker, how)
+            if how == signal.SIGTERM:
+                stopped(broker, client.connection)
+            else:
+                killed(broker)
         if how == signal.SIGTERM:
             assert reserved(small) == STOPPED_BYTES
         fill(small / "ballast")

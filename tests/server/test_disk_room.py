@@ -15,6 +15,7 @@ from tests.server.test_durability import client_of, killed
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, status, take
 from tests.support.faults import small_disk
+from tests.support.pika_helpers import stopped
 
 KIB_100 = "x" * 100_000
 
@@ -172,7 +173,7 @@ def test_disk_that_may_only_be_read_is_refused_at_the_start_with_a_sentence(tmp_
         with kept(tmp_path, data=small / "data") as broker, client_of(broker) as client:
             client.channel.queue_declare("q", durable=True)
             client.publish("q", "a")
-            broker.stop()
+            stopped(broker, client.connection)
         subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
         done = penstock_command("serve", "--data", str(small / "data"), "--listen", "127.0.0.1:0")
         assert done.returncode == 1

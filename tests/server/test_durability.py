@@ -22,6 +22,7 @@ from penstock.store.sqlite import SqliteStore
 from tests.support.block_encoder import encode_published
 from tests.support.brokers import BrokerProcess, eventually, serving, some_name
 from tests.support.http_client import Web
+from tests.support.pika_helpers import stopped
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 LOST = pika.BasicProperties(delivery_mode=1)
@@ -190,7 +191,10 @@ def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: i
         client.channel.basic_qos(prefetch_count=1)
         client.channel.basic_consume("q", lambda *_: None)
         client.publish("q", "a", "b")
-        killed(broker, how)
+        if how == signal.SIGTERM:
+            stopped(broker, client.connection)
+        else:
+            killed(broker)
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert [body for body, _ in client.drain("q")] == ["a", "b"]
 
@@ -205,7 +209,7 @@ def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path) ->
         client.channel.basic_consume("q", lambda channel, method, _, body: seen.append(body))
         client.connection.process_data_events(0.01)
         eventually(lambda: client.connection.process_data_events(0.01) or len(seen) == 7, "seven were delivered")
-        broker.stop()
+        stopped(broker, client.connection)
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("q") == [(str(number), number < 7) for number in range(500)]
 
@@ -249,7 +253,7 @@ def test_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *["x" * 10_000] * 200)
         client.drain("q")
-        broker.stop()
+        stopped(broker, client.connection)
     store = SqliteStore(data)
     store.open()
     assert (list(store.rows()), list(store.settlements())) == ([], [])

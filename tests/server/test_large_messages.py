@@ -21,6 +21,7 @@ from tests.support.amqp10_socket import SocketPeer
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import Disk, small_disk
+from tests.support.pika_helpers import stopped
 from tests.support.postgres import cluster, needs_postgres
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
@@ -157,7 +158,7 @@ def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
         publish(client, "q", some_body(1))
-        broker.stop()
+        stopped(broker, client.connection)
     with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE pieces SET data = zeroblob(size) WHERE number % 16777216 = 5")
     with kept(tmp_path) as broker, client_of(broker) as other:
@@ -174,7 +175,7 @@ def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_withou
         publish(client, "q", some_body(1))
         publish(client, "q", b"small")
         publish(client, "q", some_body(2))
-        broker.stop()
+        stopped(broker, client.connection)
     with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE pieces SET seal = seal + 1 WHERE body = 1 AND number % 16777216 = 5")
     report = penstock_command("check", "--data", str(tmp_path / "data"))

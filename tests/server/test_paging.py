@@ -19,6 +19,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.flowlog import read
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving
+from tests.support.pika_helpers import stopped
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-bytes": 64 * 1024}
@@ -272,7 +273,7 @@ def test_after_a_purge_only_what_came_later_and_what_was_held_comes_back(tmp_pat
         assert purged.method.message_count == 40
         publish(channel, 51, 80)
         assert depth(channel) == 30
-        assert broker.stop() == 0
+        stopped(broker, channel.connection)
     with serving(tmp_path, *data) as broker, channel_of(broker) as channel:
         assert depth(channel) == 40
         found = [(number, redelivered) for _, number, redelivered in received(channel, 40, auto_ack=True)]

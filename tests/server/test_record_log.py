@@ -171,7 +171,9 @@ def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path
             cross(peer, "q", 20)
             assert len(flowlog.files(folder)) <= 4  # One more while the oldest is being deleted.
         eventually(lambda: len(broker.logged("QUE-1004")) == 400, "the last crossing")
-        assert broker.stop() == 0
+        broker.process.terminate()
+        assert peer.refused(0)[0] == 320
+        assert broker.process.wait(GRACE) == 0
     kept = flowlog.files(folder)
     assert len(kept) == 3
     assert all(0 < path.stat().st_size <= 8192 for path in kept)

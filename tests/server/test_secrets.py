@@ -55,20 +55,31 @@ def a_peer(broker: BrokerProcess):
         peer.socket.close()
 
 
+def half_logged_in(peer: Peer) -> None:
+    """Log in rightly and go on with a half frame: the broker waits for the rest until the login takes too long."""
+    peer.greet()
+    start_ok = method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=f"\0anna\0{ADMIN}".encode())
+    peer.say(start_ok + start_ok[:30] + b"x" * 8)
+
+
 def use_amqp(broker: BrokerProcess) -> None:
     """Log in rightly and wrongly with each mechanism, and with what is malformed."""
-    for password in (ADMIN, WRONG):
-        for mechanism, response in (
-            ("PLAIN", f"\0anna\0{password}"),
-            ("AMQPLAIN", f"\x05LOGINS\x00\x00\x00\x04anna\x08PASSWORDS\x00\x00\x00{chr(len(password))}{password}"),
-            ("PLAIN", f"anna:{password}"),
-            (password, "x"),
-        ):
-            with a_peer(broker) as peer:
+    with contextlib.ExitStack() as peers:
+        told = []
+        for password in (ADMIN, WRONG):
+            for mechanism, response in (
+                ("PLAIN", f"\0anna\0{password}"),
+                ("AMQPLAIN", f"\x05LOGINS\x00\x00\x00\x04anna\x08PASSWORDS\x00\x00\x00{chr(len(password))}{password}"),
+                ("PLAIN", f"anna:{password}"),
+                (password, "x"),
+            ):
+                peer = peers.enter_context(a_peer(broker))
                 peer.greet()
                 start_ok = method_frame(0, spec.CONNECTION_START_OK, mechanism=mechanism, response=response.encode())
-                peer.say(start_ok + start_ok[:30] + b"x" * 8)
-                assert peer.is_closed()
+                peer.say(start_ok + start_ok[:30] + b"x" * len(start_ok))
+                told.append(peer)
+        for peer in told:  # Wrong passwords are answered late: all wait at the same time.
+            assert peer.is_closed()
     with a_peer(broker) as peer:
         peer.open(user="anna", password=ADMIN)
         peer.say(method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=NEW.encode(), reason="test"))
@@ -135,8 +146,9 @@ def test_no_secret_is_in_any_log_answer_file_command_line_or_dump(tmp_path: Path
     settings.write_text(SETTINGS)
     settings.chmod(0o600)
     options = ("--config", str(settings), "--data", str(data), "--http", "127.0.0.1:0")
-    with serving(tmp_path, *options, environment={"PYTHONFAULTHANDLER": "1"}) as broker:
+    with serving(tmp_path, *options, environment={"PYTHONFAULTHANDLER": "1"}) as broker, a_peer(broker) as slow:
         admin = Web(broker.http, "anna", ADMIN)
+        half_logged_in(slow)
         use_amqp(broker)
         use_http(broker, admin)
         said = use_commands(broker, tmp_path)
@@ -145,6 +157,7 @@ def test_no_secret_is_in_any_log_answer_file_command_line_or_dump(tmp_path: Path
         assert exposed(said) == []
         assert exposed(shown.replace(URL.encode(), b"")) == [], "an export has parameters as they are"
         assert exposed(Path(f"/proc/{broker.process.pid}/cmdline").read_bytes()) == []
+        assert slow.is_closed()
         broker.process.send_signal(signal.SIGABRT)
         broker.process.wait(GRACE)
         log = broker.log().encode()

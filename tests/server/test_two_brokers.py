@@ -20,6 +20,7 @@ from penstock.store.sqlite import FILE
 from tests.server.test_durability import client_of, killed
 from tests.server.test_store_open import refused
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
+from tests.support.pika_helpers import stopped
 
 
 def pause(broker: BrokerProcess) -> None:
@@ -59,6 +60,7 @@ def test_a_second_broker_after_the_lock_was_removed_takes_over_and_the_first_con
     with serving(tmp_path, "--data", str(data)) as first, client_of(first) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"a{number}" for number in range(50)])
+        client.connection.close()  # A broker that ends waits for clients that do not answer.
         pause(first)
         (data / "lock").unlink()
         with serving(tmp_path, "--data", str(data)) as second, client_of(second) as other:
@@ -115,11 +117,12 @@ def test_broker_whose_directory_another_one_has_used_meanwhile_stops_though_the_
     with serving(tmp_path, "--data", str(data)) as first, client_of(first) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
+        client.connection.close()  # A broker that ends waits for clients that do not answer.
         pause(first)
         (data / "lock").unlink()
         with serving(tmp_path, "--data", str(data)) as second, client_of(second) as other:
             other.publish("q", "b")
-            second.stop()
+            stopped(second, other.connection)
         (data / "lock").unlink()
         with in_background(lambda: is_refused(first)):
             go_on(first)
@@ -162,6 +165,7 @@ def test_broker_whose_files_were_removed_confirms_nothing_more_and_says_why(tmp_
     with serving(tmp_path, "--data", str(data), "--flow-log", NO_LOG) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
+        client.connection.close()
         pause(broker)
         if what == "directory":
             shutil.rmtree(data)

@@ -147,6 +147,7 @@ def close_links() -> None:
 def second_broker() -> Iterator[RunningBroker]:
     with running() as broker:
         yield broker
+        close_links()
 
 
 @pytest.fixture

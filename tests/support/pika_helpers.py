@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.brokers import eventually
+from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually
 
 Got = tuple[pika.BasicProperties, pika.spec.Basic.GetOk, bytes]
+
+
+def stopped(broker: BrokerProcess, connection: pika.BlockingConnection) -> None:
+    """Stop a broker in order; the client answers, for the broker waits for seconds for one that does not."""
+    broker.process.terminate()
+    with suppress(pika.exceptions.AMQPError):
+        while True:
+            connection.process_data_events(PATIENCE)
+    assert broker.process.wait(GRACE) == 0
 
 
 def take(channel: BlockingChannel, queue: str, auto_ack: bool = True) -> Got:

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from penstock.server.http import request
+from penstock.server.http import listener, request
 from tests.support.brokers import PATIENCE, in_process
 from tests.support.http_client import Web
 
@@ -50,6 +50,7 @@ async def test_long_answer_that_is_not_read_in_time_ends_with_its_socket(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     monkeypatch.setattr(request, "SEND_S", 0.2)
+    monkeypatch.setattr(listener, "IDLE_S", 0.2)  # A page is one piece: its socket is idle once it is written.
     async with in_process(http="127.0.0.1:0") as broker:
         vhost = broker.driver.broker.vhosts["/"]
         for number in range(500):
