@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.authentication import Authenticator, Verification
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import VERIFYING_OCTETS_MAX
 from penstock.protocols.common.login_backoff import WAITING_MOST
 from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import CredentialCheck
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
 from tests.support.driven_connection import cut, make_driver
+from tests.support.held_logins import HeldAuthenticator, SlowCheck
 
 GREETING = b"AMQP\x00\x00\x09\x01"
 
@@ -53,40 +52,6 @@ def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_g
     driver.disconnect(late)
     assert driver.services.backoff.waits() == 0
     assert driver.next_deadline() is None
-
-
-class SlowCheck(CredentialCheck):
-    """A check of guest's password that takes as long as the test wants."""
-
-    def __init__(self, password: str) -> None:
-        self.user = "guest"
-        self.password = password
-        self.verified = False
-
-    def is_slow(self) -> bool:
-        return True
-
-    def verify(self) -> None:
-        self.verified = self.password == "guest"
-
-    def refusal(self) -> str:
-        return "" if self.verified else "user 'guest' gave a wrong password"
-
-
-class HeldAuthenticator(Authenticator):
-    """Verifications that wait until the test lets them go."""
-
-    def __init__(self) -> None:
-        self.held: list[Verification] = []
-
-    def start(self, verification: Verification) -> None:
-        self.held.append(verification)
-
-    def let_go(self) -> None:
-        held = self.held.pop(0)
-        held.run()
-        if not held.cancelled:
-            held.conclude()
 
 
 def held_login(

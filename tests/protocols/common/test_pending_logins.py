@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import network_of
+from penstock.protocols.common.pending_logins import VERIFYING_SPARED
 from tests.support.driven_connection import make_driver
+from tests.support.held_logins import HeldAuthenticator, SlowCheck
 from tests.support.logging_in import GREETING, start_ok, stranger
 
 
@@ -92,3 +97,94 @@ def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> 
         "[con:2(@10.0.0.1:1/)] turned away: too many connections have not logged in "
         "(1 of its address, handshakes-address-max)"
     ]
+
+
+def holding(**limits: int) -> tuple[BrokerDriver, HeldAuthenticator]:
+    """Return a driver whose passwords are verified when the test wants it."""
+    policy = ConnectionLimits()
+    for name, value in limits.items():
+        setattr(policy, name, value)
+    driver, authenticator = make_driver(policy), HeldAuthenticator()
+    driver.services.authenticator = authenticator
+    return driver, authenticator
+
+
+def logging_in(driver: BrokerDriver, address: str, password: str = "guest") -> Connection:
+    """Return a connection whose credentials have come and wait for a verdict."""
+    connection = stranger(driver, address)
+    connection.receive(GREETING)
+    connection.login.start(connection, SlowCheck(password))
+    return connection
+
+
+@pytest.mark.parametrize("logins", [1, VERIFYING_SPARED])
+def test_login_that_waits_for_its_verdict_stays_when_a_crowd_of_silent_sockets_comes(logins: int) -> None:
+    driver, authenticator = holding(handshakes_max=20)
+    waiting = [logging_in(driver, "10.0.0.1") for _ in range(logins)]
+    driver.begin(5.0)
+    crowd = [stranger(driver, f"10.0.1.{index}") for index in range(30)]
+    turned_away = driver.services.logins.take_turned_away()
+    assert turned_away == crowd[20 - logins :], "all are younger than a login takes, and the new one goes"
+    driver.begin(8.0)
+    newcomer = stranger(driver, "10.0.2.1")
+    assert driver.services.logins.take_turned_away() == crowd[:1]
+    assert newcomer.logged_in is False
+    for _ in waiting:
+        authenticator.let_go()
+    assert all(each.logged_in for each in waiting)
+
+
+def test_login_that_waits_for_its_verdict_goes_after_the_silent_sockets_of_its_address() -> None:
+    driver, _ = holding(handshakes_address_max=3)
+    waiting = logging_in(driver, "10.0.0.1")
+    silent = [stranger(driver) for _ in range(2)]
+    driver.begin(2.0)
+    newcomers = [stranger(driver) for _ in range(3)]
+    assert driver.services.logins.take_turned_away() == [*silent, newcomers[2]]
+    assert driver.services.logins.count("10.0.0.1") == 3
+    assert not waiting.is_closed()
+
+
+def test_logins_of_one_address_that_wait_are_spared_up_to_a_number_and_others_get_in() -> None:
+    driver, _ = holding(handshakes_max=VERIFYING_SPARED + 4)
+    flood = [logging_in(driver, "10.0.0.9") for _ in range(VERIFYING_SPARED + 4)]
+    driver.begin(2.0)
+    stranger(driver, "10.0.0.2")
+    stranger(driver, "10.0.0.3")
+    assert driver.services.logins.take_turned_away() == flood[:2]
+
+
+def test_refused_login_is_spared_no_more() -> None:
+    driver, authenticator = holding(handshakes_address_max=2)
+    driver.services.backoff.failed("guest", "10.0.0.1", 0.0)
+    for _ in range(3):
+        driver.services.backoff.failed("guest", "10.0.0.1", 0.0)
+    late = logging_in(driver, "10.0.0.1", "wrong")
+    authenticator.let_go()
+    assert not late.is_closed(), "its answer comes later"
+    silent = stranger(driver)
+    driver.begin(2.0)
+    stranger(driver)
+    stranger(driver)
+    assert driver.services.logins.take_turned_away() == [late, silent]
+
+
+def test_bound_stays_exact_whatever_waits_for_a_verdict() -> None:
+    driver, authenticator = holding(handshakes_max=12, handshakes_address_max=5)
+    logins = driver.services.logins
+    for step in range(200):
+        driver.begin(step * 0.3)
+        address = f"10.0.0.{step * 7 % 5}"
+        if step % 3:
+            stranger(driver, address)
+        else:
+            logging_in(driver, address, "guest" if step % 2 else "wrong")
+        if step % 4 == 0 and authenticator.held:
+            authenticator.let_go()
+        for each in logins.take_turned_away():
+            driver.disconnect(each)
+        counts = [logins.count(f"10.0.0.{host}") for host in range(5)]
+        assert max(counts) <= 5
+        assert sum(counts) <= 12
+        pending = [each for each in driver.connections.values() if not each.logged_in]
+        assert sum(counts) == len(pending)

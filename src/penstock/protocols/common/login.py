@@ -105,6 +105,7 @@ class AttemptListener(LoginListener):
         connection = self._connection
         connection.login.attempt = None
         connection.busy -= 1
+        connection.services.logins.end_verdict(connection)
         if connection.state is ConnectionState.VERIFYING:
             rules = check.rules()
             if not refusal and rules is not None:
@@ -133,6 +134,7 @@ class ConnectionLogin:
         connection.move(ConnectionState.VERIFYING)
         check.address = connection.peer.address.rpartition(":")[0]
         connection.busy += 1
+        connection.services.logins.await_verdict(connection)
         self.attempt = LoginAttempt(connection.services, check, connection.peer.network, AttemptListener(connection))
         self.attempt.start()
 
