@@ -29,7 +29,10 @@ def test_paths_are_those_beside_the_settings_file_and_defaults_are_told(tmp_path
     )  # fmt: skip
     listed = read(tmp_path, '[tls]\ncertificate = "both.pem"\nca = "ca.pem"\ncrl = "crl.pem"\n')
     assert listed is not None
-    assert listed.crl == tmp_path / "crl.pem"
+    assert (listed.crl, listed.crl_check) == (tmp_path / "crl.pem", "leaf")
+    checked = read(tmp_path, '[tls]\ncertificate = "both.pem"\nca = "ca.pem"\ncrl = "crl.pem"\ncrl-check = "chain"\n')
+    assert checked is not None
+    assert checked.crl_check == "chain"
 
 
 def test_certificates_by_name(tmp_path: Path) -> None:
@@ -60,6 +63,8 @@ def test_password_of_a_key_comes_from_a_file_or_the_environment_and_is_never_sho
         ('[tls]\ncertificat = "a"', r"line 2: unknown setting certificat in \[tls\]; known are certificate, key"),
         ('[tls]\ncertificate = "a"\nclient-certificates = "required"', "is required without ca"),
         ('[tls]\ncertificate = "a"\ncrl = "c"', "line 3: .* crl lists revoked certificates of clients, and client"),
+        ('[tls]\ncertificate = "a"\nca = "c"\ncrl-check = "chain"', "line 4: .* crl-check is given without crl"),
+        ('[tls]\ncertificate = "a"\nca = "c"\ncrl = "d"\ncrl-check = "all"', "must be one of leaf, chain, not 'all'"),
         ('[tls]\ncertificate = "a"\nca = "c"\nclient-certificates = "maybe"', "must be one of none, optional, requ"),
         ('[tls]\ncertificate = "a"\nminimum-version = "1.1"', "must be one of 1.2, 1.3, not '1.1'"),
         ('[tls]\ncertificate = "a"\nuser-from = "cm"', "must be one of cn, dn, san-dns"),

@@ -20,9 +20,13 @@ Refuse = Callable[[tuple[str, ...], str], ConfigError]
 CLIENT_CERTIFICATES: Final = ("none", "optional", "required")
 USERS_FROM: Final = ("cn", "dn", "san-dns", "san-email", "san-uri")
 VERSIONS: Final = ("1.2", "1.3")
+LEAF: Final = "leaf"
+CHAIN: Final = "chain"
+CRL_CHECKS: Final = (LEAF, CHAIN)
+"""Certificates that are looked up in lists: that of the client, or also those of its issuers."""
 PAIR_KEYS: Final = ("certificate", "key", "key-password", "key-password-file", "key-password-env")
 """Keys of a certificate: its file, that of its key, and one place of the key's password."""
-KEYS: Final = (*PAIR_KEYS, "ca", "crl", "client-certificates", "user-from", "minimum-version", "names")
+KEYS: Final = (*PAIR_KEYS, "ca", "crl", "crl-check", "client-certificates", "user-from", "minimum-version", "names")
 NAMES_MAX: Final = 1000
 """Most certificates by name."""
 PASSWORD_OCTETS: Final = 4096
@@ -49,6 +53,8 @@ class TlsSettings:
     """Authorities of the clients' certificates; None: clients show none."""
     crl: Path | None = None
     """Lists of revoked certificates of the authorities; None: no certificate is revoked."""
+    crl_check: str = LEAF
+    """Certificates that are looked up there: leaf (that of the client) or chain (those of its issuers as well)."""
     client_certificates: str = "none"
     """Certificates of clients: none, optional or required."""
     user_from: str = "cn"
@@ -73,10 +79,14 @@ def read_tls(given: object, folder: Path, refuse: Refuse) -> TlsSettings:
     crl = _text(given, "crl", ("tls",), refuse)
     if crl is not None and wanted == "none":
         raise refuse(("tls", "crl"), "[tls] crl lists revoked certificates of clients, and client-certificates is none")
+    crl_check = _one_of(given, "crl-check", CRL_CHECKS, LEAF, refuse)
+    if "crl-check" in given and crl is None:
+        raise refuse(("tls", "crl-check"), "[tls] crl-check is given without crl: add the file of the lists")
     return TlsSettings(
         files,
         None if ca is None else folder / ca,
         None if crl is None else folder / crl,
+        crl_check,
         wanted,
         _one_of(given, "user-from", USERS_FROM, "cn", refuse),
         _one_of(given, "minimum-version", VERSIONS, "1.2", refuse),

@@ -23,13 +23,17 @@ from tests.support.brokers import BrokerProcess, serving
 
 
 class Authority:
-    """An authority whose certificates are files in a folder: NAME.pem and NAME-key.pem, and ca.pem."""
+    """An authority whose certificates are files in a folder: NAME.pem and NAME-key.pem, and its own, ca.pem."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "ca", made: trustme.CA | None = None) -> None:
         self.folder = folder
-        self._ca = trustme.CA()
-        self.ca = folder / "ca.pem"
+        self._ca = trustme.CA() if made is None else made
+        self.ca = folder / f"{name}.pem"
         self._ca.cert_pem.write_to_path(self.ca)
+
+    def intermediate(self, name: str) -> Authority:
+        """Return an authority whose certificate, NAME.pem, is issued by this one. Its clients send it."""
+        return Authority(self.folder, name, self._ca.create_child_ca())
 
     def issue(self, name: str, *identities: str, days: float = 365, common_name: str | None = None) -> Path:
         """Write a certificate that is valid for so many days (negative: it has expired), and its key."""
@@ -52,8 +56,8 @@ class Authority:
         path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
         return path
 
-    def revoke(self, *names: str, days: float = 30) -> Path:
-        """Write the list of revoked certificates, `crl.pem`, which is to be renewed after so many days."""
+    def revoke(self, *names: str, days: float = 30, file: str = "crl.pem") -> Path:
+        """Write the list of revoked certificates, which is to be renewed after so many days."""
         key: Any = load_pem_private_key(self._ca.private_key_pem.bytes(), None)
         ends = datetime.now(UTC) + timedelta(days=days)
         began = datetime(2020, 1, 1, tzinfo=UTC)
@@ -63,7 +67,7 @@ class Authority:
             serial = x509.load_pem_x509_certificate((self.folder / f"{name}.pem").read_bytes()).serial_number
             entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(began)
             made = made.add_revoked_certificate(entry.build())
-        path = self.folder / "crl.pem"
+        path = self.folder / file
         path.write_bytes(made.sign(key, SHA256()).public_bytes(Encoding.PEM))
         return path
 

@@ -17,6 +17,7 @@ from penstock.server.tls.certificate import (
     BEGIN_LIST,
     END_LIST,
     NotACertificate,
+    certificates,
     first_certificate,
     read_certificate,
     revocation_lists,
@@ -71,7 +72,7 @@ def test_ends_of_lists_are_read_and_any_damage_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.issue("a", "a.example.org")
     text = authority.revoke("a", days=10).read_text()
-    [ends] = revocation_lists(text)
+    [ends] = [each.ends for each in revocation_lists(text)]
     assert ends is not None
     assert (ends - datetime.now(UTC)).days == 9
     assert len(revocation_lists(text + text)) == 2
@@ -80,3 +81,31 @@ def test_ends_of_lists_are_read_and_any_damage_too(tmp_path: Path) -> None:
         damaged = base64.b64encode(der[:at] + bytes([der[at] ^ 0x5A]) + der[at + 1 :]).decode()
         with contextlib.suppress(NotACertificate):
             revocation_lists(f"{BEGIN_LIST}\n{damaged}\n{END_LIST}")
+
+
+def test_issuer_of_a_list_is_compared_without_regard_to_case_spaces_and_kind_of_text() -> None:
+    def issuer(tag: int, value: bytes) -> tuple[tuple[bytes, str], ...]:
+        attribute = bytes([0x30, 5 + 2 + len(value), 6, 3, 0x55, 4, 3, tag, len(value)]) + value
+        named = bytes([0x30, len(attribute) + 2, 0x31, len(attribute)]) + attribute
+        times = b"\x17\x0d200101000000Z"
+        body = b"\x02\x01\x01\x30\x00" + named + times
+        inner = bytes([0x30, len(body)]) + body
+        der = bytes([0x30, len(inner)]) + inner
+        [found] = revocation_lists(f"{BEGIN_LIST}\n{base64.b64encode(der).decode()}\n{END_LIST}")
+        assert found.ends is None
+        return found.issuer.key
+
+    same = [issuer(0x13, b"Root CA"), issuer(0x0C, b" root  ca"), issuer(0x1E, "Root CA".encode("utf-16-be"))]
+    assert len({*same}) == 1
+    assert issuer(0x0C, b"Root CB") != same[0]
+
+
+def test_all_certificates_of_a_text_are_read(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    below = authority.intermediate("below")
+    text = "Root:\n" + authority.ca.read_text() + "Below:\n" + below.ca.read_text()
+    one, two = certificates(text)
+    assert one.name.key != two.name.key
+    assert one.name.text.startswith("trustme v")
+    with pytest.raises(NotACertificate, match="damaged"):
+        certificates(text[:-20])

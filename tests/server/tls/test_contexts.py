@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.server.tls.certificate import certificates
 from penstock.server.tls.contexts import Contexts, now
 from penstock.tls_settings import CertificateFiles, TlsSettings
 from tests.support.certificates import Authority, localhost
@@ -163,6 +164,79 @@ def test_a_list_of_another_authority_lets_nobody_in(authority: Authority, tmp_pa
     assert shake(contexts, authority, "client") == "unable to get certificate CRL"
 
 
+class Chain:
+    """An authority, one below it that issued `client`, and lists of both."""
+
+    def __init__(self, root: Authority) -> None:
+        self.root = root
+        self.below = root.intermediate("below")
+        self.below.issue("client", "ada@example.org", common_name="ada")
+        self.crl = root.folder / "crl.pem"
+
+    def revoke(self, *names: str, by_root: tuple[str, ...] = ()) -> None:
+        lists = [self.root.revoke(*by_root, file="root.pem"), self.below.revoke(*names, file="below-list.pem")]
+        self.crl.write_bytes(b"".join(each.read_bytes() for each in lists))
+
+    def contexts(self, **more: object) -> Contexts:
+        given = {"ca": self.root.ca, "crl": self.crl, "client_certificates": "required", **more}
+        return Contexts(settings(self.root, **given))  # type: ignore[arg-type]
+
+
+def test_client_of_a_revoked_authority_is_refused_where_the_chain_is_checked(authority: Authority) -> None:
+    chain = Chain(authority)
+    chain.revoke()
+    for check in ("leaf", "chain"):
+        assert shake(chain.contexts(crl_check=check), authority, "client") == ""
+    chain.revoke(by_root=("below",))
+    assert shake(chain.contexts(), authority, "client") == "", "the default looks at the client's own certificate"
+    assert shake(chain.contexts(crl_check="chain"), authority, "client") == "certificate revoked"
+
+
+def test_client_that_is_revoked_itself_is_refused_whatever_is_checked(authority: Authority) -> None:
+    chain = Chain(authority)
+    chain.revoke("client")
+    for check in ("leaf", "chain"):
+        assert shake(chain.contexts(crl_check=check), authority, "client") == "certificate revoked"
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_chain_is_checked_for_names_as_well(authority: Authority, by_name: bool) -> None:
+    chain = Chain(authority)
+    chain.revoke(by_root=("below",))
+    files = CertificateFiles(authority.folder / "server.pem", authority.key("server"))
+    contexts = chain.contexts(crl_check="chain", names={"localhost": files} if by_name else {})
+    assert shake(contexts, authority, "client") == "certificate revoked"
+
+
+def test_authority_without_a_list_is_told_where_the_chain_is_checked(authority: Authority) -> None:
+    chain = Chain(authority)
+    both = authority.folder / "both.pem"
+    both.write_bytes(authority.ca.read_bytes() + chain.below.ca.read_bytes())
+    name = certificates(both.read_text())[1].name.text
+    assert "Testing CA" in name
+    chain.crl.write_bytes(authority.revoke(file="root.pem").read_bytes())
+    given = {"crl": chain.crl, "client_certificates": "required"}
+    said = refusal(settings(authority, ca=both, crl_check="chain", **given))
+    assert said == (
+        f"[tls] crl '{chain.crl}' has no list of authority '{name}' of ca '{both}', and crl-check is chain: add its "
+        "list, or set crl-check to leaf"
+    )
+    assert (
+        shake(Contexts(settings(authority, ca=both, **given)), authority, "client") == "unable to get certificate CRL"
+    )
+    chain.crl.write_bytes(Authority(authority.folder, "other").revoke(file="o.pem").read_bytes())
+    assert "' and 1 more of ca '" in refusal(settings(authority, ca=both, crl_check="chain", **given))
+    chain.revoke()
+    assert shake(Contexts(settings(authority, ca=both, crl_check="chain", **given)), authority, "client") == ""
+
+
+def test_authority_that_the_client_sends_needs_a_list_at_its_handshake(authority: Authority) -> None:
+    chain = Chain(authority)
+    chain.crl.write_bytes(authority.revoke(file="root.pem").read_bytes())
+    contexts = chain.contexts(crl_check="chain")
+    assert shake(contexts, authority, "client") == "unable to get certificate CRL"
+
+
 def test_faults_of_lists_are_told(authority: Authority) -> None:
     def said_of(crl: Path) -> str:
         return refusal(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
@@ -173,6 +247,8 @@ def test_faults_of_lists_are_told(authority: Authority) -> None:
     crl.write_text(whole + (authority.folder / "server.pem").read_text())
     assert "crl.pem' has certificates; give it lists only, and certificates to ca" in said_of(crl)
     lines = whole.splitlines()
+    crl.write_text(whole + "\n".join(lines[:-1]))
+    assert "crl.pem' cannot be used: one of its lists is damaged" in said_of(crl)
     crl.write_text("\n".join([lines[0], *lines[4:]]))
     assert "crl.pem' cannot be used: one of its lists is damaged" in said_of(crl)
     assert "cannot be read: No such file or directory" in said_of(authority.folder / "nowhere.pem")

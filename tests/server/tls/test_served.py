@@ -220,6 +220,27 @@ def test_a_reload_revokes_certificates_of_clients_also_for_sessions_of_tls_from_
         assert "the old certificates stay: [tls] crl" in refused.stderr
 
 
+def test_a_reload_revokes_an_authority_and_refuses_lists_of_which_one_is_missing(tmp_path: Path) -> None:
+    authority = localhost(tmp_path)
+    below = authority.intermediate("below")
+    below.issue("client", "ada@example.org", common_name="ada")
+    crl, of_below = tmp_path / "crl.pem", below.revoke(file="of-below.pem").read_bytes()
+    crl.write_bytes(authority.revoke().read_bytes() + of_below)
+    with serving_tls(tmp_path, SETTINGS + 'crl = "crl.pem"\ncrl-check = "chain"\n') as broker:
+        client = authority.trusting("client")
+        Connection(Parameters("localhost", broker.tls_port, tls=client)).close()
+        crl.write_bytes(authority.revoke("below").read_bytes() + of_below)
+        assert penstock_command("tls", "reload", "--url", broker.url).returncode == 0
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            session_of(broker, client)
+        broker.await_logged("the client's certificate is refused: certificate revoked")
+        crl.write_bytes(of_below)
+        refused = penstock_command("tls", "reload", "--url", broker.url)
+        assert refused.returncode == 1
+        assert "the old certificates stay: [tls] crl" in refused.stderr
+        assert "crl-check is chain: add its list" in refused.stderr
+
+
 def session_of(
     broker: BrokerProcess, client: ssl.SSLContext, before: ssl.SSLSession | None = None
 ) -> ssl.SSLSession | None:

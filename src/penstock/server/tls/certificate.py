@@ -1,4 +1,4 @@
-"""Validity and names of a certificate, and the ends of lists of revoked ones, read from their DER form.
+"""Validity and names of a certificate, and issuers and ends of lists of revoked ones, read from their DER form.
 
 See X.690 and RFC 5280 sections 4.1 and 5.1.
 
@@ -8,8 +8,11 @@ Python's ssl module tells them of a peer's certificate only, and only if it was 
 from __future__ import annotations
 
 import binascii
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
 UTC_TIME: Final = 0x17
@@ -20,6 +23,8 @@ IP_ADDRESS: Final = 0x87
 COMMON_NAME: Final = bytes((0x55, 4, 3))
 ALTERNATIVE_NAMES: Final = bytes((0x55, 0x1D, 17))
 INTEGER: Final = 0x02
+TEXTS: Final = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1A: "ascii", 0x1E: "utf-16-be"}
+"""Encodings of the kinds of text in names: UTF8, Printable, T61, IA5, Visible, BMP."""
 GENERALIZED_TIME: Final = 0x18
 BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 END: Final = "-----END CERTIFICATE-----"
@@ -27,8 +32,27 @@ BEGIN_LIST: Final = "-----BEGIN X509 CRL-----"
 END_LIST: Final = "-----END X509 CRL-----"
 
 
+@dataclass(frozen=True)
+class Name:
+    """Name of a subject or an issuer."""
+
+    text: str
+    """Its values for people, in order."""
+    key: tuple[tuple[bytes, str], ...]
+    """Its attributes as they are compared: without regard to case, spaces and the kind of text (as in OpenSSL)."""
+
+
 class NotACertificate(ValueError):
     """Octets that are no X.509 certificate."""
+
+
+@dataclass(frozen=True)
+class RevocationList:
+    """A list of revoked certificates."""
+
+    issuer: Name
+    ends: datetime | None
+    """Time until which it is to be renewed; None for never."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +61,8 @@ class Certificate:
 
     subject: str
     """Common name of its subject; empty without one."""
+    name: Name
+    """Whole name of its subject."""
     names: tuple[str, ...]
     """Host names and addresses that it is for."""
     begins: datetime
@@ -51,14 +77,18 @@ class Certificate:
 
 def first_certificate(pem: str) -> Certificate:
     """Read the first certificate of a text in PEM form: that of the server. Raises NotACertificate."""
-    start = pem.find(BEGIN)
-    stop = pem.find(END, start)
-    if start < 0 or stop < 0:
-        raise NotACertificate("it has no certificate in PEM form")
+    return certificates(pem, 1)[0]
+
+
+def certificates(pem: str, most: int = sys.maxsize) -> list[Certificate]:
+    """Read the certificates of a text in PEM form, at most so many. Raises NotACertificate, also if it has none."""
     try:
-        return read_certificate(binascii.a2b_base64("".join(pem[start + len(BEGIN) : stop].split())))
+        found = [read_certificate(der) for der in islice(_parts(pem, BEGIN, END), most)]
     except binascii.Error:
         raise NotACertificate("its certificate is damaged") from None
+    if not found:
+        raise NotACertificate("it has no certificate in PEM form")
+    return found
 
 
 def read_certificate(der: bytes) -> Certificate:
@@ -70,38 +100,42 @@ def read_certificate(der: bytes) -> Certificate:
         # Serial number, signature algorithm, issuer, validity, subject, key, and then the extensions.
         begins, ends = (_time(tag, value) for tag, value in _elements(fields[3][1]))
         extensions = next((value for tag, value in fields if tag == EXTENSIONS), b"")
-        return Certificate(_common_name(fields[4][1]), _alternative_names(extensions), begins, ends)
+        return Certificate(
+            _common_name(fields[4][1]), _name(fields[4][1]), _alternative_names(extensions), begins, ends
+        )
     except (ValueError, IndexError):
         raise NotACertificate("its certificate is damaged") from None
 
 
-def revocation_lists(pem: str) -> list[datetime | None]:
-    """Return until when each list of revoked certificates in a text in PEM form is to be renewed; None for never.
-
-    Raises NotACertificate.
-    """
-    found: list[datetime | None] = []
-    stop = 0
-    while (start := pem.find(BEGIN_LIST, stop)) >= 0:
-        stop = pem.find(END_LIST, start)
-        try:
-            found.append(_list_ends(binascii.a2b_base64("".join(pem[start + len(BEGIN_LIST) : stop].split()))))
-        except (ValueError, IndexError):  # binascii.Error is a ValueError.
-            raise NotACertificate("one of its lists is damaged") from None
+def revocation_lists(pem: str) -> list[RevocationList]:
+    """Read the lists of revoked certificates of a text in PEM form. Raises NotACertificate, also if it has none."""
+    try:
+        found = [_read_list(der) for der in _parts(pem, BEGIN_LIST, END_LIST)]
+    except (ValueError, IndexError):  # binascii.Error is a ValueError.
+        raise NotACertificate("one of its lists is damaged") from None
     if not found:
         raise NotACertificate("it has no list of revoked certificates in PEM form (X509 CRL)")
     return found
 
 
-def _list_ends(der: bytes) -> datetime | None:
-    """Return until when a list is to be renewed; None for never."""
+def _read_list(der: bytes) -> RevocationList:
     (_, outer), *_ = _elements(der)
     (_, body), *_ = _elements(outer)
     fields = [(tag, value) for tag, value in _elements(body) if tag != INTEGER]
     # Signature algorithm, issuer, its time, the time of the next, and then the revoked certificates.
     _time(*fields[2])
     tag, value = fields[3] if len(fields) > 3 else (0, b"")
-    return _time(tag, value) if tag in (UTC_TIME, GENERALIZED_TIME) else None
+    return RevocationList(_name(fields[1][1]), _time(tag, value) if tag in (UTC_TIME, GENERALIZED_TIME) else None)
+
+
+def _parts(pem: str, begin: str, end: str) -> Iterator[bytes]:
+    """Yield what is between two lines in a text in PEM form. Raises binascii.Error."""
+    stop = 0
+    while (start := pem.find(begin, stop)) >= 0:
+        stop = pem.find(end, start)
+        if stop < 0:
+            raise binascii.Error("a part without its end")
+        yield binascii.a2b_base64("".join(pem[start + len(begin) : stop].split()))
 
 
 def _elements(octets: bytes) -> list[tuple[int, bytes]]:
@@ -128,6 +162,17 @@ def _time(tag: int, value: bytes) -> datetime:
     if tag == UTC_TIME:
         text = ("19" if text[:2] >= "50" else "20") + text
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _name(octets: bytes) -> Name:
+    """Read a name: a sequence of sets of attributes."""
+    found: list[tuple[bytes, str]] = []
+    for _, parts in _elements(octets):
+        for _, part in _elements(parts):
+            (_, kind), (tag, value) = _elements(part)
+            found.append((kind, value.decode(TEXTS[tag], "replace") if tag in TEXTS else value.hex()))
+    key = tuple((kind, " ".join(text.lower().split())) for kind, text in found)
+    return Name(", ".join(text for _, text in found), key)
 
 
 def _common_name(name: bytes) -> str:

@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import ConfigError
-from penstock.server.tls.certificate import Certificate, NotACertificate, first_certificate, revocation_lists
-from penstock.tls_settings import CertificateFiles, TlsSettings
+from penstock.server.tls.certificate import (
+    Certificate,
+    NotACertificate,
+    RevocationList,
+    certificates,
+    first_certificate,
+    revocation_lists,
+)
+from penstock.tls_settings import CHAIN, LEAF, CertificateFiles, TlsSettings
 
 FILE_OCTETS: Final = 1024 * 1024
 """Largest file of certificates or keys, in octets."""
 VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+CRL_FLAGS: Final = {LEAF: ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF, CHAIN: ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN}
 SOON_DAYS: Final = 30
 """Days before its end from which on a certificate is told."""
 
@@ -96,7 +104,7 @@ class Contexts:
         """Read all files. Raises ConfigError, which names the file and what to do."""
         self.user_from = settings.user_from
         self.served: list[ServedCertificate] = []
-        self.lists = _read_lists(settings.crl)
+        self.lists = _read_lists(settings)
         """Revoked certificates of clients; None if none are listed."""
         self._by_name: dict[str, ssl.SSLContext] = {}
         for name, files in settings.names.items():
@@ -132,6 +140,7 @@ class Contexts:
                 raise ConfigError(f"[tls] ca '{settings.ca}' has no certificates in PEM form") from None
         if settings.crl is not None:
             _load_lists(context, settings.crl)
+            context.verify_flags |= CRL_FLAGS[settings.crl_check]
         return context
 
     def _choose(self, tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
@@ -173,15 +182,36 @@ def _load_pair(context: ssl.SSLContext, files: CertificateFiles) -> Certificate:
     return found
 
 
-def _read_lists(path: Path | None) -> ServedLists | None:
-    """Read the ends of lists of revoked certificates. Raises ConfigError."""
+def _read_lists(settings: TlsSettings) -> ServedLists | None:
+    """Read the lists of revoked certificates, and check that none is known to be missing. Raises ConfigError."""
+    path = settings.crl
     if path is None:
         return None
     try:
-        ends = [each for each in revocation_lists(_read(path, "crl")) if each is not None]
+        lists = revocation_lists(_read(path, "crl"))
     except NotACertificate as error:
         raise ConfigError(f"[tls] crl '{path}' cannot be used: {error}") from None
-    return ServedLists(path, min(ends, default=None))
+    if settings.crl_check == CHAIN and settings.ca is not None:
+        _check_every_list(lists, path, settings.ca)
+    return ServedLists(path, min([each.ends for each in lists if each.ends is not None], default=None))
+
+
+def _check_every_list(lists: list[RevocationList], path: Path, ca: Path) -> None:
+    """Check that each authority of a file has a list: OpenSSL refuses all clients below one without.
+
+    Authorities that clients send are known at their handshakes only. Raises ConfigError.
+    """
+    listed = {each.issuer.key for each in lists}
+    try:
+        missing = [each.name.text for each in certificates(_read(ca, "ca")) if each.name.key not in listed]
+    except NotACertificate:
+        return  # The context tells it.
+    if missing:
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise ConfigError(
+            f"[tls] crl '{path}' has no list of authority '{missing[0]}'{more} of ca '{ca}', and crl-check is {CHAIN}: "
+            f"add its list, or set crl-check to {LEAF}"
+        )
 
 
 def _load_lists(context: ssl.SSLContext, path: Path) -> None:
@@ -197,7 +227,6 @@ def _load_lists(context: ssl.SSLContext, path: Path) -> None:
     after = context.cert_store_stats()
     if after["x509"] != before["x509"]:
         raise ConfigError(f"[tls] crl '{path}' has certificates; give it lists only, and certificates to ca")
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
 def _read(path: Path, what: str) -> str:
