@@ -10,7 +10,6 @@ import pytest
 
 from penstock.cli.lists import Columns, Condition, Shown, print_list, value_of
 from penstock.cli.lists import _condition as condition
-from penstock.errors import ConfigError
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.commands import run
 
@@ -74,7 +73,7 @@ def test_columns_are_fields_by_path_and_computed_ones(capsys: pytest.CaptureFixt
 
 def test_column_that_there_is_not_is_told_with_those_near(capsys: pytest.CaptureFixture[str]) -> None:
     for options in ({"columns": "massages"}, {"sort": "-massages"}, {"filters": ("massages>1",)}):
-        with pytest.raises(ConfigError, match="no column 'massages'; did you mean messages"):
+        with pytest.raises(click.UsageError, match=r"no column 'massages'; did you mean messages\? Known are .*, name"):
             print_list(ITEMS, COLUMNS, shown(**options))  # type: ignore[arg-type]
     print_list([], COLUMNS, shown(columns="massages"))
     assert capsys.readouterr().out == "", "of an empty list nobody knows the fields"
@@ -111,6 +110,10 @@ def test_list_of_a_broker_has_these_options(broker: BrokerProcess) -> None:
     ]
     only = run(broker, "list", "queues", *mine, "--sort", "-messages", "--limit", "1", "--json", "--columns", "name")
     assert json.loads(only) == {"name": f"{prefix}.1"}
-    assert "did you mean name" in run(broker, "list", "queues", "--columns", "nam", code=1)
+    for option in ("--columns", "--sort"):
+        wrong = run(broker, "list", "queues", option, "nam", code=2)
+        assert "no column 'nam'; did you mean name" in wrong
+        assert "Known are arguments, auto_delete" in wrong
+    assert "Known are " in run(broker, "users", "list", "--sort", "nobody", code=2)
     assert run(broker, "users", "list", "--columns", "user", "--limit", "1").splitlines() == ["user", "guest"]
     assert "hold-deadline" in run(broker, "show", "queue", f"{prefix}.1", "--filter", "setting~deadline")

@@ -11,7 +11,7 @@ import click
 
 from penstock.cli import style
 from penstock.cli.common import cell, say, say_json, table
-from penstock.errors import ConfigError
+from penstock.setting_names.escapes import printable
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Item = dict[str, Any]
@@ -109,7 +109,7 @@ def _number(text: str) -> float:
 
 
 def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str | None = None) -> None:
-    """Print a list with its options. Raises ConfigError for a column that there is not.
+    """Print a list with its options. Raises UsageError for a column that there is not.
 
     JSON is one object per line; with `whole` it is one list, in an object under that name unless it is empty.
     """
@@ -131,7 +131,7 @@ def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str
 
 
 def chosen(items: Iterable[Item], columns: Columns, shown: Shown) -> list[Item]:
-    """Return the items that meet all filters, in order. Raises ConfigError for a column that there is not."""
+    """Return the items that meet all filters, in order. Raises UsageError for a column that there is not."""
     rows = list(items)
     _check_columns(rows, columns, shown)
     for condition in shown.filters:
@@ -170,7 +170,10 @@ def text_of(item: Item, column: str, columns: Columns) -> str:
 
 
 def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
-    """Check that the columns named in options exist, as far as the rows tell. Raises ConfigError."""
+    """Check that the columns named in options exist, as far as the rows tell. Raises UsageError.
+
+    A field of the broker's answer is a column, and versions of brokers differ. So nobody knows them of an empty list.
+    """
     named = {*shown.columns, *(name.removeprefix("-") for name in shown.sort), *(each.column for each in shown.filters)}
     known = {*columns.default, *columns.computed}
     for name in sorted(named - known):
@@ -180,8 +183,8 @@ def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
 
         names = sorted({*known, *rows[0], *(f"penstock.{each}" for each in _own_fields(rows[0]))})
         near = difflib.get_close_matches(name, names, SUGGESTED)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"
-        raise ConfigError(f"no column '{name}'; {hint}")
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise click.UsageError(printable(f"no column '{name}'; {hint}Known are {', '.join(names)}"))
 
 
 def _own_fields(item: Item) -> Sequence[str]:
