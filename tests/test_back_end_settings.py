@@ -63,7 +63,15 @@ def test_all_settings(tmp_path: Path) -> None:
         ({"ca": "none.pem"}, "names the file '.*none.pem', which is not there"),
         ({"permissions": {"read": ".*"}}, "must have the expressions configure, write, read"),
         ({"permissions": {"configure": "(", "write": "", "read": ""}}, "configure permission: RE2 refuses"),
-        ({"resource_path": "https://auth.example/resource"}, "resource_path in .* is not asked; permissions has"),
+        (
+            {"resource_path": "https://auth.example/resource"},
+            r"resource_path in \[auth-http\] is never asked, because the server is asked at the login only: "
+            r"permissions in \[auth-http\] has the expressions for queues and exchanges; remove the line "
+            r"\(docs/users.md, HTTP back end\)$",
+        ),
+        ({"resource-path": "x"}, "resource-path in .* is never asked"),
+        ({"topic_path": "x"}, "topic_path in .* who may write to or read from a topic exchange may use all of its"),
+        ({"topic-path": "x"}, "topic-path in .* is never asked"),
         ({"path": "x"}, "unknown setting path in .*; known are user_path"),
     ],
 )

@@ -32,8 +32,11 @@ KNOWN: Final = (
     "ca",
     "insecure",
 )
-NOT_ASKED: Final = ("resource_path", "topic_path")
-"""Paths of RabbitMQ that have no counterpart."""
+NOT_ASKED: Final[dict[str, str]] = {
+    "resource_path": "permissions in [auth-http] has the expressions for queues and exchanges",
+    "topic_path": "who may write to or read from a topic exchange may use all of its routing keys",
+}
+"""Paths of RabbitMQ that have no counterpart, and what counts instead (decision 72)."""
 
 
 class BackEndSettings:
@@ -63,8 +66,13 @@ def read_back_end(table: dict[str, Any], folder: Path, error: Callable[[str, str
     Raises ConfigError.
     """
     for key in table:
-        if key in NOT_ASKED:
-            raise error(key, f"{key} in [auth-http] is not asked; permissions has expressions for queues and exchanges")
+        instead = NOT_ASKED.get(key.replace("-", "_"))
+        if instead is not None:
+            raise error(
+                key,
+                f"{key} in [auth-http] is never asked, because the server is asked at the login only: {instead}; "
+                "remove the line (docs/users.md, HTTP back end)",
+            )
         if key not in KNOWN:
             raise error(key, f"unknown setting {key} in [auth-http]; known are {', '.join(KNOWN)}")
     found = BackEndSettings()
