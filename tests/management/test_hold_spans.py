@@ -12,6 +12,7 @@ from penstock.management.hold_spans import READ_A_TURN, HoldSpan, HoldTracer, Sp
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, method_frame
 from tests.support.amqp10_dialogue import Amqp10Dialogue
+from tests.support.block_encoder import encode_published
 from tests.support.conversion_table import message
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
@@ -232,6 +233,87 @@ def test_held_publish_that_passes_behind_a_closed_gate_has_both_spans() -> None:
     for now in (105.0, 106.0):
         rig.take_one(now)
     assert rig.spans.outcomes() == [("hold q", "admitted", 101.0, 106.0), ("withhold q", "confirmed", 104.0, 106.0)]
+
+
+def send_block(rig: Traced, rows: int) -> None:
+    """Publish a block whose rows have the context."""
+    rig.user.declare("answers")
+    pairs = [("traceparent", SAMPLED)]
+    data = encode_published([{"value": b"%d" % row, "headers": pairs} for row in range(rows)], {"routing_key": "q"})
+    said = Properties(content_type="application/vnd.penstock.block", reply_to="answers", message_id="1")
+    rig.client.say(publish("publish.block", data, properties=said, exchange="penstock.control"))
+
+
+def test_each_row_of_a_block_that_waited_has_a_span() -> None:
+    rig = Traced(room=2)
+    send_block(rig, 5)
+    assert rig.spans.found == []
+    rig.take_one(103.0)
+    rig.take_one(104.0)
+    assert rig.spans.outcomes() == [("hold q", "admitted", 100.0, 103.0), ("hold q", "admitted", 103.0, 104.0)]
+    rig.client.listen(114.5)
+    span = rig.spans.found[0]
+    late = [("withhold q", "confirmed-late", start, 114.5) for start in (100.0, 103.0, 104.0)]
+    assert rig.spans.outcomes() == [("hold q", "refused", 104.0, 114.5), *late]
+    assert (span.start, span.end, span.context.parent_id) == (WALL + 104.0, WALL + 114.5, PARENT)
+    assert (span.attributes["penstock.outcome"], span.attributes["error.type"]) == ("refused", "deadline")
+    assert (span.attributes["messaging.message.body.size"], span.attributes["penstock.gate.name"]) == (1, "q")
+
+
+def test_row_behind_a_closed_gate_has_a_span_until_its_block_is_confirmed() -> None:
+    rig = Traced(room=5, stop=2)
+    send_block(rig, 4)
+    assert rig.spans.found == []
+    for _ in range(3):
+        rig.take_one(101.0)
+    assert rig.spans.found == []
+    rig.take_one(102.0)
+    assert rig.spans.outcomes() == [("withhold q", "confirmed", 100.0, 102.0)] * 2
+    send_block(rig, 4)
+    rig.client.listen(112.5)
+    assert rig.spans.outcomes() == [("withhold q", "confirmed-late", 102.0, 112.5)] * 2
+    rig = Traced(room=5, stop=1)
+    send_block(rig, 2)
+    rig.driver.disconnect(rig.client.connection)
+    rig.driver.run_turn()
+    assert rig.spans.outcomes() == [("withhold q", "unconfirmed", 100.0, 100.0)]
+
+
+def test_dead_letter_that_waited_has_a_span_in_the_trace_of_its_message() -> None:
+    rig = Traced(room=1)
+    rig.user.declare("source", dead_letter_exchange="", dead_letter_routing_key="q")
+    rig.send(1)
+    for _ in range(2):
+        rig.client.say(publish("source", b"letter", properties=traced()))
+        rig.user.say(method_frame(1, spec.BASIC_GET, queue="source", no_ack=False))
+    rig.driver.begin(101.0)
+    rig.user.say(method_frame(1, spec.BASIC_REJECT, delivery_tag=1))
+    rig.driver.begin(102.0)
+    rig.user.say(method_frame(1, spec.BASIC_REJECT, delivery_tag=2))
+    assert rig.spans.found == []
+    rig.take_one(105.0)
+    [span] = rig.spans.found
+    assert (span.name, span.start, span.end, span.failure) == ("hold q", WALL + 101.0, WALL + 105.0, "")
+    assert (span.context.trace_id, span.context.parent_id) == (TRACE, PARENT)
+    assert span.attributes["penstock.producer"] == "vh(/)/qu(source)/dead-letters"
+    rig.spans.found.clear()
+    rig.client.listen(112.5)
+    [span] = rig.spans.found
+    assert (span.attributes["penstock.outcome"], span.attributes["error.type"]) == ("dropped", "deadline")
+    assert span.failure.startswith("dead letter to exchange '' with routing key 'q' lost after its deadline;")
+
+
+def test_publishes_of_a_commit_have_spans_while_its_confirm_is_withheld() -> None:
+    rig = Traced(room=9, stop=2)
+    rig.client.say(method_frame(1, spec.TX_SELECT))
+    rig.send(2, traced())
+    rig.send(1)
+    rig.driver.begin(101.0)
+    rig.client.say(method_frame(1, spec.TX_COMMIT))
+    assert rig.spans.found == []
+    for now in (102.0, 103.0, 104.0):
+        rig.take_one(now)
+    assert rig.spans.outcomes() == [("withhold q", "confirmed", 101.0, 104.0)] * 2
 
 
 def test_turn_reads_so_many_messages_at_most() -> None:

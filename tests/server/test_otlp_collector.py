@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
+from penstock.client import Connection, ControlClient
 from penstock.content.trace_context import TraceContext
 from penstock.management.hold_spans import HoldSpan
 from tests.server.http.test_metrics import scrape
+from tests.support.block_encoder import encode_published
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, in_process, serving
 from tests.support.http_client import Web
 from tests.support.metrics import samples_of
@@ -163,6 +166,69 @@ def test_publisher_that_waits_for_its_confirm_sees_why(receiver: Receiver, tmp_p
     assert (span.name, span.parent_span_id.hex()) == ("withhold q", PARENT)
     found = attributes(span)
     assert (found["penstock.gate.name"], found["penstock.outcome"]) == ("q", "confirmed")
+
+
+def drained(broker: BrokerProcess, channel: BlockingChannel, queue: str, messages: int) -> None:
+    """Take messages when somebody waits for the queue."""
+    eventually(lambda: broker.queue(queue)["gate"]["blocked"], "somebody waits")
+    taken: list[bytes] = []
+    eventually(lambda: taken.extend(take_all(channel, queue)) or len(taken) == messages, "all are taken")
+
+
+def outcomes(receiver: Receiver, spans: int) -> list[tuple[str, object]]:
+    """Return names and outcomes of so many spans, which are in the trace of the publisher."""
+    eventually(lambda: len(receiver.spans) == spans, "all spans")
+    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in receiver.spans} == {(TRACE, PARENT)}
+    return sorted((span.name, attributes(span)["penstock.outcome"]) for span in receiver.spans)
+
+
+def test_row_of_a_block_that_waited_is_a_span(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
+        channel = reader.channel()
+        channel.queue_declare("q", arguments={"capacity-messages": 2, "stop-messages": 1, "resume-messages": 0})
+        context = [("traceparent", f"00-{TRACE}-{PARENT}-01")]
+        rows = [{"value": b"row", "headers": context if row == 2 else None} for row in range(4)]
+        with Connection(broker.url) as connection, ControlClient(connection) as control:
+            asked = control.send("publish.block", encode_published(rows, {"routing_key": "q"}))
+            drained(broker, channel, "q", 4)
+            answer = control.receive(asked)
+            assert not isinstance(answer, memoryview)
+            assert answer["taken"] == 4
+        assert outcomes(receiver, 1) == [("hold q", "admitted")]
+
+
+def test_dead_letter_that_waited_is_a_span(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as client:
+        channel = client.channel()
+        channel.queue_declare("q", arguments={"capacity-messages": 1})
+        channel.queue_declare("source", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+        channel.basic_publish("", "q", b"filler")
+        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+        channel.basic_publish("", "source", b"letter", headers)
+        got = channel.basic_get("source")[0]
+        assert got is not None
+        channel.basic_reject(got.delivery_tag, requeue=False)
+        drained(broker, channel, "q", 2)
+        assert outcomes(receiver, 1) == [("hold q", "admitted")]
+
+
+def test_publishes_of_a_commit_that_waits_for_its_answer_are_spans(receiver: Receiver, tmp_path: Path) -> None:
+    with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
+        other = reader.channel()
+        other.queue_declare("q", arguments={"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0})
+        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+
+        def commit() -> None:
+            with closing(connected(broker)) as client:
+                channel = client.channel()
+                channel.tx_select()
+                for _ in range(2):
+                    channel.basic_publish("", "q", b"together", headers)
+                channel.tx_commit()
+
+        with in_background(commit):
+            drained(broker, other, "q", 2)
+        assert outcomes(receiver, 2) == [("withhold q", "confirmed")] * 2
 
 
 def test_spans_of_the_last_moment_are_exported_at_the_stop(receiver: Receiver, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Spans of waits: for each publish that waited at a gate, and whose publisher records its trace, where and how long.
 
 Theory of operation. A publish waits in two ways: it is held, outside of its queues, or it is in them and its confirm is
-withheld. While these are traced, the core records the end of each hold, and the beginning of each withheld confirm. At
-the end of the turn the tracer reads the trace context of the message; without the flag *sampled* nothing else is done.
-A withheld confirm ends when the client is told, so the tracer has those spans until then. A span goes to a collector,
-which an upper layer fills in: nothing here knows OpenTelemetry.
+withheld. So do rows of blocks and publishes of a commit; dead letters are held. While these are traced, the core
+records the end of each hold, and the beginning of each withheld confirm. At the end of the turn the tracer reads the
+trace context of the message; without the flag *sampled* nothing else is done. A withheld confirm ends when the client
+is told, so the tracer has those spans until then. A span goes to a collector, which an upper layer fills in: nothing
+here knows OpenTelemetry.
 
 A turn reads `READ_A_TURN` messages at most, and `WITHHELD_MOST` spans wait for their confirm. The rest (a connection
 with thousands of held publishes is lost, for example) is counted as dropped.
@@ -19,6 +20,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.content.trace_context import TRACEPARENT, TRACESTATE, TraceContext, read_context
 from penstock.core.broker import Broker
+from penstock.core.publish.dead_letters import DeadLetter
 from penstock.core.publish.held import HeldPublish
 from penstock.core.publish.hold_events import HoldEnd, ProducerEnded, Withheld
 from penstock.core.publish.producer import Producer
@@ -42,7 +44,8 @@ WITHHOLD: Final = "withhold"
 ADMITTED: Final = "admitted"
 REFUSED: Final = "refused"
 DROPPED: Final = "dropped"
-"""Outcomes of a hold: in its queues; refused, and its publisher knows; dropped, for its session has ended."""
+"""Outcomes of a hold: in its queues; refused, and its publisher knows; dropped: its session has ended, or it is a dead
+letter, which nobody sends again."""
 CONFIRMED: Final = "confirmed"
 CONFIRMED_LATE: Final = "confirmed-late"
 UNCONFIRMED: Final = "unconfirmed"
@@ -151,20 +154,19 @@ class HoldTracer:
 
     def _end_hold(self, end: HoldEnd) -> None:
         held = end.held
-        if isinstance(held, HeldPublish):
-            self._trace_hold(held, end)
+        if isinstance(held, HeldPublish | DeadLetter):
+            self._trace_hold(held.route, held.queues, held.content, end)
         elif isinstance(held, UnitCommit):
             for publish in held.publishes:
-                self._trace_hold(publish, end)
-        # Dead letters have no publisher that waits, and rows of blocks no context.
+                self._trace_hold(publish.route, publish.queues, publish.content, end)
 
-    def _trace_hold(self, publish: HeldPublish, end: HoldEnd) -> None:
-        context = self._read_context(publish.content)
+    def _trace_hold(self, route: Route, queues: list[Queue], content: bytes, end: HoldEnd) -> None:
+        context = self._read_context(content)
         if context is None:
             return
         held = end.held
         start = held.since + self._broker.wall_offset
-        span = self._begin(HOLD, context, publish.route, publish.queues, publish.content, end.producer, start)
+        span = self._begin(HOLD, context, route, queues, content, end.producer, start)
         gate = held.gate
         if gate is None and held.queues:
             gate = held.queues[0].gate  # It waited behind others of its publisher.
@@ -175,7 +177,8 @@ class HoldTracer:
         if cause == DEADLINE and held.deadline > end.now + CLOSE_ENOUGH_S:
             cause = SESSION_CLOSED
         if cause:
-            span.attributes["penstock.outcome"] = DROPPED if cause in SESSION_ENDS else REFUSED
+            lost = cause in SESSION_ENDS or isinstance(held, DeadLetter)
+            span.attributes["penstock.outcome"] = DROPPED if lost else REFUSED
             span.attributes["error.type"] = cause
             span.failure = end.why or cause
         else:

@@ -28,6 +28,7 @@ from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
 from penstock.core.queue.outlets import ContentChange, DeadLetterSink
 from penstock.core.queue.queue import Queue
@@ -228,6 +229,8 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         for held in due:
             assert isinstance(held, DeadLetter)
             self.hold_budget.release(held.charge, 1)
+            if self.broker.hold_events is not None:
+                end_hold(self, held, DEADLINE, held.deadline_message(self.own, now))
             for queue in held.queues:
                 self.count_refused(queue.gate, DEADLINE, held.charge)
             self.forget_message(held.message)

@@ -67,6 +67,10 @@ class Held:
         """Pass: enqueue the messages and handle the confirm. Return the cause if they were refused; empty if not."""
         raise NotImplementedError
 
+    def traced(self) -> Held:
+        """Return what a span of this wait tells of; an entry that waits again for something else returns a copy."""
+        return self
+
     def closes_session(self) -> bool:
         """Return whether its refusal closes the session, because no confirm can say it."""
         return self.pending is None

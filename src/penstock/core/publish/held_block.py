@@ -25,7 +25,8 @@ from typing_extensions import override
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import NOT_PREPAID, Held
+from penstock.core.publish.held import NOT_PREPAID, Held, HeldPublish
+from penstock.core.publish.hold_events import begin_withheld
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError
@@ -275,6 +276,8 @@ class HeldBlock(Held):
             producer.count_withheld(gate, charge)
             if gate not in self._closed:
                 self._closed.append(gate)
+        if closed and broker.hold_events is not None:
+            begin_withheld(producer, route, queues, content, producer.confirms.published + 1, closed[0])
         self.queues = queues
 
     # The end
@@ -308,6 +311,16 @@ class HeldBlock(Held):
     # Waiting (Held)
 
     @override
+    def traced(self) -> Held:
+        """Return the row that waits, as a publish."""
+        source = self.source
+        row = HeldPublish(self.producer, source.route, source.content, self.charge, None, self.deadline)
+        row.queues = self.queues
+        row.since = self.since
+        row.gate = self.gate
+        return row
+
+    @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         room = self.producer.pinned_room()
         route = self.source.route
@@ -334,6 +347,7 @@ class HeldBlock(Held):
             producer.hold_budget.take(self.charge, 1)
             producer.count_held(self.queues[0].gate, self.charge, 1)
             self.since = producer.broker.now
+            self.gate = self.queues[0].gate
             producer.outbox.append(self)
             producer.wake_at(self.deadline)
         elif not self.over:

@@ -28,7 +28,7 @@ class HoldEvent:
 
 
 class HoldEnd(HoldEvent):
-    """A held publish or commit is held no more."""
+    """A held publish, dead letter, row of a block or commit is held no more."""
 
     def __init__(self, producer: WaitingPublisher, held: Held, cause: str, why: str, now: float) -> None:
         super().__init__(now)
@@ -41,7 +41,7 @@ class HoldEnd(HoldEvent):
 
 
 class Withheld(HoldEvent):
-    """A message is in its queues, and its confirm is withheld by a closed gate."""
+    """A message is in its queues, and its confirm, or that of its block or commit, is withheld by a closed gate."""
 
     def __init__(
         self, producer: Producer, route: Route, queues: list[Queue], content: bytes, number: i64, gate: Gate, now: float
@@ -68,4 +68,13 @@ def end_hold(producer: WaitingPublisher, held: Held, cause: str, why: str = "") 
     """Record the end of a hold, while holds are traced; see `HoldEnd`."""
     events = producer.broker.hold_events
     if events is not None:
-        events.append(HoldEnd(producer, held, cause, why, producer.broker.now))
+        events.append(HoldEnd(producer, held.traced(), cause, why, producer.broker.now))
+
+
+def begin_withheld(
+    producer: Producer, route: Route, queues: list[Queue], content: bytes, number: i64, gate: Gate
+) -> None:
+    """Record that a confirm is withheld, while holds are traced; see `Withheld`."""
+    events = producer.broker.hold_events
+    if events is not None:
+        events.append(Withheld(producer, route, queues, content, number, gate, producer.broker.now))

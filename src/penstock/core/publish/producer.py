@@ -28,7 +28,7 @@ from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID, Held, HeldPublish, HoldBudget
-from penstock.core.publish.hold_events import ProducerEnded, Withheld, end_hold
+from penstock.core.publish.hold_events import ProducerEnded, begin_withheld, end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
 from penstock.core.publish.publisher_counts import count_refused
@@ -336,10 +336,9 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.confirm(pending, closed, refusal, route.queues)
             for gate in closed:
                 self.count_withheld(gate, charge)
-            events = self.broker.hold_events
-            if events is not None and closed and refusal is None:
+            if self.broker.hold_events is not None and closed and refusal is None:
                 number = self.confirms.published if pending is None else pending.number
-                events.append(Withheld(self, route, queues, content, number, closed[0], self.broker.now))
+                begin_withheld(self, route, queues, content, number, closed[0])
         return refusal
 
     def refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:

@@ -35,6 +35,7 @@ from penstock.core.publish.commit_delta import (
 )
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
+from penstock.core.publish.hold_events import begin_withheld
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
@@ -277,6 +278,10 @@ class UnitCommit(Held):
         producer.confirm(self.pending, closed, None, self.queues)
         for gate in closed:
             producer.count_withheld(gate, self.charge)
+        if closed and producer.broker.hold_events is not None:
+            number = producer.confirms.published if self.pending is None else self.pending.number
+            for held in self.publishes:
+                begin_withheld(producer, held.route, held.queues, held.content, number, closed[0])
 
     def pass_promoted(self) -> None:
         """Answer for a batch that another request has promoted: the store is to have that first."""

@@ -124,9 +124,11 @@ class WaitingPublisher(Waiter):
         held = self.pop_held()
         self.broker.turns.totals.holds.count(now - held.since)
         charge = held.charge  # A block goes on with its next row.
-        refused = held.admit()
-        if self.broker.hold_events is not None:
-            end_hold(self, held, refused)
+        if self.broker.hold_events is None:
+            held.admit()
+        else:
+            traced = held.traced()
+            end_hold(self, traced, held.admit())
         self.after_release(now)
         return charge
 
