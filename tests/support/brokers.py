@@ -1,8 +1,8 @@
 """A broker for tests, in a process of its own: what a user starts, in the form in which the tests themselves run.
 
 `sys.executable -m penstock serve` with the environment of the tests, so that PYTHONPATH decides between the sources
-and what is installed, for the broker as for the tests. Nothing here waits for a time to pass: `eventually` waits for a
-state.
+and what is installed, for the broker as for the tests. Most begin as a copy of a process that has imported Penstock
+(forked_penstock.py). Nothing here waits for a time to pass: `eventually` waits for a state.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import penstock
 from penstock.client import Connection
 from penstock.client.control import ControlClient
+from tests.support.forked_penstock import ForkedProcess, forked
 
 T = TypeVar("T")
 
@@ -64,7 +66,7 @@ def some_name(prefix: str) -> str:
 class BrokerProcess:
     """One `penstock serve`, started and ready."""
 
-    def __init__(self, process: subprocess.Popen[str], ready: str, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str] | ForkedProcess, ready: str, log: Path) -> None:
         self.process = process
         self.ready = ready
         """The line with which it said that it is."""
@@ -155,6 +157,18 @@ def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
     return ["--data", str(folder / some_name("data"))] if os.environ.get("PENSTOCK_KEEP") == "1" else ["--memory"]
 
 
+def _forked_broker(words: list[str], errors: IO[str]) -> ForkedProcess | None:
+    """Start a broker as a copy; None where it has to begin anew."""
+    reading, writing = os.pipe()
+    with open(writing, "w") as theirs:
+        process = forked(words, theirs, errors)
+    if process is None:
+        os.close(reading)
+    else:
+        process.stdout = open(reading)  # noqa: SIM115 - `serving` closes it.
+    return process
+
+
 @contextmanager
 def serving(
     folder: Path,
@@ -168,10 +182,14 @@ def serving(
     """
     listeners = [word for address in listen for word in ("--listen", address)]
     log = folder / f"{some_name('broker')}.log"
-    every = {**os.environ, **(environment or {})}
+    words = ["serve", *listeners, *_keeping(folder, options), *options]
     with log.open("w") as errors:
-        words = [sys.executable, "-m", "penstock", "serve", *listeners, *_keeping(folder, options), *options]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True, env=every)
+        process = _forked_broker(words, errors) if environment is None else None
+        if process is None:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "penstock", *words],
+                stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **(environment or {})},
+            )  # fmt: skip
     assert process.stdout is not None
     try:
         ready = process.stdout.readline().strip()
@@ -212,6 +230,16 @@ def in_background(action: Callable[[], None]) -> Iterator[threading.Thread]:
 
 def penstock_command(*words: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """Run the command line of Penstock to its end."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = forked(words, out, errors)
+        if process is not None:
+            try:
+                code = process.wait(timeout)
+            finally:
+                process.kill()
+            out.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(words, code, out.read(), errors.read())
     return subprocess.run(
         [sys.executable, "-m", "penstock", *words], capture_output=True, text=True, check=False, timeout=timeout
     )
