@@ -89,6 +89,10 @@ SECOND = ("--hypothesis-profile=second",)
 LIMIT, LIMIT_LONG = 20 * 60.0, 6 * 3600.0
 """Seconds that a check may take, and one of the long run. No test takes so long; what hangs outside of tests does."""
 ABORTED = -signal.SIGABRT
+MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
+"""Where files of tests are if there is so much room: on a disk they wait for what others synchronise. Smoke tests and
+the long run have theirs on a disk all the same, and each of their brokers begins anew.
+"""
 SLOWEST = 10
 """Tests in the list of the slowest ones."""
 INTERPRETED, COMPILED = "interpreted", "compiled"
@@ -196,21 +200,37 @@ def title(part: Part) -> str:
     return f"tests {part.form}: {part.name}"
 
 
-def tests(part: Part, long: bool) -> Check:
-    """Return the check that a part passes; the interpreted form is that of the sources, not what is installed."""
+def scratch() -> Path | None:
+    """Return a new folder in memory for files of tests; None where there is no room, or no program may be loaded."""
+    if not os.access(MEMORY, os.W_OK):
+        return None
+    found = os.statvfs(MEMORY)
+    fits = found.f_bavail * found.f_frsize >= MEMORY_BYTES and not found.f_flag & os.ST_NOEXEC
+    return Path(tempfile.mkdtemp(prefix="p-", dir=MEMORY)) if fits else None
+
+
+def tests(part: Part, long: bool, folder: Path | None) -> Check:
+    """Return the check that a part passes, with its files in a folder; None is where they usually are.
+
+    The interpreted form is that of the sources, not what is installed.
+    """
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # Hundreds of brokers start; each would compile the sources anew.
     environment["PENSTOCK_EXPECT"] = part.form
     if part.form == INTERPRETED:
         environment["PYTHONPATH"] = str(SOURCES)
+    if part.name == SMOKE_TEST or long:
+        environment["PENSTOCK_COLD"] = "1"
+    elif folder is not None:
+        environment["TMPDIR"] = str(folder)
     profile = LONG if long else SECOND if part.second else ()
 
     def check(output: IO[str]) -> Outcome:
-        with tempfile.TemporaryDirectory() as folder:
-            report = Path(folder, "report.xml")
+        with tempfile.TemporaryDirectory() as made:
+            report = Path(made, "report.xml")
             marks = f"{part.marks} and not once" if part.second and not long else part.marks
             words = [sys.executable, "-m", "pytest", "-q", "-m", marks, f"--junitxml={report}", "--durations=10"]
-            words += ["-p", "no:cacheprovider", *profile, *part.paths]
+            words += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed", *profile, *part.paths]
             if part.form == COMPILED:
                 words += ["-o", "pythonpath=."]
             code, seconds, cpu_seconds = run(words, output, environment, LIMIT_LONG if long else LIMIT)
@@ -334,14 +354,20 @@ def main() -> int:
     parser.add_argument("--long", action="store_true", help="all random examples and rounds instead of a part")
     arguments = parser.parse_args()
     start = time.monotonic()
-    checks, others = lint(), []
+    checks, others, folder = lint(), [], None
     if not arguments.lint:
         provide()
         form = installed_form()
         print("Several checks run at the same time; what each says is shown when it has ended.", flush=True)
-        checks += [tests(part, arguments.long) for part in all_parts(form)]
+        folder = scratch()
+        checks += [tests(part, arguments.long, folder) for part in all_parts(form)]
         others = [] if form == COMPILED else [not_compiled()]
-    return summary(run_all(checks, AT_ONCE) + others, time.monotonic() - start)
+    code = summary(run_all(checks, AT_ONCE) + others, time.monotonic() - start)
+    if folder is not None and code:
+        print(f"Files of the tests that failed: {folder}")
+    elif folder is not None:
+        shutil.rmtree(folder)
+    return code
 
 
 if __name__ == "__main__":
