@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 
@@ -113,3 +115,44 @@ async def test_beyond_the_bound_clients_are_turned_away(threads: LoginThreads) -
 
 def test_there_is_at_least_one_thread_and_a_core_for_the_loop() -> None:
     assert 1 <= default_threads() <= 4
+
+
+SCRAM_BROKER = """
+import asyncio, socket, sys, threading
+import penstock
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite, encode_composite
+from penstock.wire.amqp10.frames import SASL_HEADER, frame
+
+class Finder:
+    found = []
+    def find_spec(self, name, path=None, target=None):
+        if name == "scramp":
+            self.found.append(threading.current_thread().name)
+
+sys.meta_path.insert(0, Finder())
+
+def log_in(host, port):
+    init = composite(spec.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=b"n,,n=guest,r=client")
+    with socket.create_connection((host, port), 60) as sock:
+        sock.sendall(SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL))
+        heard = b""
+        while b"r=client" not in heard:
+            heard += sock.recv(4096)
+
+async def main():
+    async with penstock.Broker(listen="127.0.0.1:0") as broker:
+        assert not Finder.found, "the start imports nothing for SCRAM"
+        for _ in range(2):
+            await asyncio.to_thread(log_in, *broker.addresses[0])
+        print(*Finder.found)
+
+asyncio.run(main())
+"""
+
+
+def test_library_for_scram_is_imported_in_a_thread_at_the_first_login_that_needs_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRAM_BROKER], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == ("penstock-login\n", 0), done.stderr

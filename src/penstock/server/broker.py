@@ -482,8 +482,6 @@ class Broker:
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
         if settings.tokens is not None:
             driver.services.tokens = settings.tokens.policy(_token_keys(settings.tokens.keys))
-        if "SCRAM-SHA-256" in settings.sasl_mechanisms:
-            importlib.import_module("scramp")  # It loads slowly, and would stop the event loop at the first login.
         if settings.back_end is not None:
             self._serve_users(driver, settings.back_end)
         driver.name = f"penstock@{socket.gethostname()}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from scramp import ScramClient
 
+from penstock.access import scram
+from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
@@ -14,6 +16,7 @@ from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, FrameSplitter,
 from penstock.wire.sasl import plain_response
 from tests.support.amqp10_dialogue import login
 from tests.support.driven_connection import make_driver
+from tests.support.held_logins import HeldAuthenticator
 
 
 class Login:
@@ -151,3 +154,74 @@ def test_login_beyond_the_limit_of_a_second_is_a_temporary_failure(mechanism: st
     outcome = client.init(mechanism, plain_response("guest", "guest"))
     assert (outcome.code, outcome.number("code")) == (spec.SASL_OUTCOME, 4)
     assert not client.is_logged_in()
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No login by SCRAM has been before."""
+    monkeypatch.setattr(scram, "_is_loaded", False)
+
+
+FIRST = b"n,,n=guest,r=client"
+
+
+def asked(mechanism: str) -> bytes:
+    """Return the init with a mechanism."""
+    init = composite(spec.SASL_INIT, mechanism=mechanism, initial_response=FIRST)
+    return frame(0, encode_composite(init), spec.FRAME_SASL)
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> None:
+    client = Login()
+    authenticator = HeldAuthenticator()
+    client.driver.services.authenticator = authenticator
+    client.connection.receive(asked("SCRAM-SHA-256"))
+    client.driver.run_turn()
+    assert client.connection.take_output() == b""
+    assert (client.connection.busy, len(authenticator.held)) == (1, 1)
+    authenticator.let_go()
+    assert scram.scram_is_loaded()
+    (challenge,) = client._performatives(client.connection.take_output())
+    assert challenge.octets("challenge").startswith(b"r=client")
+    assert (client.connection.busy, client.connection.login.attempt) == (0, None)
+    other = Login()
+    other.driver.services.authenticator = authenticator
+    assert other.init("SCRAM-SHA-256", FIRST).octets("challenge").startswith(b"r=client")
+    assert authenticator.held == []
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_client_that_goes_while_the_library_is_loaded_is_not_answered() -> None:
+    client = Login()
+    authenticator = HeldAuthenticator()
+    client.driver.services.authenticator = authenticator
+    client.connection.receive(asked("SCRAM-SHA-256"))
+    client.driver.disconnect(client.connection)
+    assert (client.connection.busy, client.connection.login.attempt) == (0, None)
+    assert authenticator.held[0].cancelled
+    authenticator.let_go()
+    assert client.connection.take_output() == b""
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_client_is_refused_when_too_many_wait_for_the_library() -> None:
+    class Full(HeldAuthenticator):
+        def start(self, verification: Verification) -> None:
+            verification.turn_away()
+
+    client = Login()
+    client.driver.services.authenticator = Full()
+    assert client.init("SCRAM-SHA-256", FIRST).number("code") == 1
+    assert client.connection.is_closed()
+    assert (client.connection.busy, client.connection.login.attempt) == (0, None)
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_scram_that_is_not_offered_loads_nothing() -> None:
+    limits = ConnectionLimits()
+    limits.sasl_mechanisms = ("PLAIN",)
+    client = Login(limits=limits)
+    client.init("SCRAM-SHA-256", FIRST)
+    assert client.connection.is_closed()
+    assert not scram.scram_is_loaded()

@@ -162,7 +162,7 @@ class SaslExchange:
         return self._checked(b"", self._services.access_refusal(self.user, self._peer.loopback))
 
     def _scram_first(self, response: bytes) -> SaslStep:
-        from scramp import ScramException, ScramMechanism  # It loads more slowly than the broker.
+        from scramp import ScramException, ScramMechanism  # See `load_scram`.
 
         server = ScramMechanism(SCRAM).make_server(self._scram_keys, s_nonce=self._services.make_nonce())
         try:

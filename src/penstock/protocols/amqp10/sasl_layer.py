@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
+from penstock.access.scram import load_scram, scram_is_loaded
 from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.sasl import SaslExchange, SaslStep
+from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import conclude_login
+from penstock.protocols.common.mechanisms import SCRAM
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER
 from penstock.wire.amqp10.spec import (
@@ -21,12 +26,56 @@ from penstock.wire.amqp10.spec import (
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
+    from penstock.protocols.common.connection import Connection
 
 OK: Final = 0
 AUTH: Final = 1
 SYS_TEMP: Final = 4
 """SASL outcome codes (section 5.3.3.6)."""
 USER_LETTERS: Final = 255
+
+
+class ScramLoading(Verification):
+    """Import of the library for SCRAM beside the event loop; the first client that asks for SCRAM waits for it."""
+
+    def __init__(self, layer: SaslLayer, init: Composite, connection: Connection) -> None:
+        super().__init__(connection.peer.network)
+        self._layer = layer
+        self._init = init
+        self._connection = connection
+
+    def start(self) -> None:
+        """Begin; input of the connection waits meanwhile."""
+        self._connection.peer.mechanism = SCRAM
+        self._connection.busy += 1
+        self._connection.login.attempt = self
+        self._connection.services.authenticator.start(self)
+
+    @override
+    def cancel(self) -> None:
+        self._connection.services.authenticator.cancel(self)
+
+    @override
+    def run(self) -> None:
+        load_scram()
+
+    @override
+    def conclude(self) -> None:
+        self._go_on()
+        if scram_is_loaded():
+            self._layer.on_frame(self._init)
+        else:
+            conclude_login(self._connection, "", "SCRAM-SHA-256 cannot be loaded", 0.0)
+        self._connection.services.resume_input(self._connection)
+
+    @override
+    def turn_away(self) -> None:
+        self._go_on()
+        conclude_login(self._connection, "", "too many logins are being verified", 0.0)
+
+    def _go_on(self) -> None:
+        self._connection.login.attempt = None
+        self._connection.busy -= 1
 
 
 class SaslLayer:
@@ -51,10 +100,11 @@ class SaslLayer:
         if connection.state is not ConnectionState.START:
             raise CommandInvalid(f"{performative.name} after the end of the SASL exchange")
         if performative.code == SASL_INIT:
-            initial_response = performative.fields["initial_response"]
-            step = self._exchange.init(
-                performative.text("mechanism"), initial_response if isinstance(initial_response, bytes) else None
-            )
+            mechanism, initial_response = performative.text("mechanism"), performative.fields["initial_response"]
+            if mechanism == SCRAM and mechanism in self._exchange.mechanisms and not scram_is_loaded():
+                ScramLoading(self, performative, connection).start()
+                return
+            step = self._exchange.init(mechanism, initial_response if isinstance(initial_response, bytes) else None)
             connection.peer.mechanism = self._exchange.mechanism
         elif performative.code == SASL_RESPONSE:
             step = self._exchange.respond(performative.octets("response"))

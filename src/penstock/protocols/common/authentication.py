@@ -37,6 +37,10 @@ class Verification:
         """Act on the result, in a turn of the event loop; not called for one that was cancelled."""
         raise NotImplementedError
 
+    def cancel(self) -> None:
+        """Drop it: its client is gone."""
+        raise NotImplementedError
+
     def turn_away(self) -> None:
         """Refuse the client without a verification: too many wait. It may be called by `Authenticator.start`."""
         raise NotImplementedError

@@ -68,8 +68,8 @@ class LoginAttempt(Verification):
         else:
             self.conclude()
 
+    @override
     def cancel(self) -> None:
-        """Drop the attempt: the client is gone."""
         self._listener = None
         self._services.authenticator.cancel(self)
 
@@ -120,8 +120,8 @@ class ConnectionLogin:
     """Login of a connection: its attempt, the input that waits for it, and a late refusal."""
 
     def __init__(self) -> None:
-        self.attempt: LoginAttempt | None = None
-        """Attempt while the password is verified."""
+        self.attempt: Verification | None = None
+        """Attempt while the password is verified, or what has to be done before."""
         self.late_refusal: LateRefusal | None = None
         """Delayed answer to a wrong password."""
         self._expiry: CredentialExpiry | None = None
@@ -135,8 +135,9 @@ class ConnectionLogin:
         check.address = connection.peer.address.rpartition(":")[0]
         connection.busy += 1
         connection.services.logins.await_verdict(connection)
-        self.attempt = LoginAttempt(connection.services, check, connection.peer.network, AttemptListener(connection))
-        self.attempt.start()
+        attempt = LoginAttempt(connection.services, check, connection.peer.network, AttemptListener(connection))
+        self.attempt = attempt
+        attempt.start()
 
     def count_deferred(self, octets: int) -> None:
         """Count octets of input that wait."""
