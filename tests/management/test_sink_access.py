@@ -207,6 +207,9 @@ def test_other_user_cannot_fence_a_query_until_an_operator_hands_it_over() -> No
     assert sink.answer() == {"rows": 3, "taken": 3}, "the query was not disturbed"
     sink.table.set_tags("app", ["policymaker"])
     assert sink.ask("sink.assign", query="q", user="mallory") == {"query": "q", "user": "mallory", "targets": 1}
+    (change,) = [each for each in sink.driver.audit.take() if each.get("operation") == "sink.assign"][1:]
+    assert (change["event"], change["subject"].strip()) == ("change", "q mallory")
+    assert json.loads(change["before"]) == {"users": ["app"]}
     assert "no query 'none' has published" in sink.ask("sink.assign", query="none", user="mallory")["text"]
     assert sink.ask("sink.begin", **dedup)["code"] == 403
     sink.become("mallory")

@@ -237,7 +237,7 @@ def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_ov
     assert _user(sink) == "u"
     sink.next_batch()
     sink.progress()
-    assert sink.driver.broker.sink_marks.assign("/", "q", "v") == 1
+    assert sink.driver.broker.sink_marks.assign("/", "q", "v") == ["u"]
     sink.store.write()
     for order in (sink.store.things(), list(reversed(sink.store.things()))):
         driver, _ = sink.store.restored(order)

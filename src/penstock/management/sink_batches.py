@@ -258,10 +258,11 @@ class SinkBatches:
         query, user = request.text("query"), request.text("user")
         if not user:
             raise PreconditionFailed("'user' must not be empty")
-        targets = self.broker.sink_marks.assign(request.vhost.name, query, user)
-        if not targets:
+        former = self.broker.sink_marks.assign(request.vhost.name, query, user)
+        if not former:
             raise NotFound(f"no query '{query}' has published batches in vhost '{request.vhost.name}'")
-        return {"query": query, "user": user, "targets": targets}
+        request.before = {"users": sorted(set(former))}
+        return {"query": query, "user": user, "targets": len(former)}
 
     def finish(self, answer: PromotionAnswer) -> None:
         """Remove a commit that is answered."""

@@ -203,12 +203,12 @@ def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_on
 def test_query_that_is_handed_over_is_continued_by_the_new_user_and_fences_the_former(marks: SinkMarks) -> None:
     mark = mark_of(marks, 5)
     marks.advance(mark, 7, True)
-    assert marks.assign("/", "q", "v") == 1
+    assert marks.assign("/", "q", "v") == ["u"]
     assert "begun again by a newer run" in refused(Fenced, lambda: mark.check(5, "w", 0))
     refused(AccessRefused, lambda: begin(marks, 5))
     progress = begin(marks, 5, user="v")
     assert int(marks.begin_partition(progress, 0, 0).rows) == 7, "what was taken is known"
-    assert (marks.assign("/", "none", "v"), marks.assign("/other", "q", "v")) == (0, 0)
+    assert (marks.assign("/", "none", "v"), marks.assign("/other", "q", "v")) == ([], [])
 
 
 def test_query_without_a_user_belongs_to_the_first_one_that_continues_it(marks: SinkMarks) -> None:

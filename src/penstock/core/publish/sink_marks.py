@@ -231,8 +231,8 @@ class SinkMarks(TimerHandler):
         self._touch(key, progress)
         return progress
 
-    def assign(self, vhost: str, query: str, user: str) -> int:
-        """Hand a query over to another user, at all of its targets; return their number.
+    def assign(self, vhost: str, query: str, user: str) -> list[str]:
+        """Hand a query over to another user, at all of its targets; return the former user of each.
 
         Tasks of the former user that are under way take no more rows.
         """
@@ -240,10 +240,11 @@ class SinkMarks(TimerHandler):
         found = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
         if found:
             self._check_writable()
+        former = [progress.user for progress in found]
         for progress in found:
             if progress.user != user:
                 self._assign(progress, user)
-        return len(found)
+        return former
 
     def _assign(self, progress: BatchProgress, user: str) -> None:
         """Change the user in memory and in the store; the records of older batches do not matter."""
