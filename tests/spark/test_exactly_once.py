@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.access.password_hash import hash_password
 from tests.spark.conftest import until
 from tests.spark.test_delivery import in_queue
 
@@ -116,3 +117,28 @@ def test_job_with_ids_is_written_once_and_one_without_at_least_once(spark, broke
         write(txnAppId="hourly", txnVersion="7")
     with pytest.raises(Exception, match="needs ids that stay the same"):
         write(delivery="dedup")
+
+
+def test_job_of_another_user_is_refused_until_an_operator_hands_it_over(spark, broker):
+    target, job = broker.declare(), "nightly"
+    hashed = hash_password("secret", b"salt of the test").text()
+    broker.control("user.declare", name="etl2", password_hash=hashed, tags=[])
+    broker.control("permission.set", user="etl2", vhost="/", configure=".*", write=".*", read=".*")
+    frame = spark.range(50).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
+
+    def write(version, **options):
+        writer = frame.write.format("penstock").mode("append").options(servers=broker.address, queue=target)
+        writer.options(txnAppId=job, txnVersion=str(version), **options).save()
+
+    write(1)
+    with pytest.raises(Exception, match=f"belongs to user 'guest'.*penstock sink assign '{job}' 'etl2'"):
+        write(2, user="etl2", password="secret")
+    assert broker.depth(target) == 50
+    write(2)
+    assert broker.control("sink.assign", query=job, user="etl2")["targets"] == 1
+    write(2, user="etl2", password="secret")
+    assert broker.depth(target) == 100, "what the former user wrote is known"
+    write(3, user="etl2", password="secret")
+    assert broker.depth(target) == 150
+    with pytest.raises(Exception, match="belongs to user 'etl2'"):
+        write(4)
