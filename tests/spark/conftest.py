@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,9 +19,8 @@ import pytest
 
 from bench.crash_spark.query import CONF
 from pyspark_penstock.reader import PenstockStreamReader
+from tests.support.brokers import serving
 from tests.support.spark_readers import stopped_readers
-
-SERVE = (sys.executable, "-m", "penstock", "serve")
 
 _numbers = itertools.count(1)
 
@@ -96,15 +96,12 @@ class RunningBroker:
 @contextmanager
 def running(listen: str = "127.0.0.1:0", data: Path | None = None) -> Iterator[RunningBroker]:
     """A broker in a process of its own, for as long as the context lasts; without `data` it keeps nothing."""
-    store = ("--memory",) if data is None else ("--data", str(data))
-    with subprocess.Popen((*SERVE, "--listen", listen, *store), stdout=subprocess.PIPE, text=True) as process:
+    store = () if data is None else ("--data", str(data))
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), *store, listen=(listen,)) as process:
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith("ready"), f"the broker did not start: {line!r}"
-            yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"), process.pid)
+            yield RunningBroker(f"{process.host}:{process.port}", process.pid)
         finally:
-            process.terminate()  # The end of the outer context waits for it.
+            sys.stderr.write(process.log())
 
 
 @pytest.fixture(scope="session")
