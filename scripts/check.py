@@ -35,22 +35,22 @@ AT_ONCE = (os.cpu_count() or 2) + 2
 """Checks that run at the same time: more than there are cores, for they wait for half of their time."""
 SPARK, REST, SMOKE_TEST = "with Spark", "the rest", "smoke"
 GROUPS = (
-    ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
-    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
-    ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
-    ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
+    (SPARK, ()),
     (
         "repository",
         ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/test_log_ids.py"),
     ),
-    (SPARK, ()),
+    ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
+    ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
+    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
+    ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
-    ("store", ("tests/store/**/test_*.py",)),
     (REST, ()),
-    (SMOKE_TEST, ()),
+    ("store", ("tests/store/**/test_*.py",)),
     ("console", ("tests/server/http/console/**/test_*.py",)),
-    ("core", ("tests/core/**/test_*.py",)),
+    (SMOKE_TEST, ()),
     ("protocols", ("tests/protocols/**/test_*.py", "tests/management/**/test_*.py", "tests/driver/**/test_*.py")),
+    ("core", ("tests/core/**/test_*.py",)),
     ("compat", ("tests/compat/**/test_*.py",)),
     ("persistence", ("tests/persistence/**/test_*.py",)),
 )
