@@ -206,7 +206,11 @@ def scratch() -> Path | None:
         return None
     found = os.statvfs(MEMORY)
     fits = found.f_bavail * found.f_frsize >= MEMORY_BYTES and not found.f_flag & os.ST_NOEXEC
-    return Path(tempfile.mkdtemp(prefix="p-", dir=MEMORY)) if fits else None
+    if not fits:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="p-", dir=MEMORY))
+    folder.chmod(0o1777)  # As /tmp: some tests and servers are not the superuser.
+    return folder
 
 
 def tests(part: Part, long: bool, folder: Path | None) -> Check:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import forked_penstock
 from tests.support.brokers import GRACE, BrokerProcess, serving
 from tests.support.forked_penstock import ForkedProcess
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("PENSTOCK_COLD") == "1" or not Path("/proc/self/fd").exists(), reason="brokers begin anew here"
 )
+
+
+@pytest.fixture(autouse=True)
+def original(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process to be copied for these tests: others may have changed their environment since there was one."""
+    monkeypatch.setattr(forked_penstock, "_originals", [])
+    yield
+    for each in forked_penstock._originals:
+        each.end()
 
 
 def kinds_of_files(broker: BrokerProcess) -> list[str]:

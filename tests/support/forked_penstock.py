@@ -94,9 +94,10 @@ class Original:
         with theirs:
             words = [sys.executable, "-P", __file__, str(theirs.fileno())]
             self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-        atexit.register(self._end)
+        atexit.register(self.end)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End it; what was copied goes on."""
         self._asking.close()
         self._process.wait()
 
