@@ -53,6 +53,10 @@ class ForkedProcess:
         self.returncode: int | None = None
         self._status = status
         """File descriptor from which the exit code can be read when it has ended."""
+        self._reading = threading.Lock()
+
+    def __del__(self) -> None:
+        os.close(self._status)
 
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs."""
@@ -67,8 +71,9 @@ class ForkedProcess:
 
     def _await(self, timeout: float | None) -> int | None:
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            self.returncode = int(os.read(self._status, 16))
-            os.close(self._status)
+            with self._reading:
+                if self.returncode is None:
+                    self.returncode = int(os.read(self._status, 16))
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -144,6 +149,7 @@ class Copies:
         os.set_blocking(wakes, False)
         os.set_blocking(self._woken, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._at_interrupts = signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         self._endings: dict[int, int] = {}
         """By pid, where the exit code of a copy is written."""
@@ -162,6 +168,7 @@ class Copies:
                 pid = os.fork()
                 if pid == 0:
                     become(files)
+                    signal.signal(signal.SIGINT, self._at_interrupts)
                     return json.loads(octets)
                 self._endings[pid] = files[2]
                 os.close(files[0])
