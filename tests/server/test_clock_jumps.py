@@ -28,7 +28,7 @@ def test_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(
     clock = {"LD_PRELOAD": str(make_library(tmp_path)), "CLOCK_OFF_S": f"@{switch}"}
     data = str(tmp_path / "data")
     with serving(tmp_path, "--data", data, environment=clock) as broker, client_of(broker) as client:
-        for name, arguments in (("plain", {}), ("paged", PAGE), ("held", {"capacity-messages": 1, "hold-deadline": 2})):
+        for name, arguments in (("plain", {}), ("paged", PAGE), ("held", {"capacity-messages": 1, "hold-deadline": 1})):
             client.channel.queue_declare(name, durable=True, arguments=arguments)
         client.publish("plain", *SOME, properties=TEN_MINUTES)
         client.publish("paged", *SOME, properties=TEN_MINUTES)
