@@ -37,7 +37,6 @@ PRELOADED = (
     "penstock.server.logs",
     "penstock.server.turn_loop",
     "penstock.store.sqlite",
-    "scramp",
     "sqlite3",
 )
 
