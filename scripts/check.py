@@ -366,11 +366,14 @@ def main() -> int:
         folder = scratch()
         checks += [tests(part, arguments.long, folder) for part in all_parts(form)]
         others = [] if form == COMPILED else [not_compiled()]
-    code = summary(run_all(checks, AT_ONCE) + others, time.monotonic() - start)
-    if folder is not None and code:
-        print(f"Files of the tests that failed: {folder}")
-    elif folder is not None:
-        shutil.rmtree(folder)
+    code = None
+    try:
+        code = summary(run_all(checks, AT_ONCE) + others, time.monotonic() - start)
+    finally:
+        if folder is not None and code:
+            print(f"Files of the tests that failed: {folder}")
+        elif folder is not None:  # Nor does an interrupted run leave anything in memory.
+            shutil.rmtree(folder, ignore_errors=True)
     return code
 
 
