@@ -11,7 +11,8 @@ class Proxy:
     """Passes octets between clients and one server; `cut` resets every connection that stands.
 
     With `loses_answer` set it ends the connection at the server's next answer instead of passing it on, once, and with
-    `loses_request` at the client's next octets. With `down` set it takes no new connection, as if there were no server.
+    `loses_request` at the client's next octets. With `swallows` set what clients send goes nowhere. With `down` set it
+    takes no new connection, as if there were no server.
     """
 
     def __init__(self, server: str) -> None:
@@ -26,6 +27,7 @@ class Proxy:
         """Octets passed on to the server, and to clients; exact for one connection at a time."""
         self.loses_answer = False
         self.loses_request = False
+        self.swallows = False
         self.down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -56,6 +58,8 @@ class Proxy:
                         data = b""
                     if not data:
                         return self._end(client, server)
+                    if ready is client and self.swallows:
+                        continue
                     self.octets[ready is server] += len(data)
                     other[ready].sendall(data)
         return self._end(client, server)

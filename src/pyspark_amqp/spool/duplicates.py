@@ -6,8 +6,8 @@ message with the content of such a number *is* that message, or one that nobody 
 the spool has, and the rest pass.
 
 A message whose acknowledgement was sent may come again too, for the acknowledgement may be lost; but another one of the
-same content may come as well. With a ``message_id`` both are one message, and it is dropped. Without one it passes: it
-may be read twice, and none is lost.
+same content may come as well. With a ``message_id`` both are one message, and it is dropped, also by a later process
+(see `AcknowledgedFile`). Without one it passes: it may be read twice, and none is lost.
 
 Some numbers never come again, because another consumer has got them. They count for some heartbeats after the new
 connection: until then the broker has seen the end of the old one.
@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import Final
 
+from pyspark_amqp.spool.acknowledged import AcknowledgedFile
 from pyspark_amqp.spool.rows import NO_DIGEST
 
 IDS_MAX: Final = 200_000
@@ -43,9 +44,15 @@ class Duplicates:
         self._identified: set[int] = set()
         """Numbers without an acknowledgement whose messages have an id."""
         self._acknowledged: dict[bytes, None] = {}
-        """Digests of acknowledged messages with an id, in the order of their acknowledgements."""
+        """Digests of messages with an id that are acknowledged or settled, in that order."""
+        self._file: AcknowledgedFile | None = None
         self._numbers: dict[str, int] = {}
         """Numbers of the last messages by id, in the order of numbers."""
+
+    def keep(self, file: AcknowledgedFile) -> None:
+        """Recall what earlier processes have acknowledged, and note from now on what this one does."""
+        self._acknowledged = dict.fromkeys(file.recall()) | self._acknowledged
+        self._file = file
 
     def add(self, number: int, digest: bytes, message_id: str | None) -> None:
         """Note a message that is in the spool, and not acknowledged."""
@@ -59,12 +66,18 @@ class Duplicates:
                 del self._numbers[next(iter(self._numbers))]
 
     def acknowledged(self, numbers: Iterable[int]) -> None:
-        """Note that an acknowledgement of these numbers was sent."""
-        for number in numbers:
-            digest = self._unacknowledged.pop(number, None)
-            if digest is not None and number in self._identified:
-                self._identified.discard(number)
-                self._acknowledged[digest] = None
+        """Note that an acknowledgement of these numbers is sent."""
+        numbers = list(numbers)
+        self._note(numbers)
+        self._forget(numbers)
+
+    def _note(self, numbers: Iterable[int]) -> None:
+        """Note that these messages are done with: if they come again and have an id, they are dropped."""
+        found = dict.fromkeys(self._unacknowledged[number] for number in numbers if number in self._identified)
+        digests = [digest for digest in found if digest not in self._acknowledged]
+        self._acknowledged.update(dict.fromkeys(digests))
+        if self._file is not None and digests:
+            self._file.append(digests)
         while len(self._acknowledged) > ACKNOWLEDGED_MAX:
             del self._acknowledged[next(iter(self._acknowledged))]
 
@@ -76,7 +89,8 @@ class Duplicates:
     def settled(self, upto: int) -> None:
         """Forget messages up to a number, but for those that may come again; ids are remembered."""
         expected = {number for numbers in self._expected.values() for number in numbers}
-        leading = takewhile(lambda number: number <= upto, self._unacknowledged)
+        leading = list(takewhile(lambda number: number <= upto, self._unacknowledged))
+        self._note(leading)
         self._forget([number for number in leading if number not in expected])
 
     def expect_all(self) -> None:

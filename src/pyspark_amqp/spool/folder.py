@@ -1,7 +1,8 @@
 """Folder of a spool: its lock, whose it is, and how far it is settled.
 
-Beside the segments it has three files: ``lock``, with the process that holds it; ``spool.json``, with the spool's id
-and whose messages it has; ``position.json``, with the last numbers that are settled, and that may be acknowledged.
+Beside the segments it has ``lock``, with the process that holds it; ``spool.json``, with the spool's id and whose
+messages it has; ``position.json``, with the last numbers that are settled, and that may be acknowledged; and
+what `AcknowledgedFile` describes.
 """
 
 import fcntl

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Final
 
+from pyspark_amqp.spool.acknowledged import AcknowledgedFile
 from pyspark_amqp.spool.consumer import Consumer
-from pyspark_amqp.spool.duplicates import Duplicates
+from pyspark_amqp.spool.duplicates import ACKNOWLEDGED_MAX, Duplicates
 from pyspark_amqp.spool.errors import DiskFull, SpoolError
 from pyspark_amqp.spool.folder import SpoolFolder
 from pyspark_amqp.spool.frames import read_batch, read_segment_head, segment_name
@@ -67,6 +68,8 @@ class SpoolServer:
         # What an earlier run acknowledged at once has no number beyond this one.
         folder.acknowledged = min(folder.acknowledged, log.tail)
         duplicates = Duplicates(settings.duplicates != NONE, settings.duplicates == MESSAGE_ID)
+        if settings.duplicates != NONE:
+            duplicates.keep(AcknowledgedFile(path, ACKNOWLEDGED_MAX))
         _remember(duplicates, log, folder)
         brake = settings.prefetch if settings.acknowledge == SETTLED else None
         self._state = SpoolState(log, folder.settled, settings.retries, brake)

@@ -20,7 +20,6 @@ from tests.spark.amqp.conftest import next_batch, read_until
 from tests.support.amqp_peers import OURS
 from tests.support.brokers import eventually
 from tests.support.spark_readers import ALL, bodies, numbered, rows
-from tests.support.tcp_proxy import proxied
 from tests.support.tls_relay import TlsRelay, make_certificate
 
 
@@ -108,22 +107,6 @@ def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_
     assert len(read) + len(rest) <= 400 + end["n"]
     assert reader.latestOffset(last, ALL) == last
     broker.await_ready(queue, 0)
-
-
-def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(broker, reader_of):
-    queue = broker.declare()
-    for number in range(20):
-        broker.publish(queue, [b"%d" % number], message_id=str(number))
-    with proxied(broker.address) as proxy:
-        reader = reader_of(broker, queue, servers=proxy.address)
-        read, end = read_until(reader, reader.initialOffset(), 20)
-        proxy.loses_request = True
-        assert reader.latestOffset(end, ALL) == end
-        broker.await_ready(queue, 0)
-        eventually(lambda: proxy.accepted > 1 and not proxy.loses_request, "the connection was lost and made again")
-        broker.publish(queue, [b"news"])
-        assert read + read_until(reader, end, 1)[0] == [*numbered(0, 20), b"news"]
-        reader.stop()
 
 
 def test_spool_process_that_is_killed_is_started_again_and_loses_nothing(broker, reader_of):

@@ -1,0 +1,53 @@
+"""Acknowledgements that are lost on their way: no message with an id comes twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.spark.amqp.conftest import read_until
+from tests.support.brokers import eventually
+from tests.support.spark_readers import ALL, numbered
+from tests.support.tcp_proxy import proxied
+
+
+def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(broker, reader_of):
+    queue = broker.declare()
+    for number in range(20):
+        broker.publish(queue, [b"%d" % number], message_id=str(number))
+    with proxied(broker.address) as proxy:
+        reader = reader_of(broker, queue, servers=proxy.address)
+        read, end = read_until(reader, reader.initialOffset(), 20)
+        proxy.loses_request = True
+        assert reader.latestOffset(end, ALL) == end
+        broker.await_ready(queue, 0)
+        eventually(lambda: proxy.accepted > 1 and not proxy.loses_request, "the connection was lost and made again")
+        broker.publish(queue, [b"news"])
+        assert read + read_until(reader, end, 1)[0] == [*numbered(0, 20), b"news"]
+        reader.stop()
+
+
+def test_no_message_with_an_id_comes_twice_when_broker_and_spool_process_die_after_its_acknowledgement(
+    broker, reader_of, tmp_path
+):
+    queue = broker.declare()
+    for number in range(20):
+        broker.publish(queue, [b"%d" % number], message_id=str(number))
+    with proxied(broker.address) as proxy:
+        reader = reader_of(broker, queue, servers=proxy.address)
+        read, end = read_until(reader, reader.initialOffset(), 20)
+        proxy.swallows = True  # The acknowledgement is sent, and does not arrive.
+        assert reader.latestOffset(end, ALL) == end
+        settled = ["00000000000000000021.segment"]
+        eventually(lambda: [path.name for path in (tmp_path / "spool").glob("*.segment")] == settled, "all are deleted")
+        proxy.down = True
+        broker.kill()
+        os.kill(reader._process.pid, signal.SIGKILL)
+        broker.start()
+        proxy.swallows = proxy.down = False
+        broker.publish(queue, [b"news"])
+        rest, last = read_until(reader, end, 1)
+        assert read + rest == [*numbered(0, 20), b"news"]
+        assert reader.latestOffset(last, ALL) == last
+        broker.await_ready(queue, 0)
+        reader.stop()
