@@ -220,7 +220,7 @@ def test_client_is_refused_when_too_many_wait_for_the_library() -> None:
 @pytest.mark.usefixtures("unloaded")
 def test_scram_that_is_not_offered_loads_nothing() -> None:
     limits = ConnectionLimits()
-    limits.sasl_mechanisms = ("PLAIN",)
+    limits.sasl_mechanisms = ["PLAIN"]
     client = Login(limits=limits)
     client.init("SCRAM-SHA-256", FIRST)
     assert client.connection.is_closed()
