@@ -172,7 +172,7 @@ class Dispatcher(PublishContext):
             batch = self._browsed(queue, rotation)
             if batch is not None:
                 return batch
-        if queue.returning:
+        if queue.returning is not None:
             return None  # Younger messages would overtake those being requeued.
         if queue.cursors:
             self._effects.append(QueueChanged(queue))

@@ -222,7 +222,7 @@ def obstacles(consumer: Consumer, now: float) -> list[str]:
         found.append(behind)
     if queue.depth_messages() == 0:
         found.append("the queue is empty")
-    elif queue.returning:
+    elif queue.returning is not None:
         found.append("messages are on their way back to the queue")
     elif queue.reserved.arrival() is not None:
         found.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")

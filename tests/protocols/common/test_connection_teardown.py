@@ -81,6 +81,7 @@ def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before
     queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == MANY
     driver.disconnect(client.connection)
+    assert queue.returning is not None
     assert len(queue.returning) >= 2, "every channel's, from the start"
     frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
     while not other.connection.output.writable:

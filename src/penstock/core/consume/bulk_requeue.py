@@ -66,6 +66,8 @@ class BulkRequeue(Requeueing):
         if batches is None:
             self._batches[queue] = [batch]
             self._queues.append(queue)
+            if queue.returning is None:
+                queue.returning = {}
             queue.returning[self] = None
         else:
             batches.append(batch)
@@ -93,7 +95,7 @@ class BulkRequeue(Requeueing):
         settle_batch(batch, self._outcome, now, self._added)
         if not batches:
             self._release(queue)
-            if not queue.returning:
+            if queue.returning is None:
                 self.broker.schedule_delivery(queue)
         return _cost(batch, self._added)
 
@@ -114,7 +116,11 @@ class BulkRequeue(Requeueing):
     def _release(self, queue: Queue) -> None:
         """Resume deliveries of a queue that has all its messages back."""
         del self._batches[queue]
-        del queue.returning[self]
+        others = queue.returning
+        if others is not None:
+            del others[self]
+            if not others:
+                queue.returning = None
 
 
 class BulkSettlement(Chore):
@@ -158,7 +164,7 @@ def _cost(batch: Batch, added: AddedHeaders | None) -> i64:
 
 def finish_requeueing(queue: Queue, now: float) -> None:
     """Finish the requeueing of a queue's oldest messages before a basic.get."""
-    while queue.returning:
+    while queue.returning is not None:
         first: Requeueing | None = None
         oldest: i64 = UNLIMITED
         for returning in queue.returning:

@@ -67,7 +67,7 @@ def is_drained(consumer: Consumer) -> bool:
     credit = consumer.credit
     if credit.left() == 0:
         return not (isinstance(credit, LinkCredit) and credit.paused)
-    if queue.scheduled or queue.returning or queue.reserved.arrival() is not None:
+    if queue.scheduled or queue.returning is not None or queue.reserved.arrival() is not None:
         return False
     scan = consumer.scan
     if scan is not None:

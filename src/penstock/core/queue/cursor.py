@@ -329,7 +329,7 @@ def _check_readable(queue: Queue, cursor: str) -> None:
     bar = "" if queue.rotation is None else queue.rotation.bar_to_cursors()
     if bar:
         raise ResourceLocked(f"queue '{queue.name}' has {bar}; cursor '{cursor}' cannot read it meanwhile")
-    if queue.returning:
+    if queue.returning is not None:
         raise ResourceLocked(
             f"queue '{queue.name}' has unacknowledged messages that are being requeued; cursor '{cursor}' can attach "
             "when they are back"

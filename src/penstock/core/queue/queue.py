@@ -89,8 +89,8 @@ class Queue(GateOwner):
         self.pager: QueuePager | None = None
         """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
         self.counters = QueueCounters(losses, self)
-        self.returning: dict[Requeueing, None] = {}
-        """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
+        self.returning: dict[Requeueing, None] | None = None
+        """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile. None if there are none."""
         self.settling: Chore | None = None
         """Removal of very many messages that all cursors have settled."""
         self.clearing: Clearing | None = None
@@ -460,7 +460,7 @@ class Queue(GateOwner):
         """
         leftovers = DeferredFree(self if self.tracks_removals else None)
         arriving = self.reserved.take_arriving()
-        for returning in list(self.returning):
+        for returning in [] if self.returning is None else list(self.returning):
             leftovers.batches.extend(returning.take(self))
         messages, size = self.messages - self.unacked_messages, self.bytes - self.unacked_bytes
         if messages > at_once:
