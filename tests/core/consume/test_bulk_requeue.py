@@ -315,7 +315,7 @@ def test_a_session_that_ends_holding_a_cursor_holds_up_nothing_and_its_range_is_
     cursor.attach([ward.of("read")], {"read": "earliest"}, ward.broker.now)
     end, _, _ = cursor.plan("read", 0, 100, 1 << 40, MANY)
     ward.broker.end_session(ward.with_all("q"))
-    assert (pending(ward.of("read")), ward.of("q").returning) != ((0, 0, 0), {})
+    assert (pending(ward.of("read")), ward.of("q").returning) != ((0, 0, 0), None)
     cursor.attach([ward.of("read")], {"read": "earliest"}, ward.broker.now)
     again = cursor.read("read", 0, end, 1000, 1 << 40)
     assert [int(message.content) for message in again] == [*range(100)]
