@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import ssl
 import statistics
 import subprocess
@@ -24,10 +23,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from socket import create_connection
 
-from bench import processes
-from bench.brokers import COMPILED, INTERPRETED, READY_SECONDS, ROOT, BrokerUnavailable, PenstockNode, _read_line
-from bench.login import RoundTrips, p99
-from bench.tls import SETTINGS, certificates
+from bench.brokers import COMPILED, INTERPRETED, ROOT
+from bench.login import PASSWORD, RoundTrips, p99
+from bench.tls import certificates, launch_penstock
 
 THREADS = 25
 PATIENCE_S = 5.0
@@ -64,17 +62,8 @@ def start(form: str, folder: Path, stack: ExitStack) -> tuple[int, int]:
     """Start a broker until the stack unwinds; return its ports without and with TLS."""
     folder.mkdir()
     certificates(folder)
-    config = folder / "penstock.toml"
-    config.write_text(SETTINGS + '\n[users]\nother = "the right one"\n')
-    node = PenstockNode(form, folder, config=config)
-    process = node.launch()
-    stack.callback(processes.stop, process)
-    assert process.stdout is not None
-    ready = _read_line(process.stdout, time.monotonic() + READY_SECONDS)
-    found = re.match(r"ready amqp://127.0.0.1:(\d+) amqps://127.0.0.1:(\d+)", ready)
-    if not found:
-        raise BrokerUnavailable(f"`penstock serve` printed {ready.strip()!r}, see {node.log}.")
-    return int(found[1]), int(found[2])
+    _, _, plain, secure = launch_penstock(form, folder, stack, f'\n[users]\nother = "{PASSWORD}"\n')
+    return plain, secure
 
 
 def phase(trips: RoundTrips, port: int | None, seconds: float, rate: float) -> tuple[list[float], dict[str, float]]:

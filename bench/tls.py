@@ -98,10 +98,15 @@ def relay_to(port: int, program: Path, stack: ExitStack) -> int:
     return int(process.stdout.readline())
 
 
-def start_penstock(name: str, scratch: Path, program: Path, stack: ExitStack) -> TlsBroker:
-    """Start our broker with both listeners."""
+def launch_penstock(
+    name: str, scratch: Path, stack: ExitStack, settings: str = ""
+) -> tuple[PenstockNode, subprocess.Popen[str], int, int]:
+    """Run our broker with both listeners until the stack unwinds; return it and its ports without and with TLS.
+
+    `settings` are added to its settings file.
+    """
     config = scratch / "penstock.toml"
-    config.write_text(SETTINGS)
+    config.write_text(SETTINGS + settings)
     node = PenstockNode(name, scratch, config=config)
     process = node.launch()
     stack.callback(processes.stop, process)
@@ -110,8 +115,14 @@ def start_penstock(name: str, scratch: Path, program: Path, stack: ExitStack) ->
     found = re.match(r"ready amqp://127.0.0.1:(\d+) amqps://127.0.0.1:(\d+)", ready)
     if not found:
         raise BrokerUnavailable(f"`penstock serve` printed {ready.strip()!r}, see {node.log}.")
-    relay = relay_to(int(found[2]), program, stack)
-    return TlsBroker(name, node.title, int(found[1]), relay, lambda: processes.tree(process.pid))
+    return node, process, int(found[1]), int(found[2])
+
+
+def start_penstock(name: str, scratch: Path, program: Path, stack: ExitStack) -> TlsBroker:
+    """Start our broker with both listeners."""
+    node, process, plain, secure = launch_penstock(name, scratch, stack)
+    relay = relay_to(secure, program, stack)
+    return TlsBroker(name, node.title, plain, relay, lambda: processes.tree(process.pid))
 
 
 def start_rabbitmq(scratch: Path, program: Path, stack: ExitStack) -> TlsBroker:
