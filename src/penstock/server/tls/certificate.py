@@ -165,23 +165,26 @@ def _time(tag: int, value: bytes) -> datetime:
 
 
 def _name(octets: bytes) -> Name:
-    """Read a name: a sequence of sets of attributes."""
-    found: list[tuple[bytes, str]] = []
-    for _, parts in _elements(octets):
-        for _, part in _elements(parts):
-            (_, kind), (tag, value) = _elements(part)
-            found.append((kind, value.decode(TEXTS[tag], "replace") if tag in TEXTS else value.hex()))
+    """Read a name."""
+    found = [
+        (kind, value.decode(TEXTS[tag], "replace") if tag in TEXTS else value.hex())
+        for kind, tag, value in _attributes(octets)
+    ]
     key = tuple((kind, " ".join(text.lower().split())) for kind, text in found)
     return Name(", ".join(text for _, text in found), key)
 
 
 def _common_name(name: bytes) -> str:
+    texts = (value.decode(errors="replace") for kind, _, value in _attributes(name) if kind == COMMON_NAME)
+    return next(texts, "")
+
+
+def _attributes(name: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yield kind, tag and value of each attribute of a name, which is a sequence of sets of them."""
     for _, parts in _elements(name):
         for _, part in _elements(parts):
-            (_, kind), (_, value) = _elements(part)
-            if kind == COMMON_NAME:
-                return value.decode(errors="replace")
-    return ""
+            (_, kind), (tag, value) = _elements(part)
+            yield kind, tag, value
 
 
 def _alternative_names(extensions: bytes) -> tuple[str, ...]:
