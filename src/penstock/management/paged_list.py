@@ -75,7 +75,6 @@ class PagedList:
         while len(page) <= most:
             group = next(self._groups, None)
             if group is None:
-                self.ended = True
                 break
             page += [Item(name_of(subject), group[0], subject) for subject in group[1]]
             seen += 1 + len(group[1])
@@ -83,11 +82,9 @@ class PagedList:
             seen %= MADE_A_UNIT
             if work.used_up():
                 yield
-        self._collected = []
-        if len(page) > most:
-            self.ended = False
-            self._collected = page[most:]
-            del page[most:]
+        self._collected = page[most:]
+        del page[most:]
+        self.ended = not self._collected
         self.shown += len(page)
         return page
 
