@@ -29,6 +29,8 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra 
 from penstock.server.otlp_collector import ENDING, SPANS_WAITING, OtlpCollector
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SAMPLED = f"00-{TRACE}-{PARENT}-01"
+WITH_TRACE = pika.BasicProperties(headers={"traceparent": SAMPLED})
 SHORT = {"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "1"}
 CLOCKS_S = 0.2
 """Difference of the broker's wall clock and ours that is no error: it is set when they differ by 0.1 s."""
@@ -95,7 +97,7 @@ def receiver() -> Iterator[Receiver]:
 
 def test_held_publish_is_one_span_of_its_trace(receiver: Receiver, tmp_path: Path) -> None:
     with traced(tmp_path, receiver.url) as broker:
-        published, waiting, end = wait_in_a_full_queue(broker, f"00-{TRACE}-{PARENT}-00", f"00-{TRACE}-{PARENT}-01")
+        published, waiting, end = wait_in_a_full_queue(broker, f"00-{TRACE}-{PARENT}-00", SAMPLED)
         eventually(lambda: receiver.spans, "a span")
         assert eventually(lambda: counts(broker) == (1, 0), "it is counted")
     [span] = receiver.spans
@@ -127,15 +129,21 @@ def test_held_publish_is_one_span_of_its_trace(receiver: Receiver, tmp_path: Pat
     assert resource["service.name"] == "penstock"
 
 
+def drained(broker: BrokerProcess, channel: BlockingChannel, queue: str, messages: int) -> None:
+    """Take messages when somebody waits for the queue."""
+    eventually(lambda: broker.queue(queue)["gate"]["blocked"], "somebody waits")
+    taken: list[bytes] = []
+    eventually(lambda: taken.extend(take_all(channel, queue)) or len(taken) == messages, "all are taken")
+
+
 def test_refused_publish_is_a_span_with_an_error(receiver: Receiver, tmp_path: Path) -> None:
     with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as client:
         channel = client.channel()
         channel.confirm_delivery()
         channel.queue_declare("q", arguments={"capacity-messages": 1, "stop-messages": 1, "hold-deadline": 1})
         channel.basic_publish("", "q", b"filler")
-        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
         with pytest.raises(pika.exceptions.NackError):
-            channel.basic_publish("", "q", b"too much", headers)
+            channel.basic_publish("", "q", b"too much", WITH_TRACE)
         eventually(lambda: receiver.spans, "a span")
     [span] = receiver.spans
     assert (attributes(span)["penstock.outcome"], attributes(span)["error.type"]) == ("refused", "deadline")
@@ -148,31 +156,21 @@ def test_publisher_that_waits_for_its_confirm_sees_why(receiver: Receiver, tmp_p
     with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
         other = reader.channel()
         other.queue_declare("q", arguments={"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0})
-        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
 
         def publish() -> None:
             with closing(connected(broker)) as client:
                 channel = client.channel()
                 channel.confirm_delivery()
                 for _ in range(2):
-                    channel.basic_publish("", "q", b"one by one", headers)
+                    channel.basic_publish("", "q", b"one by one", WITH_TRACE)
 
         with in_background(publish):
-            eventually(lambda: broker.queue("q")["gate"]["blocked"], "the second waits for its confirm")
-            taken: list[bytes] = []
-            eventually(lambda: taken.extend(take_all(other, "q")) or len(taken) == 2, "both are taken")
+            drained(broker, other, "q", 2)
         eventually(lambda: receiver.spans, "a span")
     [span] = receiver.spans
     assert (span.name, span.parent_span_id.hex()) == ("withhold q", PARENT)
     found = attributes(span)
     assert (found["penstock.gate.name"], found["penstock.outcome"]) == ("q", "confirmed")
-
-
-def drained(broker: BrokerProcess, channel: BlockingChannel, queue: str, messages: int) -> None:
-    """Take messages when somebody waits for the queue."""
-    eventually(lambda: broker.queue(queue)["gate"]["blocked"], "somebody waits")
-    taken: list[bytes] = []
-    eventually(lambda: taken.extend(take_all(channel, queue)) or len(taken) == messages, "all are taken")
 
 
 def outcomes(receiver: Receiver, spans: int) -> list[tuple[str, object]]:
@@ -186,7 +184,7 @@ def test_row_of_a_block_that_waited_is_a_span(receiver: Receiver, tmp_path: Path
     with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
         channel = reader.channel()
         channel.queue_declare("q", arguments={"capacity-messages": 2, "stop-messages": 1, "resume-messages": 0})
-        context = [("traceparent", f"00-{TRACE}-{PARENT}-01")]
+        context = [("traceparent", SAMPLED)]
         rows = [{"value": b"row", "headers": context if row == 2 else None} for row in range(4)]
         with Connection(broker.url) as connection, ControlClient(connection) as control:
             asked = control.send("publish.block", encode_published(rows, {"routing_key": "q"}))
@@ -203,8 +201,7 @@ def test_dead_letter_that_waited_is_a_span(receiver: Receiver, tmp_path: Path) -
         channel.queue_declare("q", arguments={"capacity-messages": 1})
         channel.queue_declare("source", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
         channel.basic_publish("", "q", b"filler")
-        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
-        channel.basic_publish("", "source", b"letter", headers)
+        channel.basic_publish("", "source", b"letter", WITH_TRACE)
         got = channel.basic_get("source")[0]
         assert got is not None
         channel.basic_reject(got.delivery_tag, requeue=False)
@@ -216,14 +213,13 @@ def test_publishes_of_a_commit_that_waits_for_its_answer_are_spans(receiver: Rec
     with traced(tmp_path, receiver.url) as broker, closing(connected(broker)) as reader:
         other = reader.channel()
         other.queue_declare("q", arguments={"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0})
-        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
 
         def commit() -> None:
             with closing(connected(broker)) as client:
                 channel = client.channel()
                 channel.tx_select()
                 for _ in range(2):
-                    channel.basic_publish("", "q", b"together", headers)
+                    channel.basic_publish("", "q", b"together", WITH_TRACE)
                 channel.tx_commit()
 
         with in_background(commit):
@@ -237,8 +233,7 @@ def test_spans_of_the_last_moment_are_exported_at_the_stop(receiver: Receiver, t
         channel = client.channel()
         channel.queue_declare("q", arguments={"capacity-messages": 1})
         channel.basic_publish("", "q", b"filler")
-        headers = pika.BasicProperties(headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
-        channel.basic_publish("", "q", b"lost", headers)
+        channel.basic_publish("", "q", b"lost", WITH_TRACE)
         eventually(lambda: held(broker) == 1, "it is held")
         broker.process.terminate()
         with pytest.raises(pika.exceptions.AMQPError):
@@ -254,7 +249,7 @@ def test_collector_that_takes_nothing_delays_nobody(receiver: Receiver, tmp_path
     endpoint = f"http://127.0.0.1:{free_port()}/v1/traces" if status is None else receiver.url
     with traced(tmp_path, endpoint) as broker:
         for _ in range(3):
-            wait_in_a_full_queue(broker, *[f"00-{TRACE}-{PARENT}-01"] * 5)
+            wait_in_a_full_queue(broker, *[SAMPLED] * 5)
         assert eventually(lambda: counts(broker) == (0, 15), "all are counted as dropped")
         [line] = broker.await_logged("PST-2024")
         assert f"the collector at {endpoint} takes none" in line

@@ -171,12 +171,17 @@ def asked(mechanism: str) -> bytes:
     return frame(0, encode_composite(init), spec.FRAME_SASL)
 
 
-@pytest.mark.usefixtures("unloaded")
-def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> None:
-    client = Login()
-    authenticator = HeldAuthenticator()
+def asked_for_scram() -> tuple[Login, HeldAuthenticator]:
+    """Return a client that has asked for SCRAM, and the authenticator that has yet to load its library."""
+    client, authenticator = Login(), HeldAuthenticator()
     client.driver.services.authenticator = authenticator
     client.connection.receive(asked("SCRAM-SHA-256"))
+    return client, authenticator
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> None:
+    client, authenticator = asked_for_scram()
     client.driver.run_turn()
     assert client.connection.take_output() == b""
     assert (client.connection.busy, len(authenticator.held)) == (1, 1)
@@ -193,10 +198,7 @@ def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> N
 
 @pytest.mark.usefixtures("unloaded")
 def test_client_that_goes_while_the_library_is_loaded_is_not_answered() -> None:
-    client = Login()
-    authenticator = HeldAuthenticator()
-    client.driver.services.authenticator = authenticator
-    client.connection.receive(asked("SCRAM-SHA-256"))
+    client, authenticator = asked_for_scram()
     client.driver.disconnect(client.connection)
     assert (client.connection.busy, client.connection.login.attempt) == (0, None)
     assert authenticator.held[0].cancelled

@@ -11,10 +11,16 @@ from tests.support.spark_readers import ALL, numbered
 from tests.support.tcp_proxy import proxied
 
 
-def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(broker, reader_of):
+def queue_of_twenty(broker):
+    """Declare a queue and publish twenty messages with ids; return its name."""
     queue = broker.declare()
     for number in range(20):
         broker.publish(queue, [b"%d" % number], message_id=str(number))
+    return queue
+
+
+def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(broker, reader_of):
+    queue = queue_of_twenty(broker)
     with proxied(broker.address) as proxy:
         reader = reader_of(broker, queue, servers=proxy.address)
         read, end = read_until(reader, reader.initialOffset(), 20)
@@ -30,9 +36,7 @@ def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(bro
 def test_no_message_with_an_id_comes_twice_when_broker_and_spool_process_die_after_its_acknowledgement(
     broker, reader_of, tmp_path
 ):
-    queue = broker.declare()
-    for number in range(20):
-        broker.publish(queue, [b"%d" % number], message_id=str(number))
+    queue = queue_of_twenty(broker)
     with proxied(broker.address) as proxy:
         reader = reader_of(broker, queue, servers=proxy.address)
         read, end = read_until(reader, reader.initialOffset(), 20)
