@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, lengths_as_capacity
+from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, limiting
 from penstock.core.settings.thresholds import (
     Defaults,
     absolute,
@@ -30,8 +30,7 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
-    if not settings.overflow.counts_ready:
-        words = lengths_as_capacity(queue.name, words)
+    words = limiting(queue.name, words, settings.overflow)
     for unit in ("messages", "bytes"):
         rows += _thresholds(words, unit, queue, broker.defaults)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
