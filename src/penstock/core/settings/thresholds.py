@@ -75,7 +75,7 @@ def resolve_unit(
     stop_word = absolute(words, "stop", unit, capacity)
     resume_word = absolute(words, "resume", unit, capacity)
     stop, resume, lowered = UNLIMITED, UNLIMITED, False
-    one_mark = _has_one_mark(words, unit)
+    one_mark = has_one_mark(words, unit)
     if stop_word is not None:
         stop = stop_word.number if not stop_word.none else UNLIMITED
     elif capacity is not None and wanted and one_mark:
@@ -93,7 +93,7 @@ def resolve_unit(
             )
     elif stop != UNLIMITED:
         share = percent(words.get("resume-percent"), defaults.resume_percent)
-        below = 1 if _opens_below(words, unit, stop_word) else 0
+        below = 1 if opens_below(words, unit, stop_word) else 0
         from_stop = capacity is None or share is None or resume_word is not None or one_mark
         resume = max((stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))) - below, 0)
         if lowered and "resume-percent" not in words:
@@ -191,14 +191,14 @@ def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int 
     return stop
 
 
-def _has_one_mark(words: dict[str, SettingValue], unit: str) -> bool:
+def has_one_mark(words: dict[str, SettingValue], unit: str) -> bool:
     """Return whether the gate closes at the capacity, as Artemis' address does: no percentage was given besides."""
     word = words.get("capacity-" + unit)
     given = "stop-percent" in words or "resume-percent" in words
     return word is not None and word.alias.startswith("max-size-") and not given
 
 
-def _opens_below(words: dict[str, SettingValue], unit: str, stop: SettingValue | None) -> bool:
+def opens_below(words: dict[str, SettingValue], unit: str, stop: SettingValue | None) -> bool:
     """Return whether a resume threshold that is not given in numbers opens the gate below itself, by Qpid C++'s names.
 
     The border follows the name of the percentage; without one that of the stop, or of the capacity.
