@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from penstock.core.settings.thresholds import Defaults, check_percents, number_or_none, resolve_unit
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.token_bucket import smooth
 from penstock.setting_names import SettingValue
 
 DISK_FREE_BYTES: Final = 50_000_000
@@ -45,11 +46,11 @@ class Limits:
         All of them are UNLIMITED if memory is set to have no limit.
         """
         self.rate_messages: float | None = None
-        """Messages a second."""
+        """Messages a second; without a burst of its own it is lower by what `smooth` gives to the burst."""
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
         self.burst_messages: float = 1.0
-        """Messages at once; by default a second's worth, and never less than one."""
+        """Messages at once; by default one, and what a late timer may not lose (`smooth`)."""
         self.burst_bytes: float = 1.0
         """Bytes at once; by default a second's worth."""
         self.disk = DiskLimits()
@@ -148,4 +149,6 @@ def _rate(words: dict[str, SettingValue], unit: str) -> tuple[float | None, floa
     per_s = None if rate is None or rate.none else rate.real
     if burst is not None:
         return per_s, burst.real
-    return per_s, 1.0 if per_s is None else max(per_s, 1.0)
+    if per_s is None:
+        return None, 1.0
+    return smooth(per_s) if unit == "messages" else (per_s, max(per_s, 1.0))
