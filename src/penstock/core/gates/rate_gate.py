@@ -26,17 +26,11 @@ class RateBuckets:
         self.messages = messages
         self.bytes = bytes
 
-    def limit(self, limits: Limits, own: Limits | None) -> None:
-        """Apply changed limits, and those of a sender's own that are lower; an unchanged bucket keeps its tokens."""
-        own = limits if own is None else own
-        self.messages = _bucket(
-            self.messages,
-            _lower(limits.rate_messages, own.rate_messages),
-            min(limits.burst_messages, own.burst_messages),
-        )
-        self.bytes = _bucket(
-            self.bytes, _lower(limits.rate_bytes, own.rate_bytes), min(limits.burst_bytes, own.burst_bytes)
-        )
+    def limit(self, limits: Limits) -> None:
+        """Apply changed limits; a bucket with an unchanged rate keeps its tokens."""
+        refill = None if limits.rate_messages is None else limits.refill_messages
+        self.messages = _bucket(self.messages, refill, limits.burst_messages)
+        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
 
     def copy(self) -> RateBuckets:
         """Return others with the same tokens."""
@@ -92,16 +86,19 @@ class RateGate(TimerHandler, GateOwner):
         self.gate = Gate("rate", name, turns.transitions)
         self.gate.owner = self
         self.gate.frequent = True
+        self.limits = Limits()
+        """The rates in force."""
         self.passes = RateBuckets()
         """Tokens of messages that pass."""
         self.grants: RateBuckets | None = None
         """Tokens of messages that are granted, or pass without credit; None before the first grant: as `passes`."""
 
-    def limit(self, limits: Limits, own: Limits | None = None) -> None:
-        """Apply changed limits, and those of a sender's `own`, which can only be lower."""
-        self.passes.limit(limits, own)
+    def limit(self, limits: Limits) -> None:
+        """Apply changed limits."""
+        self.limits = limits
+        self.passes.limit(limits)
         if self.grants is not None:
-            self.grants.limit(limits, own)
+            self.grants.limit(limits)
 
     @override
     def ready_at(self, now: float) -> float:
@@ -174,13 +171,6 @@ def _bucket(before: TokenBucket | None, rate: float | None, burst: float) -> Tok
     if before is not None and before.rate == rate and before.burst == burst:
         return before
     return TokenBucket(rate, burst)
-
-
-def _lower(rate: float | None, own: float | None) -> float | None:
-    """Return the lower of two rates, of which None is no limit."""
-    if rate is None or own is None:
-        return own if rate is None else rate
-    return min(rate, own)
 
 
 def rated(limits: Limits) -> bool:

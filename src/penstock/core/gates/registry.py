@@ -309,20 +309,20 @@ class Gates(NodeMemory):
         self._attach_producer(origin, producer)
 
     def _attach_producer(self, origin: ConnectionGates, producer: Producer) -> None:
-        limits = self.table.limits("producer", origin.user)
-        producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits, producer.own_limits)
+        limits = self.table.limits("producer", origin.user).lowered(origin.rates).lowered(producer.rates)
+        producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
         producer.weight = origin.weight
         producer.set_gates(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
 
-    def _rate(self, before: RateGate | None, name: str, limits: Limits, own: Limits | None = None) -> RateGate | None:
-        """Return the rate gate for these limits, and those of a sender's own: the present one, a new one, or None."""
-        if not rated(limits) and (own is None or not rated(own)):
+    def _rate(self, before: RateGate | None, name: str, limits: Limits) -> RateGate | None:
+        """Return the rate gate for these limits: the present one, a new one, or None."""
+        if not rated(limits):
             if before is not None:
                 before.drop()
                 _open_for_good(before.gate, self.broker)
             return None
         rate = RateGate(name, self.broker.turns, self.broker.timers) if before is None else before
-        rate.limit(limits, own)
+        rate.limit(limits)
         rate.update_gate(self.broker.now)
         return rate
 

@@ -77,6 +77,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         holding: HoldBudget,
         origin: ConnectionGates | None = None,
         listener: ProducerListener = NO_CLIENT,
+        rates: Limits | None = None,
     ) -> None:
         super().__init__(broker, name, holding, listener)
         self.origin = origin
@@ -97,8 +98,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """The open transaction, which collects publishes until the commit; None outside of class tx."""
         self.rate: RateGate | None = None
         """Its own rate limit; None for none."""
-        self.own_limits: Limits | None = None
-        """Rates that its client has asked for; None for none."""
+        self.rates = rates
+        """Rates that its client has set for it; None for none."""
         self._is_rated: bool = False
         """True if a rate is among the gates in `own`."""
         self.unflushed: deque[UnflushedConfirm] = NONE_UNFLUSHED
