@@ -6,7 +6,7 @@ from typing import Final
 
 CLOSE_ENOUGH: Final = 1e-6
 """Part of a token that floating-point arithmetic may lose."""
-SLACK_S: Final = 0.005
+SLACK_S: Final = 0.01
 """Seconds that a timer may be late without a loss of tokens."""
 
 

@@ -46,7 +46,7 @@ def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:
     limits = link.producer.rate.limits
     assert (limits.rate_messages, limits.rate_bytes) == (5.0, 1000.0), "the lower of each"
     set_rates(client, {"rate-messages": 50})
-    assert (link.producer.rate.limits.rate_messages, link.producer.rate.limits.refill_messages) == (10.0, 9.95)
+    assert (link.producer.rate.limits.rate_messages, link.producer.rate.limits.refill_messages) == (10.0, 9.9)
 
 
 WRONG = ({"producerMaxRate": 1.5}, {"rate-mesages": 5}, {"producerMaxRate": 5, "burst-bytes": 2})
