@@ -14,7 +14,7 @@ from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import queue_settings
 from penstock.management.settings_in_effect import settings_in_effect
 from penstock.protocols.common.authorization import check_tag
-from penstock.setting_names import SettingValue, check_scope, read_pattern, read_settings
+from penstock.setting_names import WITHOUT_BURST, SettingValue, check_scope, read_pattern, read_settings
 from penstock.setting_names.parse import setting_named
 from penstock.setting_names.setting_names import JAVAS_CAPACITY, SCOPES
 from penstock.setting_names.setting_value import shown
@@ -46,6 +46,9 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
+    rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in words else None
+    if rate is not None and rate.alias in WITHOUT_BURST:
+        sentences.append(f"burst-messages has no effect beside {rate.alias}: set rate-messages instead")
     for name in node.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             sentences.append(

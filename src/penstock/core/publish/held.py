@@ -8,6 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.publish import admission
+from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.confirms import PendingConfirm
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
 
 
-NOT_PREPAID: Final = 0
-OWN_GATES_PREPAID: Final = 1
-"""The gates of the producer counted the publish when its credit was granted."""
-RATES_PREPAID: Final = 2
-"""And so did the rates of its address."""
 HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
 """Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
 
@@ -107,14 +103,11 @@ class HeldPublish(Held):
         self.route = route
         self.content = content
         self.prepaid = prepaid
-        """Gates that do not stop it, because they counted it when its credit was granted."""
+        """The gates that counted it when its credit was granted, and stop it only if such credit was saved up."""
 
     @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        if self.prepaid != NOT_PREPAID:
-            own = admission.NO_GATES
-        paid = self.prepaid == RATES_PREPAID
-        room = self.producer.pinned_room()
+        room, paid = self.producer.pinned_room(), self.prepaid
         return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing, paid, room)
 
     @override

@@ -29,9 +29,10 @@ from mypy_extensions import i64
 from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
+from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.commit_delta import Settlement
-from penstock.core.publish.held import NOT_PREPAID, Held, HeldPublish
+from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit

@@ -83,7 +83,9 @@ def _server_properties(version: str) -> dict[str, object]:
 
 def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
-    _keep_properties(engine, arg.table(args, "client_properties"))
+    properties = arg.table(args, "client_properties")
+    _keep_properties(engine, properties)
+    engine.connection.peer.set_rates(properties)
     mechanism, response = arg.text(args, "mechanism"), arg.octets(args, "response")
     offered = _mechanisms(engine)
     if mechanism not in offered:

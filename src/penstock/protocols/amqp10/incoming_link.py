@@ -89,6 +89,7 @@ class IncomingLink(Link):
             connection.pausing.budget,
             connection.origin,
             LinkPublisher(self),
+            request.rates,
         )
         self.producer.confirming = True
         self.ids = DeliveryIds()

@@ -218,7 +218,7 @@ class Connection(Worker):
         self.access = ConnectionAccess(rules, self.user, vhost.name)
         self.vhost = vhost
         self.move(ConnectionState.RUNNING)
-        self.origin = ConnectionGates(self.user, str(self.number))
+        self.origin = ConnectionGates(self.user, str(self.number), self.peer.rates)
         self.broker.gates.add_connection(self.origin)
         self.output.open(self)
         text = f"[{self.name()}] {OPENED} : Open"
