@@ -292,7 +292,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        self.mark_blocked(gate)
+        super().waits_at(gate, now)
         self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
 
     @override
