@@ -9,7 +9,8 @@ from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.setting_names import read_settings
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative
+from tests.support.driven_connection import drain
 
 
 def credit_of(client: Amqp10Dialogue) -> int:
@@ -96,3 +97,29 @@ def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
     assert properties[Symbol("penstock:blocked-by")] == "queue 'q'"
     assert Symbol("penstock:retry-after") in properties
     assert told.field("link_credit") == 0
+
+
+def named_gates(heard: list[Heard]) -> list[object]:
+    """Return the gates that flows of links name."""
+    flows = [each for each in heard if each.name == "flow" and each.field("properties") is not None]
+    return [each.performative.mapping("properties")[Symbol("penstock:blocked-by")] for each in flows]
+
+
+def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() -> None:
+    client = Amqp10Dialogue()
+    client.driver.begin(100.0)
+    vhost = client.driver.broker.vhosts["/"]
+    for queue in ("a", "b"):
+        client.declare(queue, capacity_messages=20)
+        vhost.bind("amq.fanout", vhost.queue(queue), None, "", {})
+    heard = client.attach_sender("/exchanges/amq.fanout")
+    while credit := credit_of(client):
+        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit)))
+    assert named_gates(heard) == ["queue 'a'"]
+    client.driver.begin(100.2)
+    drain(client.driver, "a")
+    assert named_gates(client.say()) == ["queue 'b'"]
+    assert credit_of(client) == 0
+    drain(client.driver, "b")
+    assert named_gates(client.say()) == []
+    assert credit_of(client) > 0

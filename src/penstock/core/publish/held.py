@@ -74,6 +74,13 @@ class Held:
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
 
+    def follows(self, refused: Held) -> bool:
+        """Return whether it is refused together with an earlier entry at whose deadline; by default not."""
+        return False
+
+    def reopen(self) -> None:
+        """Have a commit that was refused at its deadline wait for another attempt; other entries do nothing."""
+
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """Return the text of its refusal at the deadline, with the gate that stopped it."""
         raise NotImplementedError

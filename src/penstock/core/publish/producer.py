@@ -302,7 +302,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        self.mark_blocked(gate)
+        super().waits_at(gate, now)
         self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
 
     @override
@@ -448,13 +448,21 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
         self.count_late(self.confirms.expire(soon))
-        due = [held for held in self.outbox if held.deadline <= soon]
+        due = self._due(soon)
         if due:
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
         earliest, due_by = self._earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
+
+    def _due(self, now: float) -> list[Held]:
+        """Return the held publishes to refuse now: those whose deadline has passed, and those that follow one."""
+        due: list[Held] = []
+        for held in self.outbox:
+            if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
+                due.append(held)
+        return due
 
     @override
     def _gate_of_credit(self) -> Gate | None:
@@ -512,6 +520,8 @@ class Producer(WaitingPublisher, DurabilityListener):
                 self.confirms.refuse(held.pending, refusal if is_late else dropped)
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
+        for held in [] if closing else reversed(due):  # The earliest comes first again.
+            held.reopen()
         if changed:
             self.rejoin_line(now)
         if self.state is ProducerState.LINGERING and self.loss is not None:

@@ -39,6 +39,7 @@ CAPABILITIES: Final = (
     "consumer_priorities",
     "direct_reply_to",
     "exchange_exchange_bindings",
+    "penstock.tx_commit_retry",
     "per_consumer_qos",
     "publisher_confirms",
 )
@@ -77,6 +78,7 @@ def _server_properties(version: str) -> dict[str, object]:
             "authentication_failure_close": True,
             "per_consumer_qos": True,
             "direct_reply_to": True,
+            "penstock.tx_commit_retry": True,
         },
     }
 
