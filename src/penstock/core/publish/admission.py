@@ -88,6 +88,14 @@ def stops_granted(gate: Gate, now: float) -> bool:
     return gate.owner is not None and not gate.owner.admits_granted(now)
 
 
+def any_stops_granted(gates: list[Gate], now: float) -> bool:
+    """Return whether a message has to wait at any of these gates although its credit is counted there."""
+    for gate in gates:
+        if stops_granted(gate, now):
+            return True
+    return False
+
+
 def credit_limit(gates: list[Gate], charge: i64) -> i64:
     """Return the most messages (each of this charge) that these gates let a sender have as credit."""
     most: i64 = UNLIMITED

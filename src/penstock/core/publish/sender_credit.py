@@ -181,7 +181,7 @@ class SenderCredit(Waiter):
         producer.has_stored = stored
         if self.route is not None and (self.route.epoch != self.vhost.epoch or self.route.target is not self._target):
             self._follow(now)
-        past = past_disk and not any(admission.stops_granted(gate, now) for gate in self._own_gates())
+        past = past_disk and not admission.any_stops_granted(self._own_gates(), now)
         if route.target is self._target and self.reservation.messages > 0 and past and producer.is_ordinary():
             error = producer.listener.publish_error()
             if error is not None:
