@@ -307,7 +307,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "credit",
     ),
     "consumers": (
-        *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "ack_required"),
+        *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "window_bytes", "ack_required"),
         "waits for",
     ),
     "cursors": ("name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"),
@@ -336,6 +336,7 @@ OWN: dict[str, dict[str, Callable[[dict[str, Any]], object]]] = {
         "channel": lambda item: item["channel_details"]["name"],
         "credit": lambda item: item["penstock"]["link_credit"],
         "window": lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
+        "window_bytes": lambda item: item["penstock"].get("window_bytes"),
         "waits for": lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
     },
     "cursors": {
