@@ -167,6 +167,7 @@ def test_numbers_of_an_address_setting(inner: str, settings: dict[str, object]) 
 @pytest.mark.parametrize(
     "inner",
     [
+        "",
         "<slow-consumer-threshold>0</slow-consumer-threshold>",
         "<slow-consumer-threshold-measurement-unit>MESSAGES_PER_DAY</slow-consumer-threshold-measurement-unit>",
         "<expiry-delay>-1</expiry-delay>",

@@ -181,6 +181,11 @@ def test_elements_without_meaning_are_remarked() -> None:
     ]
 
 
+def test_attributes_are_remarked() -> None:
+    found = convert_qpid_java(QUEUE.replace("<test>", '<test new="1">').encode())
+    assert [(each.line, each.subject) for each in found.remarks] == [(3, "attribute new of <test>")]
+
+
 def test_capacity_of_the_broker_is_for_every_queue_and_another_file_is_named() -> None:
     found = convert_qpid_java(
         b"<broker><capacity>5</capacity><virtualhosts>${conf}/v.xml</virtualhosts><connector/></broker>"
@@ -199,6 +204,10 @@ def test_capacity_of_the_broker_is_for_every_queue_and_another_file_is_named() -
         (
             QUEUE.replace("10485760", "${size}"),
             "line 5: capacity '${size}' has a variable; write its value instead",
+        ),
+        (
+            QUEUE.replace("<exchange>", "<capacity>5</capacity><exchange>"),
+            "line 5: <capacity> is there twice; the first is in line 4",
         ),
         (QUEUE.replace("<name>test</name>", ""), "line 1: <queue> needs a name: <name>NAME</name>"),
         (

@@ -19,10 +19,11 @@ LAUGHS = b"""<?xml version="1.0"?>
 
 def test_elements_have_names_without_namespace_their_line_and_text() -> None:
     root = read_xml(
-        b'<a xmlns="urn:x" xmlns:s="http://www.w3.org/2001/XMLSchema-instance" s:b="1" c="2">\n  <!-- d --> e\n<f/></a>'
+        b'<a xmlns="urn:x" xmlns:s="http://www.w3.org/2001/XMLSchema-instance" s:b="1" c="2">\n  <!-- d -->\n<f> e </f></a>'
     )
-    assert (root.name, root.attributes, root.text) == ("a", {"c": "2"}, "e")
-    assert [(child.name, child.line) for child in root.children] == [("f", 3)]
+    assert (root.name, root.attributes, root.text) == ("a", {"c": "2"}, "")
+    assert [(child.name, child.line, child.text) for child in root.children] == [("f", 3, "e")]
+    assert [element.name for element in root.walk()] == ["a", "f"]
     assert root.child("f") is root.children[0]
     assert root.child("g") is None
 
@@ -38,6 +39,7 @@ def test_elements_have_names_without_namespace_their_line_and_text() -> None:
         (b"<a>\n<b></a>", "line 2: the XML is malformed: mismatched tag"),
         (b"<a>&e;</a>", "line 1: the XML is malformed: undefined entity"),
         (b"", "line 1: the XML is malformed: no element found"),
+        (b"<a>\n<b>5<c/></b></a>", "line 2: <b> has text beside its elements: '5'"),
         (b"a: b\n", "line 1: the XML is malformed: syntax error"),
         (b"<a>" * 65, "line 1: elements are inside each other more than 64 deep"),
         (b" " * (OCTETS_MOST + 1), "the file has 4,194,305 octets; at most 4,194,304 are converted"),

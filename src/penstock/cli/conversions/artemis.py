@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.cli.conversions.conversion import Conversion, check_spelling, plain
-from penstock.cli.conversions.xml_tree import Element, read_xml
+from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
+from penstock.core.settings.patterns import Patterns
 from penstock.errors import ConfigError
 from penstock.setting_names.setting_value import ARTEMIS_UNITS, WITH_UNIT
 
@@ -159,6 +160,7 @@ class _Core:
         self._topics = _topics(core)
         self._settings: dict[str, dict[str, object]] = {}
         """Settings by pattern."""
+        self._patterns = Patterns()
 
     def convert(self) -> None:
         for element in self._core.children:
@@ -189,7 +191,10 @@ class _Core:
             _leave(self._found, element, f"a wildcard in '{match}' must be a whole word between dots", f" {match}")
             return
         settings = self._settings.setdefault(pattern, {})
-        for child in element.children:
+        self._patterns.add(pattern)
+        if not element.children:
+            _leave(self._found, element, "it sets nothing", f" {match}")
+        for child in by_name(element.children).values():
             self._setting(child, element, settings)
         self._found.set(element.line, "queue", pattern, settings)
 
@@ -207,7 +212,7 @@ class _Core:
         elif name == "dead-letter-address":
             self._dead_letters(child, settings)
         elif name == "max-delivery-attempts":
-            attempts = _number(child)
+            attempts = number_of(child)
             settings[ours] = attempts - 1 if attempts > 0 else -1
         elif ours == "message-ttl":
             self._expiry(child, settings)
@@ -225,12 +230,12 @@ class _Core:
             settings |= {"dead-letter-exchange": "", "dead-letter-routing-key": child.text}
 
     def _expiry(self, child: Element, settings: dict[str, object]) -> None:
-        if _number(child) < 0:
+        if number_of(child) < 0:
             _leave(self._found, child, "it is negative: messages get no expiration")
         elif "message-ttl" in settings:
             _leave(self._found, child, "message-ttl has the value of the element before")
         else:
-            settings["message-ttl"] = _number(child)
+            settings["message-ttl"] = number_of(child)
             if child.name == "expiry-delay":
                 why = "message-ttl is also the most for a message that has an expiration of its own"
                 self._found.remark(child.line, f"<{child.name}>", why, False)
@@ -240,7 +245,7 @@ class _Core:
         name = "MESSAGES_PER_SECOND" if unit is None else unit.text
         if name not in UNIT_S:
             raise ConfigError(f"line {child.line}: '{name}' is not a unit; known are {', '.join(UNIT_S)}")
-        threshold = _number(child)
+        threshold = number_of(child)
         if threshold == 0:
             _leave(self._found, child, "0 would make only idle consumers slow, and a rate is more than 0")
         else:
@@ -297,9 +302,8 @@ class _Core:
     def _settings_of(self, address: str) -> dict[str, object]:
         """Return the settings of an address: all that match, of which the most specific wins."""
         words: dict[str, object] = {}
-        for pattern in sorted(self._settings, key=_specificity):
-            if _matches(pattern.split("."), address.split(".")):
-                words |= self._settings[pattern]
+        for pattern in reversed(self._patterns.matching(address)):
+            words |= self._settings[pattern]
         return words
 
     def _of_broker(self, element: Element) -> None:
@@ -325,22 +329,6 @@ def _topics(core: Element) -> set[str]:
         for address in ([] if addresses is None else addresses.children)
         if address.child("multicast") is not None
     }
-
-
-def _specificity(pattern: str) -> tuple[int, int, int]:
-    """Return a sort key, the least specific first (HierarchicalObjectRepository.java)."""
-    words = pattern.split(".")
-    if "#" in words:
-        return (0, len(pattern), 0)
-    return (1, words.index("*"), len(words)) if "*" in words else (2, 0, 0)
-
-
-def _matches(pattern: list[str], words: list[str]) -> bool:
-    if not pattern:
-        return not words
-    if pattern[0] == "#":
-        return any(_matches(pattern[1:], words[start:]) for start in range(len(words) + 1))
-    return bool(words) and pattern[0] in ("*", words[0]) and _matches(pattern[1:], words[1:])
 
 
 def _leave(found: Conversion, element: Element, reason: str, name: str = "") -> None:
@@ -371,18 +359,11 @@ def _character(element: Element) -> str:
     return element.text
 
 
-def _number(element: Element) -> int:
-    number = plain(element.text)
-    if not isinstance(number, int):
-        raise ConfigError(f"line {element.line}: {element.name} '{element.text}' must be a whole number")
-    return number
-
-
 def _octets(element: Element) -> int:
     """Return a size with one of Artemis' units in octets."""
     match = WITH_UNIT.fullmatch(element.text)
     if match is None:
-        return _number(element)
+        return number_of(element)
     unit = ARTEMIS_UNITS.get(match[2].lower())
     if unit is None:
         raise ConfigError(f"line {element.line}: {element.name} '{element.text}' has an unknown unit")

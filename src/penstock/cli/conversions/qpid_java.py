@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from penstock.cli.conversions.conversion import Conversion, check_spelling, plain
-from penstock.cli.conversions.xml_tree import Element, read_xml
+from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
 from penstock.errors import ConfigError
 
 LIMITS: Final = ("capacity", "flowResumeCapacity")
@@ -74,6 +74,9 @@ def convert_qpid_java(data: bytes) -> Conversion:
             "virtualhosts, virtualhost, queues, queue or store"
         )
     part(found, root)
+    for element in root.walk():
+        for name in element.attributes:
+            found.remark(element.line, f"attribute {name} of <{element.name}>", "it is not read")
     return found
 
 
@@ -146,8 +149,8 @@ def _queues(found: Conversion, queues: Element, vhost: str | None) -> None:
 
 def _queue(found: Conversion, element: Element, vhost: str | None, defaults: Element | None) -> None:
     name, body = _named(found, element)
-    own = {child.name: child for child in body}
-    inherited = {} if defaults is None else {child.name: child for child in defaults.children}
+    own = by_name(body, ("routingKey",))
+    inherited = {} if defaults is None else by_name(defaults.children, ("queue",))
     given = {key: child for key, child in inherited.items() if key in INHERITED} | own
     place: dict[str, object] = {} if vhost is None else {"vhost": vhost}
     limits: dict[str, object] = {key: plain(_text(own[key])) for key in LIMITS if key in own}
@@ -170,16 +173,16 @@ def _arguments(given: dict[str, Element]) -> dict[str, object]:
     """Return the arguments of a queue besides its limits."""
     arguments: dict[str, object] = {}
     if "priorities" in given:
-        arguments["x-max-priority"] = _number(given["priorities"]) - 1
+        arguments["x-max-priority"] = number_of(given["priorities"]) - 1
     elif _is(given, "priority"):
         arguments["x-max-priority"] = PRIORITIES - 1
-    if "maximumDeliveryCount" in given and _number(given["maximumDeliveryCount"]) > 0:
-        arguments["delivery-limit"] = _number(given["maximumDeliveryCount"]) - 1
+    if "maximumDeliveryCount" in given and number_of(given["maximumDeliveryCount"]) > 0:
+        arguments["delivery-limit"] = number_of(given["maximumDeliveryCount"]) - 1
     return arguments
 
 
 def _exchange(found: Conversion, element: Element, vhost: str) -> None:
-    given = {child.name: child for child in element.children}
+    given = by_name(element.children)
     if element.name != "exchange" or "name" not in given:
         _leave(found, element, ())
         return
@@ -227,9 +230,7 @@ def _limits(parent: Element) -> dict[str, object]:
 
 
 def _leave(found: Conversion, element: Element, known: tuple[str, ...]) -> None:
-    """Add a remark for an element that has no conversion, and for each attribute."""
-    for name in element.attributes:
-        found.remark(element.line, f"attribute {name} of <{element.name}>", "it is not read")
+    """Add a remark for an element that has no conversion."""
     if element.name not in known:
         check_spelling(element.line, element.name, [*known, *IDLE])
         found.remark(element.line, f"<{element.name}>", IDLE.get(element.name, NOT_READ))
@@ -237,13 +238,6 @@ def _leave(found: Conversion, element: Element, known: tuple[str, ...]) -> None:
 
 def _is(given: dict[str, Element], name: str) -> bool:
     return name in given and _text(given[name]).lower() in ("true", "yes", "on")
-
-
-def _number(element: Element) -> int:
-    number = plain(_text(element))
-    if not isinstance(number, int):
-        raise ConfigError(f"line {element.line}: {element.name} '{element.text}' must be a whole number")
-    return number
 
 
 def _text(element: Element) -> str:

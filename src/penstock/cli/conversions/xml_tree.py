@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 from xml.parsers import expat
 
-from penstock.cli.conversions.conversion import check_size
+from penstock.cli.conversions.conversion import check_size, plain
 from penstock.errors import ConfigError
 
 DEPTH_MOST: Final = 64
@@ -28,6 +29,12 @@ class Element:
         """True for XInclude's `include`, which is not followed."""
         self.children: list[Element] = []
         self.pieces: list[str] = []
+
+    def walk(self) -> Iterator[Element]:
+        """Yield it and all below, in the order of the file."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
 
     @property
     def text(self) -> str:
@@ -63,7 +70,11 @@ class _Builder:
         self._open.append(element)
 
     def end(self, name: str) -> None:
-        self._open.pop()
+        element = self._open.pop()
+        if element.children and element.text:
+            raise ConfigError(
+                f"line {element.line}: <{element.name}> has text beside its elements: '{element.text[:40]}'"
+            )
 
     def characters(self, text: str) -> None:
         self._open[-1].pieces.append(text)
@@ -83,3 +94,23 @@ def read_xml(data: bytes) -> Element:
         raise ConfigError(f"line {error.lineno}: the XML is malformed: {expat.ErrorString(error.code)}") from None
     assert builder.root is not None
     return builder.root
+
+
+def by_name(elements: list[Element], repeated: tuple[str, ...] = ()) -> dict[str, Element]:
+    """Return elements by their names. Raises ConfigError for one that is there twice, unless it is in `repeated`."""
+    found: dict[str, Element] = {}
+    for element in elements:
+        if element.name in found and element.name not in repeated:
+            raise ConfigError(
+                f"line {element.line}: <{element.name}> is there twice; the first is in line {found[element.name].line}"
+            )
+        found[element.name] = element
+    return found
+
+
+def number_of(element: Element) -> int:
+    """Return the text of an element as a whole number. Raises ConfigError for another one."""
+    number = plain(element.text)
+    if not isinstance(number, int):
+        raise ConfigError(f"line {element.line}: {element.name} '{element.text}' must be a whole number")
+    return number
