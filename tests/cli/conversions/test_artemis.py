@@ -150,6 +150,22 @@ def test_multicast_address_is_a_bounded_exchange_and_its_queues_have_its_setting
     assert "max-size-bytes" not in found["queue sub"]
 
 
+def test_queues_of_artemis_1_are_declared() -> None:
+    found = convert_artemis(
+        b"""<configuration><core><queues>
+        <queue name="q"><address>q</address><durable>false</durable></queue>
+        <queue name="copy"><address>news</address><filter string="a=1"/></queue>
+        </queues></core><jms>
+        <queue name="exampleQueue"><entry name="/queue/exampleQueue"/></queue><topic name="t"/>
+        <connection-factory name="f"/></jms></configuration>"""
+    )
+    queues = [(each["name"], each["durable"]) for each in found.entries["queues"]]
+    assert queues == [("q", False), ("copy", True), ("jms.queue.exampleQueue", True)]
+    assert [each["name"] for each in found.entries["exchanges"]] == ["news", "jms.topic.t"]
+    assert [(each["source"], each["destination"]) for each in found.entries["bindings"]] == [("news", "copy")]
+    assert [each.subject for each in found.remarks] == ["<filter>", "<entry>", "<connection-factory>"]
+
+
 @pytest.mark.parametrize(
     ("inner", "settings"),
     [
@@ -213,6 +229,11 @@ def test_limits_of_the_broker_follow_their_precedence() -> None:
         (
             setting("<max-delivery-attempts>ten</max-delivery-attempts>"),
             "line 1: max-delivery-attempts 'ten' must be a whole number",
+        ),
+        (
+            '<core><addresses><address name="a"><anycast><queue name="a"><durable>${x}</durable></queue></anycast>'
+            "</address></addresses></core>",
+            "line 1: durable '${x}' is neither true nor false",
         ),
         (
             "<broker/>",

@@ -98,7 +98,7 @@ def test_queue_of_a_command_has_its_thresholds(own_broker: BrokerProcess, tmp_pa
     file.write_text(COMMANDS)
     made = run(own_broker, "definitions", "import", "--from", "qpid-config", str(file)).splitlines()
     assert made[0] == "1 exchange, 2 queues, 1 binding created"
-    assert "line 6: del queue old: not converted: only add queue, add exchange and bind are read" in made
+    assert "line 6: del queue old: not converted: only add queue, add exchange and bind by a key are read" in made
     shown = {words[0]: words[1] for words in map(str.split, run(own_broker, "show", "queue", "q").splitlines())}
     assert (shown["capacity-bytes"], shown["stop-bytes"]) == ("204800", "163840")
 

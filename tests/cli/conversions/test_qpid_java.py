@@ -121,6 +121,21 @@ def test_default_of_the_document_is_a_policy_of_all_queues_of_its_virtual_host()
     assert convert(DEFAULTS) == {"vhosts": [{"name": "localhost"}], "policies": [{**rule, "definition": definition}]}
 
 
+def test_default_may_stand_in_the_virtual_host_itself() -> None:
+    assert convert(DEFAULTS.replace("<queues>", "").replace("</queues>", "")) == convert(DEFAULTS)
+
+
+def test_queue_may_be_in_its_virtual_host_and_named_queue() -> None:
+    """As in the virtualhosts.xml of Qpid M2 to 0.5."""
+    found = convert(
+        "<virtualhost><name>test</name><test><maximumMessageCount>5000</maximumMessageCount>"
+        "<queue><name>queue</name><queue><capacity>5</capacity></queue></queue></test></virtualhost>"
+    )
+    assert [(each["name"], each["vhost"], each["arguments"]) for each in found["queues"]] == [
+        ("queue", "test", {"capacity": 5})
+    ]
+
+
 def test_quota_of_the_document_is_the_quota_of_its_virtual_host() -> None:
     quota = {"overfull-size": 50000000, "underfull-size": 45000000}
     assert convert(STORE) == {"settings": [{"scope": "broker", "pattern": "", "settings": quota}]}

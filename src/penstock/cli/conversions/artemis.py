@@ -1,4 +1,4 @@
-"""Conversion of Artemis' broker.xml: address-settings, addresses, and limits of the broker.
+"""Conversion of Artemis' broker.xml: address-settings, addresses, queues of Artemis 1, and limits of the broker.
 
 Sources: artemis-configuration.xsd, FileConfigurationParser.java and AddressSettings.java of Artemis.
 """
@@ -77,7 +77,7 @@ IDLE: Final = {
 """Elements of an address-setting without meaning here, with the reason."""
 
 OF_BROKER: Final = ("global-max-size", "max-disk-usage", "min-disk-free")
-PARTS: Final = ("address-settings", "addresses", "wildcard-addresses", *OF_BROKER)
+PARTS: Final = ("address-settings", "addresses", "queues", "wildcard-addresses", *OF_BROKER)
 PREFIXES: Final = {
     "acceptors": "ports are settings of the start (docs/settings.md)",
     "connectors": "there are no links between brokers",
@@ -97,7 +97,7 @@ PREFIXES: Final = {
     "literal-match-markers": "a pattern is never literal",
 }
 """Beginnings of other elements of the core with the reason for each."""
-NOT_READ: Final = "this import reads address-settings, addresses, global-max-size, max-disk-usage and min-disk-free"
+NOT_READ: Final = "this import reads address-settings, addresses, queues and limits of the broker"
 
 
 class Wildcards:
@@ -137,7 +137,7 @@ def convert_artemis(data: bytes) -> Conversion:
     core = root
     if root.name == "configuration":
         core = root.child("core") or Element("core", {}, root.line)
-        _leave_others(found, root, ("core",))
+        _leave_others(found, root, ("core", "jms"))
     elif root.name == "address-settings":
         core = Element("core", {}, root.line)
         core.children.append(root)
@@ -146,7 +146,12 @@ def convert_artemis(data: bytes) -> Conversion:
             f"line {root.line}: <{root.name}> is no configuration of Artemis; "
             "it begins with configuration, core or address-settings"
         )
-    _Core(core, found).convert()
+    converter = _Core(core, found)
+    converter.convert()
+    if root.name == "configuration":
+        for element in root.children:
+            if element.name == "jms":
+                converter.jms(element)
     return found
 
 
@@ -171,12 +176,28 @@ class _Core:
             if element.name == "addresses":
                 for address in element.children:
                     self._address(address)
+            elif element.name == "queues":
+                for queue in element.children:
+                    self._core_queue(queue)
             elif element.name in OF_BROKER:
                 self._of_broker(element)
         for pattern in self._settings:
             if pattern.startswith("jms.topic.") and not {"*", "#"} & set(pattern.split(".")):
                 self._bound_exchange(self._core.line, pattern)
         _leave_others(self._found, self._core, PARTS)
+
+    def jms(self, jms: Element) -> None:
+        """Convert queues and topics of the element `jms` (Artemis 1): their addresses have a prefix."""
+        for element in jms.children:
+            name = element.attributes.get("name", "")
+            if element.name == "queue" and name:
+                address = f"jms.queue.{name}"
+                element.attributes["name"] = address
+                self._queue(address, False, element)
+            elif element.name == "topic" and name:
+                self._topic(element.line, f"jms.topic.{name}")
+            else:
+                _leave(self._found, element, "only queues and topics are read of jms")
 
     def _address_setting(self, element: Element) -> None:
         if element.name != "address-setting":
@@ -262,11 +283,22 @@ class _Core:
                 _leave(self._found, kind, "only anycast and multicast are read of an address")
                 continue
             if kind.name == "multicast":
-                exchange = {"name": name, "type": "fanout", "durable": True, "auto_delete": False}
-                self._found.add(element.line, "exchanges", {**exchange, "internal": False, "arguments": {}})
-                self._bound_exchange(element.line, name)
+                self._topic(element.line, name)
             for queue in kind.children:
                 self._queue(name, kind.name == "multicast", queue)
+
+    def _core_queue(self, element: Element) -> None:
+        """Convert a queue of the element `queues` (Artemis 1): each queue of an address gets every message."""
+        name, address = element.attributes.get("name", ""), element.child("address")
+        there = name if address is None else address.text
+        if there != name:
+            self._topic(element.line, there)
+        self._queue(there, there != name, element)
+
+    def _topic(self, line: int, name: str) -> None:
+        exchange = {"name": name, "type": "fanout", "durable": True, "auto_delete": False}
+        self._found.add(line, "exchanges", {**exchange, "internal": False, "arguments": {}})
+        self._bound_exchange(line, name)
 
     def _queue(self, address: str, is_topic: bool, element: Element) -> None:
         name = element.attributes.get("name", "")
@@ -277,8 +309,8 @@ class _Core:
         durable = True
         for child in element.children:
             if child.name == "durable":
-                durable = child.text != "false"
-            else:
+                durable = _flag(child)
+            elif child.name != "address":
                 _leave(self._found, child, "set it as an argument, or in the binding")
         queue = {"name": name, "durable": durable, "auto_delete": False, "arguments": {}}
         if is_topic:
@@ -324,11 +356,8 @@ class _Core:
 def _topics(core: Element) -> set[str]:
     """Return the names of the multicast addresses."""
     addresses = core.child("addresses")
-    return {
-        address.attributes.get("name", "")
-        for address in ([] if addresses is None else addresses.children)
-        if address.child("multicast") is not None
-    }
+    declared = [] if addresses is None else addresses.children
+    return {each.attributes.get("name", "") for each in declared if each.child("multicast") is not None}
 
 
 def _leave(found: Conversion, element: Element, reason: str, name: str = "") -> None:
@@ -357,6 +386,12 @@ def _character(element: Element) -> str:
     if len(element.text) != 1:
         raise ConfigError(f"line {element.line}: {element.name} '{element.text}' must be one character")
     return element.text
+
+
+def _flag(element: Element) -> bool:
+    if element.text not in ("true", "false"):
+        raise ConfigError(f"line {element.line}: {element.name} '{element.text}' is neither true nor false")
+    return element.text == "true"
 
 
 def _octets(element: Element) -> int:

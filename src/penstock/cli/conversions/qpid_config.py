@@ -24,33 +24,27 @@ ARGUMENTS: Final = {
     "limit-policy": "qpid.policy_type",
 }
 """Options of a queue, and the arguments that the tool makes of them."""
-VALUED: Final = {
-    "file-size": "the store has no file for each queue",
-    "file-count": "the store has no file for each queue",
-    "order": "a queue is first in, first out",
-    "lvq-key": "there are no last-value queues",
-    "generate-queue-events": "the flow log has the events of queues",
-    "alternate-exchange": "set dead-letter-exchange for rejected messages",
-    "group-header": "there are no message groups",
-    "start-replica": "there are no links between brokers",
-    "broker": "the address of the broker was for that command",
-    "broker-addr": "the address of the broker was for that command",
-    "sasl-mechanism": "the login was for that command",
-    "timeout": "it was for that command",
+OTHERS: Final = {
+    name: reason
+    for reason, names in {
+        "the store has no settings for each queue": "file-size= file-count= efp-partition-num= efp-pool-file-size= "
+        "wcache-page-size= wcache-num-pages=",
+        "there are no last-value queues": "order= lvq-key= ive",
+        "there are no message groups": "group-header= shared-groups",
+        "there are no links between brokers": "replicate= start-replica=",
+        "the flow log has the events of queues": "generate-queue-events=",
+        "set dead-letter-exchange for rejected messages": "alternate-exchange=",
+        "exchanges number no messages": "sequence",
+        "an exclusive queue ends with its connection here": "excl exclusive",
+        "it was for that command": "broker= broker-addr= timeout= sasl-mechanism= sasl-service-name= ssl-certificate= "
+        "ssl-key= ha-admin recursive ignore-default force force-if-not-empty force-if-used",
+    }.items()
+    for name in names.split()
 }
-"""Other options with a value, with the reason why they mean nothing here."""
-FLAGS: Final = {
-    "shared-groups": "there are no message groups",
-    "sequence": "exchanges number no messages",
-    "ive": "exchanges keep no last value",
-    "excl": "an exclusive queue ends with its connection here",
-    "exclusive": "an exclusive queue ends with its connection here",
-    "force": "it was for that command",
-}
-"""Other options without a value, with the reason."""
+"""Other options, with `=` if they have a value, and the reason why they mean nothing here."""
 DURABLE: Final = "durable"
 AUTO_DELETE: Final = ("auto-del", "auto-delete")
-SHORT: Final = {"-b": "broker", "-a": "broker", "-t": "timeout"}
+SHORT: Final = {"-b": "broker", "-a": "broker-addr", "-t": "timeout", "-r": "recursive"}
 UNDASHED: Final = ("auto-del", "excl")
 """Words of a list that have no dashes."""
 TYPES: Final = ("direct", "fanout", "topic", "headers")
@@ -113,7 +107,7 @@ class _Reader:
             self._binding(line, names[1], names[2], "".join(names[3:]))
             self._leave(line, options)
         else:
-            self.found.remark(line, " ".join(names), "only add queue, add exchange and bind are read")
+            self.found.remark(line, " ".join(names), "only add queue, add exchange and bind by a key are read")
 
     def _row(self, line: int, names: list[str], options: list[str]) -> None:
         """Convert a row of a list; the default exchange has no name."""
@@ -192,11 +186,12 @@ class _Reader:
     def _leave(self, line: int, options: list[str]) -> None:
         for option in options:
             key = option.partition("=")[0]
-            if key not in VALUED and key not in FLAGS:
-                known = [*ARGUMENTS, *VALUED, *FLAGS, DURABLE, *AUTO_DELETE, "argument"]
+            reason = OTHERS.get(f"{key}=") or OTHERS.get(key)
+            if reason is None:
+                known = [*ARGUMENTS, *(name.removesuffix("=") for name in OTHERS), DURABLE, *AUTO_DELETE, "argument"]
                 check_spelling(line, key, known)
                 raise ConfigError(f"line {line}: the option --{key} is not known")
-            self.found.remark(line, f"--{option}", VALUED.get(key) or FLAGS[key])
+            self.found.remark(line, f"--{option}", reason)
 
 
 def _words(line: int, text: str) -> list[str]:
@@ -216,7 +211,7 @@ def _split(line: int, words: list[str]) -> tuple[list[str], list[str]]:
             names.append(word)
             continue
         key, sign, value = (SHORT.get(word) or word.removeprefix("--")).partition("=")
-        if not sign and (key in ARGUMENTS or key in VALUED or key == "argument"):
+        if not sign and (key in ARGUMENTS or f"{key}=" in OTHERS or key == "argument"):
             sign, value = "=", next(rest, "")
         options.append(f"{key}{sign}{value}")
     if not names:

@@ -82,7 +82,7 @@ def convert_qpid_java(data: bytes) -> Conversion:
 
 def _broker(found: Conversion, broker: Element) -> None:
     """Convert the root of config.xml; its capacity is the default of every queue."""
-    found.set(broker.line, "queue", "#", _limits(broker))
+    found.set(broker.line, "queue", "#", _limits(by_name(broker.children)))
     for child in broker.children:
         if child.name != "virtualhosts":
             _leave(found, child, LIMITS)
@@ -101,26 +101,29 @@ def _virtualhosts(found: Conversion, parent: Element) -> None:
 
 
 def _virtualhost(found: Conversion, element: Element) -> None:
-    vhost, body = _named(found, element)
+    """Convert a virtual host; its queues and their defaults are in `queues`, or beside it, as before 0.6."""
+    vhost, body = _named(element)
     found.add(element.line, "vhosts", {"name": vhost})
+    queues: list[Element] = []
     for child in body:
         if child.name == "queues":
-            _queues(found, child, vhost)
+            queues += child.children
         elif child.name == "exchanges":
             for exchange in child.children:
                 _exchange(found, exchange, vhost)
         elif child.name == "store":
             _store(found, child, vhost)
         else:
-            _leave(found, child, ("queues", "exchanges", "store"))
+            queues.append(child)
+    _queues(found, queues, vhost)
 
 
 def _queues_alone(found: Conversion, element: Element) -> None:
-    _queues(found, element, None)
+    _queues(found, element.children, None)
 
 
 def _queue_alone(found: Conversion, element: Element) -> None:
-    _queue(found, element, None, None)
+    _queue(found, element, None, {})
 
 
 def _store_alone(found: Conversion, element: Element) -> None:
@@ -135,28 +138,29 @@ def _store(found: Conversion, store: Element, vhost: str | None) -> None:
         _leave(found, child, QUOTA)
 
 
-def _queues(found: Conversion, queues: Element, vhost: str | None) -> None:
+def _queues(found: Conversion, children: list[Element], vhost: str | None) -> None:
     """Convert the queues of a virtual host; limits beside them are the defaults of all its queues."""
-    limits = _limits(queues)
+    defaults = by_name(children, ("queue",))
+    limits = _limits(defaults)
     if limits:
-        _policy(found, queues.line, vhost, POLICY, ".*", -1, limits)
-    for child in queues.children:
+        line = min(defaults[name].line for name in limits)
+        _policy(found, line, vhost, POLICY, ".*", -1, limits)
+    for child in children:
         if child.name == "queue":
-            _queue(found, child, vhost, queues)
+            _queue(found, child, vhost, defaults)
         else:
             _leave(found, child, (*QUEUE, "queue"))
 
 
-def _queue(found: Conversion, element: Element, vhost: str | None, defaults: Element | None) -> None:
-    name, body = _named(found, element)
+def _queue(found: Conversion, element: Element, vhost: str | None, defaults: dict[str, Element]) -> None:
+    name, body = _named(element)
     own = by_name(body, ("routingKey",))
-    inherited = {} if defaults is None else by_name(defaults.children, ("queue",))
-    given = {key: child for key, child in inherited.items() if key in INHERITED} | own
+    given = {key: child for key, child in defaults.items() if key in INHERITED} | own
     place: dict[str, object] = {} if vhost is None else {"vhost": vhost}
-    limits: dict[str, object] = {key: plain(_text(own[key])) for key in LIMITS if key in own}
+    limits = _limits(own)
     queue = {"name": name, **place, "durable": _is(given, "durable"), "auto_delete": _is(given, "autodelete")}
     found.add(element.line, "queues", {**queue, "arguments": {**limits, **_arguments(given)}})
-    if "capacity" in limits and defaults is not None and "capacity" in inherited:
+    if "capacity" in limits and "capacity" in defaults:
         # Of a policy and an argument the smaller capacity applies: the queue gets a policy of its own.
         _policy(found, element.line, vhost, f"{POLICY}-{name}", f"^{re.escape(name)}$", 0, _limits(defaults) | limits)
     exchange = given.get("exchange")
@@ -194,8 +198,8 @@ def _exchange(found: Conversion, element: Element, vhost: str) -> None:
         _leave(found, child, ("name", "type", "durable", "autodelete"))
 
 
-def _named(found: Conversion, element: Element) -> tuple[str, list[Element]]:
-    """Return the name of a virtual host or queue, and its settings; others beside them are remarked."""
+def _named(element: Element) -> tuple[str, list[Element]]:
+    """Return the name of a virtual host or queue, and its settings. Raises ConfigError for others beside them."""
     naming = element.child("name")
     if naming is None or not naming.text:
         raise ConfigError(f"line {element.line}: <{element.name}> needs a name: <name>NAME</name>")
@@ -225,8 +229,8 @@ def _policy(
     found.add(line, "policies", {**entry, "definition": limits})
 
 
-def _limits(parent: Element) -> dict[str, object]:
-    return {child.name: plain(_text(child)) for child in parent.children if child.name in LIMITS}
+def _limits(given: dict[str, Element]) -> dict[str, object]:
+    return {name: plain(_text(given[name])) for name in LIMITS if name in given}
 
 
 def _leave(found: Conversion, element: Element, known: tuple[str, ...]) -> None:
