@@ -64,7 +64,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "sasl-mechanisms": SASL_MECHANISMS,
     "insecure-mechanisms": SASL_MECHANISMS,
     "log-level": tuple(LEVEL_NAMES.values()),
-    "log-format": ("text", "json"),
+    "log-format": ("text", "json", "qpid"),
 }
 """Settings of which only these strings may be the value, or items of the list."""
 
@@ -258,7 +258,7 @@ class Settings:
     log_level: str = "info"
     """Least level of the records of the log: `debug`, `info`, `warning`, `error`; SIGHUP reads it again."""
     log_format: str = "text"
-    """Format of the log: `text`, or `json`, which is a JSON object a line."""
+    """Format of the log: `text`; `json`, which is a JSON object a line; or `qpid`, the form of Qpid's Java broker."""
     slow_turn_ms: int = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
     traces_endpoint: str | None = None

@@ -159,7 +159,12 @@ ALIASES: Final[dict[str, str]] = {
     "x-overflow": "overflow",
 } | {"x-" + word: word for word in OURS}
 
-_BROKER_JS_QUOTA: Final = {"storeOverfullSize": "disk-overfull", "storeUnderfullSize": "disk-underfull"}
+_BROKER_JS_QUOTA: Final = {
+    "storeOverfullSize": "disk-overfull",
+    "storeUnderfullSize": "disk-underfull",
+    "overfull-size": "disk-overfull",  # Until 0.30, in its XML
+    "underfull-size": "disk-underfull",
+}
 
 SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
     "broker": {
@@ -210,6 +215,8 @@ ZERO_IS_NONE: Final = frozenset(
         "flow_resume_threshold",
         "storeOverfullSize",
         "storeUnderfullSize",
+        "overfull-size",
+        "underfull-size",
         "store.filesystem.maxUsagePercent",
     }
 )
