@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
-from penstock.flow.level import Thresholds
+from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns
 
 
@@ -60,6 +62,10 @@ class AddressShare:
         self.copies -= 1
         if self.copies == 0:
             self.depth.add(-1, -self.charge, now)
+
+
+LEFT: Final = AddressShare(AddressDepth("", Thresholds(Level(), Level(), Level()), Turns()), 0)
+"""Mark of a message that left its queue while the messages there were counted: see `AddressCount`."""
 
 
 def share_of(gates: list[Gate], charge: i64) -> AddressShare | None:

@@ -381,6 +381,7 @@ class Queue(GateOwner):
                 return
         else:
             message.mark_delivered()
+        self.membership.count_returned(message, now)
         if self.storage is not None and isinstance(message, StoredMessage):
             self.storage.journal.on_requeued(message)
         self.ready_queue.put_back(message)
@@ -409,9 +410,7 @@ class Queue(GateOwner):
         storage = self.pager.storage if self.storage is None and self.pager is not None else self.storage
         if storage is not None:
             storage.forget(messages, now)
-        for message in messages:
-            if isinstance(message, TrackedMessage) and message.share is not None:
-                message.share.leave(now)
+        self.membership.leave_addresses(messages, now)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest ready message (drop-head); the caller updates the gate."""
