@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.errors import PreconditionFailed
 from penstock.setting_names.features import FEATURES
+from penstock.setting_names.foreign_names import check_foreign
 from penstock.setting_names.setting_names import ALIASES, FLOW_PREFIXES, OURS, SCOPED_ALIASES, SCOPES, WITHOUT_EFFECT
 from penstock.setting_names.setting_value import SettingValue, read_value, shown
 
@@ -73,6 +74,7 @@ def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) 
         if ours in own:
             _add(words, subject, ours, read_value(subject, name, SCOPES["queue"][ours], value))
             continue
+        check_foreign(subject, name)
         known = [*own, *[alias for alias, word in ALIASES.items() if word in own]]
         near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
         if near:
@@ -126,7 +128,14 @@ def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict
     words: dict[str, SettingValue] = {}
     for name, value in settings.items():
         ours = setting_named(scope, name)
-        _add(words, subject, ours, read_value(subject, name, known[ours], value))
+        word = read_value(subject, name, known[ours], value)
+        if scope == "address" and ours == "overflow" and word.text != "block":
+            raise PreconditionFailed(
+                f"{subject}: {word.describe()} is a policy of queues, and an address blocks at its bound; "
+                "give it to the queues with a capacity of theirs: "
+                f"`penstock set queue PATTERN {word.describe()}`, or by a policy"
+            )
+        _add(words, subject, ours, word)
     return words
 
 
@@ -136,6 +145,7 @@ def setting_named(scope: str, name: str) -> str:
     ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
     if ours in known:
         return ours
+    check_foreign(f"scope {scope}", name)
     elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
@@ -162,6 +172,7 @@ def _add(words: dict[str, SettingValue], subject: str, ours: str, word: SettingV
 def _check_unknown(subject: str, name: str, value: object) -> None:
     if name in WITHOUT_EFFECT or name in FEATURES:
         return
+    check_foreign(subject, name)
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
         near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"
