@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pika
 import pytest
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 
 pytestmark = pytest.mark.clients
 
@@ -68,8 +67,20 @@ def test_address_that_stops_below_its_capacity_tells_and_releases_a_publisher_wh
     eventually(lambda: publisher.process_data_events(0) or told[-1] == "unblocked", "the publisher is released")
 
 
-def test_bound_that_is_set_late_counts_what_is_there_before_and_after_a_restart(tmp_path: Path) -> None:
-    with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
+def reason_of_block(broker: BrokerProcess) -> str:
+    """Publish one message more, and return what the publisher is told."""
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    told: list[str] = []
+    connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
+    connection.channel().basic_publish("amq.fanout", "", BODY)
+    eventually(lambda: connection.process_data_events(0) or told, "the publisher is told")
+    connection.close()
+    return told[0]
+
+
+def test_bound_that_is_set_late_counts_what_was_recovered(tmp_path: Path) -> None:
+    folder = str(tmp_path / "data")
+    with serving(tmp_path, "--data", folder) as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         channel = connection.channel()
         channel.confirm_delivery()
@@ -78,8 +89,36 @@ def test_bound_that_is_set_late_counts_what_is_there_before_and_after_a_restart(
             channel.queue_bind(queue, "amq.fanout")
         for _ in range(10):
             channel.basic_publish("amq.fanout", "", BODY, pika.BasicProperties(delivery_mode=2))
-        assert channel.basic_get("a")[0] is not None
-        _set_bound(broker)
-        assert "10 messages" in _described(broker)
         connection.close()
-        broker.kill()
+    with serving(tmp_path, "--data", folder) as broker:
+        done = penstock_command("set", "address", "amq.fanout", "max-size-messages=8", "--url", broker.url)
+        assert done.returncode == 0, done.stderr
+        assert reason_of_block(broker).startswith("address amq.fanout: 10 messages")
+    with serving(tmp_path, "--data", folder) as broker:
+        assert reason_of_block(broker).startswith("address amq.fanout: 10 messages")
+
+
+def test_sender_of_amqp_1_0_is_held_and_released_below_a_late_bound(
+    publisher: pika.BlockingConnection, bounded: BrokerProcess, control: ControlClient
+) -> None:
+    proton = pytest.importorskip("proton")
+    utils = pytest.importorskip("proton.utils")
+    channel = publisher.channel()
+    channel.queue_declare("a")
+    channel.queue_bind("a", "amq.fanout")
+    for _ in range(3):
+        channel.basic_publish("amq.fanout", "", BODY)
+    eventually(lambda: depth_of(control, "a") == 3, "they are there")
+    # A message of AMQP 1.0 takes a little more than 1,000 bytes.
+    control.set("address", "amq.fanout", {"capacity-bytes": 5500, "stop-bytes": 5499, "resume-bytes": 5499})
+    sending = utils.BlockingConnection(bounded.url, timeout=PATIENCE)
+    sender = sending.create_sender("/exchanges/amq.fanout")
+    for _ in range(2):
+        sender.send(proton.Message(body=BODY))
+    assert depth_of(control, "a") == 5
+    sender.link.send(proton.Message(body=BODY))
+    control.why("a")
+    assert depth_of(control, "a") == 5
+    assert channel.basic_get("a", auto_ack=True)[0] is not None
+    sending.wait(lambda: depth_of(control, "a") == 5, msg="the sixth has gone on")
+    sending.close()
