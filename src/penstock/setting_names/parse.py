@@ -106,7 +106,7 @@ def read_pattern(scope: str, pattern: str) -> str:
         raise PreconditionFailed(f"scope {scope} needs a pattern of names; # matches all")
     if len(pattern.encode(errors="replace")) > PATTERN_MAX:
         raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
-    for word in pattern.split("."):
+    for word in (pattern.replace("/", ".", 1) if scope == "address" else pattern).split("."):
         for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
             if wildcard in word and word != wildcard:
                 raise PreconditionFailed(

@@ -115,7 +115,7 @@ def test_count_takes_each_copy_beyond_those_that_it_recognizes_as_a_message() ->
     for _ in range(5):
         house.send()
     depth = AddressDepth("news", Thresholds(Level(1000), Level(1000), Level(1000)), house.broker.turns)
-    finish(AddressCount(house.broker, {"news": depth}, 2).run(list(house.vhost.queues.values())))
+    finish(AddressCount(house.broker, {"news": depth}, recognizes=2).run(list(house.vhost.queues.values())))
     assert int(depth.messages) == 8
     house.vhost.queues["a"].purge(house.broker.now)
     house.vhost.queues["b"].purge(house.broker.now)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, AddressShare
+from penstock.core.gates.topic_depths import KnownTopics
 from penstock.core.message import Message, TrackedMessage
 from penstock.core.queue.outlets import LateCount
 from penstock.core.queue.queue import Queue
@@ -40,10 +41,18 @@ VISIT_WORK: Final = 2
 class AddressCount(LateCount):
     """The count in one virtual host."""
 
-    def __init__(self, broker: PublishContext, depths: dict[str, AddressDepth], recognizes: int = SEEN_MAX) -> None:
+    def __init__(
+        self,
+        broker: PublishContext,
+        depths: dict[str, AddressDepth],
+        topics: KnownTopics | None = None,
+        recognizes: int = SEEN_MAX,
+    ) -> None:
         self._broker = broker
         self._depths = depths
         """Depths of the addresses with a bound, by exchange."""
+        self._topics = topics
+        """Depths of routing keys with a bound; None without any."""
         self._recognizes = recognizes
         self._seen: dict[int, AddressShare] | None = {}
         """Shares by the identity of the content; None after the count."""
@@ -67,8 +76,13 @@ class AddressCount(LateCount):
 
     @override
     def count(self, queue: Queue, message: Message, now: float) -> None:
-        depth = self._depths.get(message.envelope.exchange)
-        if message.share is not None or depth is None:
+        if message.share is not None:
+            return
+        address = message.envelope
+        depth = None if self._topics is None else self._topics.depth(address.exchange, address.routing_key, now)
+        if depth is None:
+            depth = self._depths.get(address.exchange)
+        if depth is None:
             return
         if isinstance(message, TrackedMessage) and message.is_tombstone:
             return

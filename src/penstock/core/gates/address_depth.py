@@ -25,6 +25,13 @@ class AddressDepth(CountedDepth):
         self.update_gate(now)
         self.fit_reserved(now)
 
+    def is_idle(self) -> bool:
+        """Return whether nothing counts in it, and nobody waits for it."""
+        gate = self.gate
+        return (
+            self.messages == 0 and self.reserved.messages == 0 and gate.open and not gate.blocked and not gate.in_line()
+        )
+
     def add(self, messages: i64, bytes: i64, now: float) -> None:
         """Count new messages, or (negative) messages that left their last queue."""
         self.messages += messages

@@ -20,6 +20,7 @@ from penstock.core.gates.disk import Disk
 from penstock.core.gates.metadata_memory import Metadata, NodeMemory, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
+from penstock.core.gates.topic_depths import KnownTopics, TopicDepths
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
@@ -66,6 +67,8 @@ class Gates(NodeMemory):
         """By scope, virtual host and name."""
         self.depths: dict[str, AddressDepth] = {}
         """Depths of addresses that have or had a limit; by `_address`."""
+        self.topics = TopicDepths(table, broker.turns)
+        """Depths of routing keys."""
         self.address_rates: dict[str, RateGate] = {}
         self.user_rates: dict[str, RateGate] = {}
         self.connections: dict[ConnectionGates, None] = {}
@@ -93,10 +96,12 @@ class Gates(NodeMemory):
             work.done += ATTACH_WORK
             if work.used_up():
                 yield
-            if self.attach_address(vhost, exchange.name):
+            yield from self.topics.renew(vhost, exchange, work, self.broker.now)
+            if self.attach_address(vhost, exchange.name) or self.table.has_topics():
                 uncounted[vhost] = None
         for vhost in uncounted:
-            yield from AddressCount(self.broker, self._bounded(vhost)).run(list(vhost.queues.values()))
+            count = AddressCount(self.broker, self._bounded(vhost), KnownTopics(self.topics, vhost))
+            yield from count.run(list(vhost.queues.values()))
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
             for origin in list(self.connections):
                 work.done += ATTACH_WORK * (1 + len(origin.producers))
@@ -296,6 +301,7 @@ class Gates(NodeMemory):
 
     def forget_address(self, vhost: Topology, name: str) -> None:
         """Open the gates of a deleted exchange: their waiters check the rest of their road."""
+        self.topics.forget(vhost, name, self.broker.now)
         key = _address(vhost, name)
         self._rate(self.address_rates.pop(key, None), "", Limits())
         depth = self.depths.pop(key, None)
