@@ -33,6 +33,7 @@ from penstock.file_users import has_clear_passwords, read_users
 from penstock.log_ids import LEVEL_NAMES
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
+from penstock.setting_names.foreign_names import FOREIGN
 from penstock.setting_names.setting_names import SCOPED_ALIASES
 from penstock.tls_settings import TlsSettings, read_tls
 from penstock.token_settings import TokenSettings, read_tokens
@@ -445,6 +446,7 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
         else:
             near = difflib.get_close_matches(name, [*known, *tunable], n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f", which is one of Artemis; {FOREIGN[name]}" if name in FOREIGN else hint
             raise source.error(("broker", name), f"unknown setting {name}{hint}")
     return at_start, rest
 

@@ -90,7 +90,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         **_CREDIT,
         "auto-create": SWITCH,
     },
-    "address": {**_MARKS, **_PERCENTS, **_RATES},
+    "address": {**_MARKS, **_PERCENTS, "overflow": POLICY, **_RATES},
     "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS, "consumer-timeout": MILLISECONDS, **_QUOTA},
     "user": {**_RATES, "weight": WEIGHT},
     "connection": _RATES,
