@@ -19,9 +19,9 @@ from aio_pika.exceptions import ChannelClosed
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection, Publisher
-from tests.checklists.conftest import SUMS
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import FIXED, Board, Consumer, Producer, Taker
+from tests.support.experiments import SUMS
 
 pytestmark = pytest.mark.clients
 

@@ -13,9 +13,9 @@ import pytest
 
 from penstock.client import Connection, Publisher
 from penstock.client.errors import ChannelClosed, Timeout
-from tests.checklists.conftest import SUMS
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.checklist_clients import Board, Producer, Taker
+from tests.support.experiments import SUMS
 
 pytestmark = pytest.mark.clients
 
