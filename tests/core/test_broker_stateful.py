@@ -39,6 +39,8 @@ def queues(draw: st.DrawFn) -> QueueModel:
     messages, size = draw(marks(1, 9)), draw(marks(19, 90))
     if messages[0] is None and size[0] is None:
         messages = 4, 2, 1
+    if policy == "drop-head":  # A ring has no thresholds.
+        messages, size = (messages[0], None, None), (size[0], None, None)
     return QueueModel(
         "",
         policy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.flow.level import Level
 from penstock.flow.reserved_room import ReservedRoom, RoomHolder
 
 
@@ -33,17 +34,26 @@ def test_sum_counts_all_holders_and_knows_those_with_room() -> None:
 def test_holders_keep_the_same_part_of_what_fits() -> None:
     room = ReservedRoom()
     holders = [Holder(room, 10, 1), Holder(room, 30, 1)]
-    room.fit(40, 40, 0.0)
+    room.fit(Level(40, 40), 0.0)
     assert [each.messages for each in holders] == [10, 30]
-    room.fit(20, 1_000, 0.0)
+    room.fit(Level(20, 1_000), 0.0)
     assert [each.messages for each in holders] == [5, 15]
-    room.fit(1_000, 9, 0.0)
+    room.fit(Level(1_000, 9), 0.0)
     assert [each.messages for each in holders] == [2, 6], "rounded down"
+
+
+def test_room_that_counts_a_part_of_each_charge_is_fitted_by_that_part() -> None:
+    room = ReservedRoom()
+    holders = [Holder(room, 10, 250), Holder(room, 30, 250)]
+    room.fit(Level(1_000, 400, uncounted=240), 0.0)
+    assert [each.messages for each in holders] == [10, 30]
+    room.fit(Level(1_000, 200, uncounted=240), 0.0)
+    assert [each.messages for each in holders] == [5, 15]
 
 
 def test_nothing_is_kept_where_the_depth_is_above_the_capacity() -> None:
     room = ReservedRoom()
     holders = [Holder(room, 10, 1), Holder(room, 1, 1)]
-    room.fit(-5, -5, 0.0)
+    room.fit(Level(-5, -5), 0.0)
     assert [each.messages for each in holders] == [0, 0]
     assert (int(room.messages), int(room.bytes), room.holders()) == (0, 0, [])

@@ -138,10 +138,24 @@ def test_patterns_that_cannot_be_meant_are_refused_in_a_sentence(scope: str, pat
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("scope", "name", "part"),
+    [
+        ("vhost", "capacity", "penstock policies set defaults '.*' capacity=VALUE"),
+        ("vhost", "flowResumeCapacity", "and resume-bytes of scope vhost the sum of its queues"),
+        ("vhost", "max-size-bytes", "max-size-bytes limits each queue by itself"),
+        ("address", "qpid.max_count", "use capacity-messages here, or qpid.max_count in scope queue"),
+    ],
+)
+def test_limit_of_a_queue_by_a_foreign_name_is_refused_for_a_sum(scope: str, name: str, part: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_settings(scope, "a", {name: 5})
+    assert part in str(caught.value)
+
+
 def test_names_of_other_brokers_are_settings_of_patterns_too() -> None:
     assert read_settings("broker", "", {"default-flow-stop-threshold": 60})["stop-percent"].real == 60
     assert read_settings("broker", "", {"flow_resume_threshold": 50})["resume-percent"].real == 50
     assert read_settings("broker", "", {"default-queue-limit": 0})["capacity-bytes"].none
-    assert read_settings("vhost", "/", {"x-qpid-capacity": 5})["capacity-bytes"].number == 5
     assert read_settings("producer", "a", {"producerMaxRate": -1})["rate-messages"].none
     assert read_settings("queue", "q", {"max-length": 5})["max-length"].number == 5

@@ -28,9 +28,8 @@ class House:
         self.broker.gates.add_connection(self.origin)
 
     def queue(self, name: str, **arguments: object) -> None:
-        self.vhost.declare_queue(
-            name, {key.replace("_", "-"): value for key, value in arguments.items()}, False, False, None, None
-        )
+        given = {key if "." in key else key.replace("_", "-"): value for key, value in arguments.items()}
+        self.vhost.declare_queue(name, given, False, False, None, None)
 
     def producer(self, name: str, confirming: bool = True, origin: ConnectionGates | None = None) -> Producer:
         """A producer of alice's connection, or of another."""

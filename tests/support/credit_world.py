@@ -8,12 +8,14 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
+from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import BrokerError
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
+from penstock.flow.measure import Measure
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
@@ -52,6 +54,8 @@ class CreditWorld:
         how: dict[str, object] = {"capacity_messages": self.capacity}
         if name == "c":
             how["overflow"] = "drop-head"
+        elif name == "b":
+            how["qpid.max_size"] = self.capacity * (CHARGE - OVERHEAD) * 2  # It counts without the overhead.
         else:
             how["capacity_bytes"] = self.capacity * CHARGE * 2
         self.house.queue(name, **how)
@@ -186,7 +190,7 @@ class CreditWorld:
             assert size >= 0, name
             if messages:
                 assert int(depth.messages) + messages <= int(capacity.messages), name
-                assert int(depth.bytes) + size <= int(capacity.bytes), name
+                assert capacity.covers(int(depth.messages) + messages, int(depth.bytes) + size), name
         for queue in self.house.vhost.queues.values():
             links = [link for link in self.links.values() if queue in link.credit.reservation._reserving]
             assert int(queue.reserved.messages) == sum(int(link.credit.reservation.messages) for link in links)
@@ -229,7 +233,7 @@ class CreditWorld:
             elif not gate.open and gate.owner is not None:
                 measured = gate.measure()
                 if measured is not None:
-                    assert not measured.thresholds.underfull(measured.messages, measured.bytes)
+                    assert not is_underfull(measured)
 
     def end(self) -> None:
         """End all links: nothing of them stays anywhere."""
@@ -245,6 +249,12 @@ class CreditWorld:
         for queue in self.house.vhost.queues.values():
             assert all(not gate.requests for gate in queue.gates)
         assert not self.house.broker.credits._waiting
+
+
+def is_underfull(measured: Measure) -> bool:
+    """Return whether a gate must be open; a measure has the bytes as the thresholds count them."""
+    resume = measured.thresholds.resume
+    return int(measured.messages) <= int(resume.messages) and int(measured.bytes) <= int(resume.bytes)
 
 
 def _in_bytes(messages: int) -> Thresholds:

@@ -24,7 +24,7 @@ from penstock.flow.confirms import WITHHELD
 from penstock.flow.gate import Gate
 from penstock.persistence.transaction_encoder import encode
 from penstock.setting_names import read_settings
-from tests.support.credit_world import LINKS, PRODUCERS, QUEUES, ROADS, CreditWorld
+from tests.support.credit_world import LINKS, PRODUCERS, QUEUES, ROADS, CreditWorld, is_underfull
 from tests.support.sender_links import CHARGE, run_turn, run_until_quiet
 
 ROUNDS = 60
@@ -220,7 +220,7 @@ class Interleavings(CreditWorld):
                 assert first[2].obstacle() is not None, f"the first at {gate.kind} '{gate.name}' could go on"
             measured = gate.measure()
             if not gate.open and measured is not None:
-                assert not measured.thresholds.underfull(measured.messages, measured.bytes), "it should be open"
+                assert not is_underfull(measured), "it should be open"
 
     def check_idle_room(self, since: dict[int, float]) -> None:
         """Nobody that lets its credit lie idle keeps room from others for longer than it may; `since` they wait."""

@@ -33,9 +33,9 @@ class CountedDepth(GateOwner):
         gate = self.gate
         if gate.open:
             if self.thresholds.overfull(self.messages, self.bytes):
-                gate.close(self.messages, self.bytes, now)
+                gate.close(self.messages, self.thresholds.stop.counted(self.messages, self.bytes), now)
         elif self.thresholds.underfull(self.messages, self.bytes):
-            gate.reopen(self.messages, self.bytes, now)
+            gate.reopen(self.messages, self.thresholds.resume.counted(self.messages, self.bytes), now)
         if gate.open and gate.has_line():
             self.turns.schedule(gate)
 
@@ -53,8 +53,8 @@ class CountedDepth(GateOwner):
     def free_room(self, messages: i64, bytes: i64, now: float) -> Level:
         """Return the room that is neither filled nor reserved; exact if it is less than these amounts."""
         self.has_room(messages, bytes, now)
-        capacity, room = self.thresholds.capacity, self.reserved
-        return Level(capacity.messages - self.messages - room.messages, capacity.bytes - self.bytes - room.bytes)
+        room = self.reserved
+        return self.thresholds.capacity.less(self.messages + room.messages, self.bytes + room.bytes)
 
     def count_reserved(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
         """Count more reserved room, or (negative) less; see `ReservedRoom.count`."""
@@ -64,9 +64,7 @@ class CountedDepth(GateOwner):
     def fit_reserved(self, now: float) -> None:
         """Take reserved room back if it no longer fits, after a change of the capacity or of the members."""
         if self.reserved.messages > 0 and not self.has_room(0, 0, now):
-            capacity = self.thresholds.capacity
-            size = capacity.bytes + self.guaranteed_total() - self.bytes
-            self.reserved.fit(capacity.messages - self.messages, size, now)
+            self.reserved.fit(self.thresholds.capacity.less(self.messages, self.bytes - self.guaranteed_total()), now)
 
     @override
     def recall(self, now: float) -> bool:
@@ -83,8 +81,7 @@ class CountedDepth(GateOwner):
     @override
     def measure(self) -> Measure:
         measured = Measure(self.thresholds, self.messages, self.bytes)
-        measured.reserved_messages = self.reserved.messages
-        measured.reserved_bytes = self.reserved.bytes
+        measured.reserve(self.reserved)
         return measured
 
     @override

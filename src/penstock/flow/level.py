@@ -15,17 +15,35 @@ UNLIMITED: Final = 1 << 62
 
 
 class Level:
-    """A pair of amounts: messages, and bytes (the sum of the messages' charges)."""
+    """A pair of amounts: messages, and bytes (the sum of the messages' charges, or a part of each charge)."""
 
-    __slots__ = ("messages", "bytes")
+    __slots__ = ("messages", "bytes", "uncounted")
 
-    def __init__(self, messages: i64 = UNLIMITED, bytes: i64 = UNLIMITED) -> None:
+    def __init__(self, messages: i64 = UNLIMITED, bytes: i64 = UNLIMITED, uncounted: i64 = 0) -> None:
         self.messages: i64 = messages
         self.bytes: i64 = bytes
+        self.uncounted: i64 = uncounted
+        """Octets of each message's charge that do not count in `bytes`: a limit by another broker's name (decision 93)."""
+
+    def counted(self, messages: i64, bytes: i64) -> i64:
+        """Return the bytes of so many messages as this level counts them; `bytes` is the sum of their charges."""
+        return bytes - messages * self.uncounted
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Return whether both amounts are at or below this level."""
-        return messages <= self.messages and bytes <= self.bytes
+        """Return whether both amounts, the second in charges, are at or below this level."""
+        return messages <= self.messages and bytes - messages * self.uncounted <= self.bytes
+
+    def unlimited(self) -> bool:
+        """Return whether neither amount is limited."""
+        return self.messages == UNLIMITED and self.bytes == UNLIMITED
+
+    def less(self, messages: i64, bytes: i64) -> Level:
+        """Return the room that so many messages with these charges leave; both amounts may be negative."""
+        return Level(self.messages - messages, self.bytes - self.counted(messages, bytes), self.uncounted)
+
+    def largest_charge(self) -> i64:
+        """Return the largest charge of one message that this level covers."""
+        return self.bytes + self.uncounted
 
     def as_dict(self) -> dict[str, int | None]:
         """Return the pair as plain data; None is no limit."""
@@ -43,7 +61,9 @@ class Level:
         return " and ".join(parts) or "no limit"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Level) and self.messages == other.messages and self.bytes == other.bytes
+        if not isinstance(other, Level):
+            return False
+        return self.messages == other.messages and self.bytes == other.bytes and self.uncounted == other.uncounted
 
     def __hash__(self) -> int:
         return hash((int(self.messages), int(self.bytes)))
@@ -72,11 +92,11 @@ class Thresholds:
 
         `>` stop, so that a stop of 0 lets one message in (Qpid C++ and Broker-J).
         """
-        return messages > self.stop.messages or bytes > self.stop.bytes
+        return not self.stop.covers(messages, bytes)
 
     def underfull(self, messages: i64, bytes: i64) -> bool:
         """Return whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (as Broker-J)."""
-        return messages <= self.resume.messages and bytes <= self.resume.bytes
+        return self.resume.covers(messages, bytes)
 
     def bound(self, messages: i64, bytes: i64) -> bool:
         """Return whether an increase by these amounts counts in a unit that is limited here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.flow.level import UNLIMITED, Thresholds, amounts
+from penstock.flow.reserved_room import ReservedRoom
 
 
 def amount(value: i64) -> str:
@@ -16,15 +17,21 @@ class Measure:
     """A depth and its thresholds at one moment."""
 
     def __init__(self, thresholds: Thresholds, messages: i64, bytes: i64) -> None:
+        """Take a depth, `bytes` in charges. The attributes have bytes as the thresholds count them."""
         self.thresholds = thresholds
         self.messages: i64 = messages
-        self.bytes: i64 = bytes
+        self.bytes: i64 = thresholds.capacity.counted(messages, bytes)
         self.paged_messages: i64 = 0
         self.paged_bytes: i64 = 0
         """Bytes of the depth that are on disk only."""
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
         """Bytes reserved for granted credit, besides the depth."""
+
+    def reserve(self, room: ReservedRoom) -> None:
+        """Take over what is reserved."""
+        self.reserved_messages = room.messages
+        self.reserved_bytes = self.thresholds.capacity.counted(room.messages, room.bytes)
 
     def describe_cause(self, open: bool) -> str:
         """Return the clause of a gate at this depth: the cause of its closing, or the missing room of an open one."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.flow.level import Level
 from penstock.flow.timers import NEVER
 
 RECALL_S: Final = 0.25
@@ -71,12 +72,13 @@ class ReservedRoom:
                 holder.recall(now)
         return True
 
-    def fit(self, messages: i64, bytes: i64, now: float) -> None:
+    def fit(self, room: Level, now: float) -> None:
         """Take room back, from each holder the same part, until no more is reserved than this."""
-        if self.messages > messages:
-            self._keep(messages, self.messages, now)
-        if self.bytes > bytes:
-            self._keep(bytes, self.bytes, now)
+        if self.messages > room.messages:
+            self._keep(room.messages, self.messages, now)
+        size = room.counted(self.messages, self.bytes)
+        if size > room.bytes:
+            self._keep(room.bytes, size, now)
 
     def _keep(self, room: i64, reserved: i64, now: float) -> None:
         if room < 0:

@@ -8,18 +8,20 @@ from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, lengths_as_capacity
+from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, limiting
 from penstock.core.settings.thresholds import (
     Defaults,
     absolute,
     cut,
+    has_one_mark,
     is_explicit,
     number_or_none,
+    opens_below,
 )
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 from penstock.setting_names import SettingValue
-from penstock.setting_names.setting_names import SCOPES
+from penstock.setting_names.setting_names import JAVAS_CAPACITY, SCOPES
 from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, shown
 
 ROOM: Final = "the capacity less room for what is in flight, by default; at least half of it"
@@ -30,8 +32,7 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
-    if not settings.overflow.counts_ready:
-        words = lengths_as_capacity(queue.name, words)
+    words = limiting(queue.name, words, settings.overflow)
     for unit in ("messages", "bytes"):
         rows += _thresholds(words, unit, queue, broker.defaults)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
@@ -110,6 +111,8 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, default
     number = _level(thresholds.capacity, unit)
     default = "default" if number is not None else "no limit"
     rows = [_row(capacity_name, number, capacity, default)]
+    if capacity is not None and capacity.alias in JAVAS_CAPACITY and number is not None:
+        rows[0]["from"] = f"{rows[0]['from']}; derived, a quarter above the stop and at least 16 KiB"
     for mark, level, share in (
         ("stop", thresholds.stop, defaults.stop_percent),
         ("resume", thresholds.resume, defaults.resume_percent),
@@ -127,6 +130,10 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, default
         otherwise = f"{share:g} % of the capacity, by default"
         if mark == "resume" and value == _level(thresholds.stop, unit):
             otherwise = "the stop"
+        elif mark == "stop" and has_one_mark(words, unit):
+            otherwise = "the capacity: by this name the gate closes there"
+        elif mark == "resume" and opens_below(words, unit, None) and value == cut(number, share) - 1:
+            otherwise = f"{share:g} % of the capacity, by default; by this name the gate opens below"
         elif percent is None and value < cut(number, share):
             otherwise = ROOM if mark == "stop" else "seven eighths of the stop, which is lower than by default"
         elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(words.get(f"resume-{unit}")):

@@ -247,7 +247,9 @@ def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
     if not gate.open or producer.gate is not gate or not producer.outbox:
         return words.reason(gate, now)
     if producer.obstacle() is gate:
-        return f"{words.reason(gate, now)}, which is charged {amount(producer.outbox[0].charge)}"
+        judged, charge = gate.measure(), producer.outbox[0].charge
+        charged = charge if judged is None else judged.thresholds.capacity.counted(1, charge)
+        return f"{words.reason(gate, now)}, which is charged {amount(charged)}"
     return f"{words.name(gate)}: the gate is open; it waits for its turn, {_before(producer, gate):,} before it"
 
 

@@ -74,10 +74,10 @@ def limits_of(thresholds: Thresholds) -> dict[str, object]:
 def consequences(queue: Queue, after: Thresholds) -> list[str]:
     """Describe what new thresholds would do to the gate of a queue, and to those who wait there."""
     messages, size = queue.depth_messages(), queue.depth_bytes()
-    now, gate = queue.thresholds, queue.gate
+    now, gate, counted = queue.thresholds, queue.gate, after.capacity.counted(messages, size)
     if limits_of(now) == limits_of(after):
         return ["its limits stay as they are"]
-    depth = f"{amount(messages)} messages, {amount(size)} bytes"
+    depth = f"{amount(messages)} messages, {amount(counted)} bytes"
     blocked = len(gate.blocked)
     sentences: list[str] = []
     if gate.open and after.overfull(messages, size):

@@ -38,7 +38,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
     return {
         "queue": queue.name,
         "vhost": queue.vhost,
-        "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.depth_bytes())},
+        "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.counted_bytes())},
         "paged": paged(queue),
         "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
         "highest": {"messages": highest[0], "bytes": highest[1]},
@@ -72,7 +72,7 @@ def fill_percent(queue: Queue) -> float | None:
     if capacity.messages != UNLIMITED and capacity.messages > 0:
         filled.append(100.0 * float(queue.messages) / float(capacity.messages))
     if capacity.bytes != UNLIMITED and capacity.bytes > 0:
-        filled.append(100.0 * float(queue.bytes) / float(capacity.bytes))
+        filled.append(100.0 * float(capacity.counted(queue.messages, queue.bytes)) / float(capacity.bytes))
     return round(max(filled), 1) if filled else None
 
 

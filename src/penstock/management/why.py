@@ -126,7 +126,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     shut = [gate for gate in gates if gate.in_line() or not gate.open]
     if not shut and not blocks:
         messages = queue.depth_messages()
-        depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.depth_bytes())} bytes"
+        depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.counted_bytes())} bytes"
         if queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")

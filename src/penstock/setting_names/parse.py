@@ -7,7 +7,15 @@ from typing import Final
 
 from penstock.errors import PreconditionFailed
 from penstock.setting_names.features import FEATURES
-from penstock.setting_names.setting_names import ALIASES, FLOW_PREFIXES, OURS, SCOPED_ALIASES, SCOPES, WITHOUT_EFFECT
+from penstock.setting_names.setting_names import (
+    ALIASES,
+    FLOW_PREFIXES,
+    LIMITS_OF_QUEUES,
+    OURS,
+    SCOPED_ALIASES,
+    SCOPES,
+    WITHOUT_EFFECT,
+)
 from penstock.setting_names.setting_value import SettingValue, read_value, shown
 
 CONSUMERS: Final[tuple[str, ...]] = (
@@ -134,6 +142,8 @@ def setting_named(scope: str, name: str) -> str:
     """Return the broker's own name for a setting of a scope by any of its names. Raises PreconditionFailed (406)."""
     known, scoped = SCOPES[scope], SCOPED_ALIASES.get(scope, {})
     ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
+    if ours in known and scope in ("vhost", "address"):
+        _check_foreign(scope, name, ours)
     if ours in known:
         return ours
     elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
@@ -143,6 +153,22 @@ def setting_named(scope: str, name: str) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
+
+
+def _check_foreign(scope: str, name: str, ours: str) -> None:
+    """Refuse another broker's name for the limit of one queue where it would limit a sum."""
+    if ours not in LIMITS_OF_QUEUES or name in (ours, "x-" + ours):
+        return
+    if scope == "vhost":
+        raise PreconditionFailed(
+            f"{name} limits each queue by itself, and {ours} of scope vhost the sum of its queues; for the default of "
+            f"each queue of a virtual host set a policy for '.*': penstock policies set defaults '.*' {name}=VALUE"
+        )
+    if not name.startswith("max-size-"):
+        raise PreconditionFailed(
+            f"{name} limits one queue, and {ours} of scope address what was routed through an exchange; "
+            f"use {ours} here, or {name} in scope queue"
+        )
 
 
 def _check_number(subject: str, name: str, value: object) -> None:

@@ -51,6 +51,8 @@ _MARKS: Final = {
     "resume-messages": COUNT,
     "resume-bytes": BYTES,
 }
+LIMITS_OF_QUEUES: Final = frozenset(_MARKS)
+"""Settings whose names in other brokers are of one queue: they mean nothing for a sum."""
 _PERCENTS: Final = {"stop-percent": PERCENT, "resume-percent": PERCENT}
 _QUOTA: Final = {"disk-overfull": QUOTA, "disk-underfull": QUOTA}
 _RATES: Final = {"rate-messages": RATE, "rate-bytes": RATE, "burst-messages": BURST, "burst-bytes": BURST}
@@ -175,6 +177,17 @@ SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
 }
 """Names that are valid only in patterns of one scope, not in a declaration."""
 
+JAVAS_CAPACITY: Final = frozenset({"capacity", "x-qpid-capacity"})
+"""The Java broker's names for the bytes above which producers stop. The capacity here is derived, and lies above."""
+MARKS_IN_BYTES: Final = ("capacity-bytes", "stop-bytes", "resume-bytes")
+FOREIGN_BYTES: Final = frozenset(
+    {alias for alias, ours in ALIASES.items() if ours in MARKS_IN_BYTES and alias != "x-" + ours}
+    | {"default-queue-limit", "max-length-bytes", "x-max-length-bytes"}
+)
+"""Limits in bytes by names of other brokers: they count properties and bodies, without this broker's overhead."""
+OPENS_BELOW: Final = frozenset({"flow_resume_threshold", "default-flow-resume-threshold"})
+"""Percentages of Qpid C++, which opens below its threshold (QueueFlowLimit.cpp), as its `qpid.flow_resume_*` do."""
+
 LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
 """RabbitMQ's limits of ready messages. With an overflow policy unknown to RabbitMQ they are the capacity."""
 
@@ -186,6 +199,10 @@ ZERO_IS_NONE: Final = frozenset(
         "qpid.flow_stop_size",
         "qpid.flow_resume_count",
         "qpid.flow_resume_size",
+        "capacity",
+        "x-qpid-capacity",
+        "flowResumeCapacity",
+        "x-qpid-flow-resume-capacity",
         "default-queue-limit",
         "default-flow-stop-threshold",
         "default-flow-resume-threshold",
@@ -198,8 +215,8 @@ ZERO_IS_NONE: Final = frozenset(
 )
 """Names in Qpid C++ and Broker-J for which 0 means "none".
 
-In Qpid C++: no capacity, no stop, or a resume equal to the stop. In Broker-J: no quota, an underfull of 90 %, or no
-minimum of free space.
+In Qpid C++ and by the Java broker's pair: no capacity, no stop, or a resume equal to the stop. In Broker-J: no quota,
+an underfull of 90 %, or no minimum of free space.
 """
 
 USAGE: Final = frozenset({"max-disk-usage", "store.filesystem.maxUsagePercent"})

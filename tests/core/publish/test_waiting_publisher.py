@@ -257,14 +257,6 @@ def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None
     assert told(producer) == [(5, 5, False)]
 
 
-def test_a_ring_that_has_a_stop_threshold_drops_nothing_for_who_is_stopped() -> None:
-    house = House()
-    house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="ring")
-    producer = closed(house)
-    publish(house, producer)
-    assert (house.depth("a"), len(producer.outbox), house.vhost.queues["a"].counters.dropped) == (4, 1, 0)
-
-
 @pytest.mark.parametrize("capacity", [1, 2, 3, 10])
 def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refused(capacity: int) -> None:
     house = House()

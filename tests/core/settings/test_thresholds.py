@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue_settings import Defaults, Settings, resolve
 from penstock.errors import PreconditionFailed
 from penstock.setting_names import read_arguments
@@ -106,7 +107,6 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"qpid.max_count": 1000, "qpid.flow_stop_count": 800, "qpid.flow_resume_count": 500}, (1000, 800, 499)),
         ({"x-max-length": 10, "x-overflow": "reject-publish"}, (None, None, None)),  # It counts what is ready.
         ({"x-max-length": 10}, (None, None, None)),
-        ({"x-max-length": 10, "stop-messages": 5}, (None, 5, 5)),
         ({"x-max-length": 10, "x-overflow": "block"}, (10, 5, 4)),
         ({"x-max-length": 10, "x-overflow": "drop-new"}, (10, None, None)),
         ({"x-max-length": 10, "qpid.policy_type": "ring_strict"}, (10, None, None)),
@@ -114,13 +114,16 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"x-max-length": 10, "capacity-messages": 20}, (20, None, None)),
         # qpid.md A3 and C1, translated: by Qpid C++'s names 0 is "none", and it resumes strictly below.
         ({"qpid.flow_stop_count": 7, "qpid.flow_resume_count": 5}, (None, 7, 4)),
-        ({"qpid.flow_stop_count": 5}, (None, 5, 5)),
-        ({"qpid.max_count": 1000, "qpid.flow_stop_count": 5}, (1000, 5, 5)),  # Refused there, for a default.
-        ({"qpid.max_count": 1000}, (1000, 800, 700)),
+        ({"qpid.flow_stop_count": 5}, (None, 5, 4)),
+        ({"qpid.max_count": 1000, "qpid.flow_stop_count": 5}, (1000, 5, 4)),  # Refused there, for a default.
+        ({"qpid.max_count": 1000}, (1000, 800, 699)),
+        ({"qpid.max_count": 1000, "resume-percent": 70}, (1000, 800, 700)),
+        ({"capacity-messages": 1000, "flow_resume_threshold": 70}, (1000, 800, 699)),
+        ({"qpid.max_count": 1, "flow_resume_threshold": 0}, (1, 0, 0)),
         ({"qpid.max_count": 1000, "qpid.flow_stop_count": 0}, (1000, None, None)),
-        ({"qpid.max_count": 1000, "qpid.flow_resume_count": 0}, (1000, 800, 800)),
+        ({"qpid.max_count": 1000, "qpid.flow_resume_count": 0}, (1000, 800, 799)),
         ({"qpid.max_count": 0, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0}, (None, None, None)),
-        ({"qpid.max_count": 2, "qpid.flow_stop_count": 2}, (2, 2, 1)),
+        ({"qpid.max_count": 2, "qpid.flow_stop_count": 2}, (2, 2, 0)),
         ({"stop-messages": 0}, (None, 0, 0)),  # By our names 0 is 0: closed after each message.
         ({"capacity-messages": 100, "stop-messages": "none"}, (100, None, None)),
         ({"capacity-messages": 100, "resume-messages": "none"}, (100, 80, 80)),
@@ -131,7 +134,9 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"capacity-messages": 100, "stop-percent": 100, "resume-percent": 0}, (100, 99, 0)),
         ({"maximumQueueDepthMessages": 10, "queue.queueFlowResumeLimit": "80.00"}, (10, 8, 8)),
         ({"maximumQueueDepthMessages": -1}, (None, None, None)),
-        ({"max-size-messages": 10, "address-full-policy": "BLOCK"}, (10, 5, 4)),
+        ({"max-size-messages": 10, "address-full-policy": "BLOCK"}, (10, 9, 9)),  # One mark, in Artemis.
+        ({"max-size-messages": 10, "stop-percent": 80}, (10, 8, 7)),
+        ({"max-size-messages": 10, "resume-messages": 5}, (10, 9, 5)),
         ({"max-size-messages": -1, "address-full-policy": "DROP"}, (None, None, None)),
     ],
 )
@@ -142,12 +147,12 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"qpid.max_size": 2_950_001}, (2_950_001, 2_360_001, 2_065_000)),
+        ({"qpid.max_size": 2_950_001}, (2_950_001, 2_360_001, 2_064_999)),
         ({"qpid.max_size": 2_950_001, "stop-percent": 97, "resume-percent": 73}, (2_950_001, 2_861_501, 2_153_500)),
         ({"qpid.max_size": 0}, (None, None, None)),
         ({"qpid.max_size": 0, "qpid.flow_stop_size": 700, "qpid.flow_resume_size": 460}, (None, 700, 459)),
-        ({"qpid.flow_stop_size": 10_000_000}, (104_857_600, 10_000_000, 10_000_000)),  # Refused there, for a default.
-        ({"qpid.max_size": 0x2FFFFFFFF}, (0x2FFFFFFFF, 10_307_921_510, 9_019_431_320)),
+        ({"qpid.flow_stop_size": 10_000_000}, (104_857_600, 10_000_000, 9_999_999)),  # Refused there, for a default.
+        ({"qpid.max_size": 0x2FFFFFFFF}, (0x2FFFFFFFF, 10_307_921_510, 9_019_431_319)),
         ({"qpid.max_count": 0}, (104_857_600, 83_886_080, 73_400_320)),
         ({"qpid.max_count": 10}, (None, None, None)),
         ({"x-max-length": 10}, (104_857_600, None, None)),
@@ -158,10 +163,18 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"resume-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 209_715_200)),
         ({"capacity-bytes": "none"}, (None, None, None)),
         ({"capacity-bytes": "4KiB"}, (4096, 2048, 1792)),
-        ({"qpid.max_size": 4096}, (4096, 3277, 2867)),
-        ({"max-size-bytes": "10Mb"}, (10_485_760, 8_388_608, 7_340_032)),  # 1,024s, in Artemis.
-        ({"x-qpid-capacity": 10_485_760, "x-qpid-flow-resume-capacity": 3_495_253}, (10_485_760, 8_388_608, 3_495_253)),
-        ({"x-qpid-capacity": 1000, "x-qpid-flow-resume-capacity": 1000}, (1000, 1000, 1000)),
+        ({"qpid.max_size": 4096}, (4096, 3277, 2866)),
+        ({"max-size-bytes": "10Mb"}, (10_485_760, 10_485_759, 10_485_759)),  # 1,024s, in Artemis.
+        # The Java broker's capacity is where producers stop. Ours lies a quarter or 16 KiB above it.
+        ({"capacity": 10_485_760, "flowResumeCapacity": 8_388_608}, (13_107_200, 10_485_760, 8_388_608)),
+        ({"x-qpid-capacity": 1000, "x-qpid-flow-resume-capacity": 800}, (17_384, 1000, 800)),
+        ({"capacity": 1000}, (17_384, 1000, 1000)),
+        ({"capacity": 1000, "flowResumeCapacity": 0}, (17_384, 1000, 1000)),
+        ({"capacity": 1000, "queue.queueFlowResumeLimit": 80}, (17_384, 1000, 800)),
+        ({"capacity": 1000, "stop-bytes": 500}, (17_384, 500, 500)),
+        ({"capacity": 0}, (None, None, None)),
+        ({"capacity": 0, "flowResumeCapacity": 0}, (None, None, None)),
+        ({"capacity": 1000, "x-overflow": "drop-head"}, (1000, None, None)),
     ],
 )
 def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
@@ -186,6 +199,13 @@ def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, obje
             "resume-messages=60 is above stop-messages=50, from stop-percent=50,",
         ),
         ({"stop-messages": "none", "resume-messages": 5}, "has no stop threshold to go with"),
+        ({"capacity": 1000, "flowResumeCapacity": 1001}, "flowResumeCapacity=1001 is above capacity=1000"),
+        (
+            {"qpid.max_count": 10, "qpid.policy_type": "ring", "flow_stop_threshold": 50},
+            "flow_stop_threshold=50 has no effect with the overflow policy drop-head (qpid.policy_type=ring)",
+        ),
+        ({"qpid.policy_type": "ring_strict", "resume-bytes": 5}, "resume-bytes=5 has no effect"),
+        ({"x-max-length": 10, "stop-messages": 5}, "has no effect with the overflow policy drop-head (x-max-length=10)"),
         (
             {"x-max-length": 10, "capacity-messages": 20, "x-overflow": "block"},
             "capacity-messages=20 contradicts x-max-length=10; both set capacity-messages with an overflow policy",
@@ -198,3 +218,38 @@ def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(
     with pytest.raises(PreconditionFailed) as caught:
         read(arguments)
     assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("policy", ["reject", "self-destruct"])
+def test_limit_by_a_name_of_qpid_cpp_has_its_thresholds_with_policies_that_refuse(policy: str) -> None:
+    assert marks({"qpid.max_count": 10, "qpid.policy_type": policy}, "messages") == (10, 8, 6)
+    assert marks({"capacity-messages": 10, "overflow": policy}, "messages") == (10, None, None)
+
+
+def test_ring_has_no_thresholds_whatever_its_pattern_and_its_broker_set() -> None:
+    words = read_arguments("q", {"stop-messages": 5, "resume-percent": 20})
+    weaker = {name: word.with_source("pattern", "#", "command", 5) for name, word in words.items()}
+    found = resolve("q", {**read_arguments("q", {"qpid.max_count": 10, "overflow": "ring"}), **weaker}, Defaults())
+    assert found.thresholds.stop.unlimited()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "uncounted"),
+    [
+        ({"qpid.max_size": 1000}, OVERHEAD),
+        ({"maximumQueueDepthBytes": 1000}, OVERHEAD),
+        ({"max-size-bytes": 1000}, OVERHEAD),
+        ({"capacity": 1000}, OVERHEAD),
+        ({"qpid.flow_stop_size": 1000}, OVERHEAD),
+        ({"x-max-length-bytes": 1000, "overflow": "block"}, OVERHEAD),
+        ({"qpid.max_size": 1000, "stop-bytes": 500}, OVERHEAD),
+        ({"capacity-bytes": 1000, "qpid.flow_stop_size": 500}, 0),
+        ({"x-capacity-bytes": 1000}, 0),
+        ({"qpid.max_count": 10}, 0),
+        ({"max-size-bytes": 100_000, "address-full-policy": "PAGE"}, 0),
+        ({}, 0),
+    ],
+)
+def test_bytes_by_names_of_other_brokers_leave_the_overhead_out(arguments: dict[str, object], uncounted: int) -> None:
+    found = read(arguments).thresholds
+    assert [level.uncounted for level in (found.capacity, found.stop, found.resume)] == [uncounted] * 3

@@ -227,16 +227,14 @@ def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) 
     for gate in route.gates:
         measured = None if gate.could_ever_take(1, charge) else gate.measure()
         if measured is not None:
-            return never_fits_error(f"{gate.kind} '{gate.name}'", charge, measured.thresholds.capacity.describe())
+            return never_fits_error(f"{gate.kind} '{gate.name}'", charge, measured.thresholds.capacity)
     copies = len(queues)
     for queue in queues:
         if not queue.can_ever_fit(charge) and must_wait(queue, charge):
-            return never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
+            return never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity)
         for pool in queue.membership.pools:
             if pool.gate in queue.gates and not pool.could_ever_take(copies, charge * copies):
-                return never_fits_error(
-                    f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.describe()
-                )
+                return never_fits_error(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity)
     return None
 
 
@@ -257,11 +255,12 @@ def hold_deadline_s(queues: list[Queue]) -> float:
 # Descriptions
 
 
-def never_fits_error(where: str, charge: i64, capacity: str) -> ContentTooLarge:
+def never_fits_error(where: str, charge: i64, capacity: Level) -> ContentTooLarge:
     """Return the error for a message that can never fit."""
+    parts = "properties and body" if capacity.uncounted > 0 else "properties, body and overhead"
     return ContentTooLarge(
-        f"a message of {int(charge):,} bytes (properties, body and overhead) can never fit into {where} "
-        f"with its capacity of {capacity}"
+        f"a message of {int(capacity.counted(1, charge)):,} bytes ({parts}) can never fit into {where} "
+        f"with its capacity of {capacity.describe()}"
     )
 
 

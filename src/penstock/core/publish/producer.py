@@ -349,7 +349,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         if queue.deleted:
             return refusal
         if admission.must_wait(queue, charge):
-            never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
+            never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity)
             refusal = Refusal(NEVER_FITS, queue.gate, error=never)
             if not confirmed:
                 self._close_for(never)

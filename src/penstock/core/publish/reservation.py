@@ -104,15 +104,18 @@ class Reservation(RoomHolder):
     def most_charge(self, charge: i64) -> i64:
         """Return this charge in bytes, or the largest that any amount on the road can ever take, if that is less."""
         for queue in self._reserving:
-            if queue.thresholds.capacity.bytes < charge:
-                charge = queue.thresholds.capacity.bytes
+            largest = queue.thresholds.capacity.largest_charge()
+            if largest < charge:
+                charge = largest
         pools = self._pools()
         for pool in pools:
             most = pool.thresholds.capacity.bytes // pools.count(pool)
             if most < charge:
                 charge = most
-        if self._address is not None and self._address.thresholds.capacity.bytes < charge:
-            charge = self._address.thresholds.capacity.bytes
+        if self._address is not None:
+            largest = self._address.thresholds.capacity.largest_charge()
+            if largest < charge:
+                charge = largest
         return charge if charge > 0 else 1
 
     def full_gate(self, now: float) -> Gate | None:
@@ -148,12 +151,13 @@ class Reservation(RoomHolder):
     def _lend(self, charge: i64, now: float) -> bool:
         """Release the room of the messages after one of this charge, as far as it needs that; else change nothing.
 
-        Returns whether it has room now. Each of the others keeps the same part of theirs, at least one byte.
+        Returns whether it has room now. Each of the others keeps the same part of theirs, at least one byte that
+        counts.
         """
         if self.messages == 0:
             return False
         kept = (self.messages * self.charge + self._free_bytes(charge, now) - charge) // self.messages
-        if kept <= 0:
+        if kept <= self._most_uncounted():
             return False
         self._count(0, (kept - self.charge) * self.messages, now)
         self.charge = kept
@@ -252,10 +256,10 @@ class Reservation(RoomHolder):
         return most
 
     def _free_bytes(self, size: i64, now: float) -> i64:
-        """Return the bytes that are free everywhere; exact if that is less than `size`."""
+        """Return the largest charge that one message may have everywhere; exact if that is less than `size`."""
         most = size
         for queue in self._reserving:
-            free = queue.reserved.free().bytes
+            free = queue.reserved.free().largest_charge()
             most = most if most < free else free
         pools = self._pools()
         for pool in pools:
@@ -263,9 +267,16 @@ class Reservation(RoomHolder):
             free = pool.free_room(copies, copies * size, now).bytes // copies
             most = most if most < free else free
         if self._address is not None:
-            free = self._address.free_room(1, size, now).bytes
+            free = self._address.free_room(1, size, now).largest_charge()
             most = most if most < free else free
         return most if most > 0 else 0
+
+    def _most_uncounted(self) -> i64:
+        """Return the largest part of a charge that an amount on its road does not count."""
+        most: i64 = 0 if self._address is None else self._address.thresholds.capacity.uncounted
+        for queue in self._reserving:
+            most = max(most, queue.thresholds.capacity.uncounted)
+        return most
 
     def _covers(self, messages: i64, size: i64, now: float) -> bool:
         """Return whether there is room for so much more everywhere."""
@@ -281,8 +292,9 @@ class Reservation(RoomHolder):
 
 
 def _least(most: i64, room: Level, charge: i64) -> i64:
+    size = charge - room.uncounted if charge > room.uncounted else 1
     if room.messages < most:
         most = room.messages
-    if room.bytes // charge < most:
-        most = room.bytes // charge
+    if room.bytes // size < most:
+        most = room.bytes // size
     return most if most > 0 else 0

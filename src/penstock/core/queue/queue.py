@@ -269,8 +269,7 @@ class Queue(GateOwner):
     def measure(self) -> Measure:
         """See `GateOwner.measure`: the depth, with the part that is on the disk."""
         measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes())
-        measured.reserved_messages = self.reserved.messages
-        measured.reserved_bytes = self.reserved.bytes
+        measured.reserve(self.reserved)
         if self.pager is not None:
             measured.paged_messages = self.pager.messages
             measured.paged_bytes = self.pager.bytes
@@ -500,6 +499,10 @@ class Queue(GateOwner):
         """Return the bytes (charges), those on disk included."""
         return self.bytes if self.pager is None else self.bytes + self.pager.bytes
 
+    def counted_bytes(self) -> i64:
+        """Return the bytes of the depth as its thresholds count them (see `Level.uncounted`)."""
+        return self.thresholds.capacity.counted(self.depth_messages(), self.depth_bytes())
+
     def highest(self) -> tuple[int, int]:
         """Return the highest messages and the highest bytes ever (perhaps at different times)."""
         return int(max(self.messages, self.highest_messages)), int(max(self.bytes, self.highest_bytes))
@@ -531,9 +534,9 @@ class Queue(GateOwner):
         if gate.open:
             # Unacknowledged messages of a deleted queue block no producer: its gate has opened for good.
             if not self.deleted and self.thresholds.overfull(self.depth_messages(), self.depth_bytes()):
-                gate.close(self.depth_messages(), self.depth_bytes(), now)
+                gate.close(self.depth_messages(), self.counted_bytes(), now)
         elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
-            gate.reopen(self.depth_messages(), self.depth_bytes(), now)
+            gate.reopen(self.depth_messages(), self.counted_bytes(), now)
         if gate.open and gate.has_line():
             self.turns.schedule(gate)
         self._update_fast_path(now)
@@ -565,6 +568,9 @@ class Queue(GateOwner):
             if self.gate.open:
                 self.fast_path_max_messages = stop.messages if stop.messages < messages else messages
                 self.fast_path_max_bytes = stop.bytes if stop.bytes < size else size
+                if stop.uncounted > 0:  # Exact while no message leaves, so a settlement must set it anew.
+                    self.fast_path_max_bytes += stop.uncounted * self.messages
+                    self.recheck_on_settle = True
             else:
                 self.withheld_max_messages = messages
                 self.withheld_max_bytes = size

@@ -99,20 +99,15 @@ class QueueRoom(ReservedRoom):
     def free(self) -> Level:
         """Return the room that is neither filled nor reserved."""
         queue = self.queue
-        capacity = queue.thresholds.capacity
-        return Level(
-            capacity.messages - queue.messages - self.messages,
-            capacity.bytes - queue.bytes - self.bytes,
-        )
+        return queue.thresholds.capacity.less(queue.messages + self.messages, queue.bytes + self.bytes)
 
     def review(self, now: float) -> None:
         """Take reserved room back that no longer fits, here or in a shared limit; all of it if none may be reserved."""
         queue = self.queue
         if self.messages > 0:
             if self.reserves():
-                capacity = queue.thresholds.capacity
-                self.fit(capacity.messages - queue.messages, capacity.bytes - queue.bytes, now)
+                self.fit(queue.thresholds.capacity.less(queue.messages, queue.bytes), now)
             else:
-                self.fit(0, 0, now)
+                self.fit(Level(0, 0), now)
         for pool in queue.membership.pools:
             pool.fit_reserved(now)

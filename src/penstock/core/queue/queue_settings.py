@@ -17,11 +17,14 @@ from penstock.core.settings.thresholds import (
     DEFAULT_HOLD_DEADLINE_S,
     DEFAULT_RESUME_PERCENT,
     DEFAULT_STOP_PERCENT,
+    QPIDS,
     Defaults,
     check_percents,
     is_explicit,
     number_or_none,
     resolve_unit,
+    uncounted,
+    with_derived_capacity,
 )
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED, Level, Thresholds
@@ -136,20 +139,18 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
     subject = f"queue '{queue}'"
     check_percents(subject, words)
     overflow = _overflow(queue, words)
-    if not overflow.counts_ready:
-        words = lengths_as_capacity(queue, words)
-    wanted = overflow.has_thresholds or any(
-        name.startswith(("stop-", "resume-")) and is_explicit(word) and not word.none for name, word in words.items()
-    )
+    words = limiting(queue, words, overflow)
+    wanted = overflow.has_thresholds or _qpid_has_thresholds(words) or any(map(_is_threshold, words.items()))
     messages = resolve_unit(
         subject, words, "messages", number_or_none(words.get("capacity-messages")), defaults, wanted
     )
     size = resolve_unit(subject, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
+    beside = 0 if overflow.pages else uncounted(words)  # What pages out is limited in memory: all of a charge counts.
     settings = Settings(
         Thresholds(
-            Level(messages.capacity, size.capacity),
-            Level(messages.stop, size.stop),
-            Level(messages.resume, size.resume),
+            Level(messages.capacity, size.capacity, beside),
+            Level(messages.stop, size.stop, beside),
+            Level(messages.resume, size.resume, beside),
         ),
         overflow,
         hold_deadline_s(words, defaults),
@@ -186,12 +187,11 @@ def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
                     f"queue '{queue}': {words[limit].describe()} needs the overflow policy page, not {name}"
                 )
         return POLICIES[name]
-    for mark, word in words.items():
-        if mark.startswith(("stop-", "resume-")) and is_explicit(word) and not word.none:
-            raise PreconditionFailed(
-                f"queue '{queue}': {word.describe()} would block producers before the overflow policy page "
-                f"({words['overflow'].describe()}) sends anything to the disk; leave one of them out"
-            )
+    for word in filter(_is_threshold, words.items()):
+        raise PreconditionFailed(
+            f"queue '{queue}': {word[1].describe()} would block producers before the overflow policy page "
+            f"({words['overflow'].describe()}) sends anything to the disk; leave one of them out"
+        )
     full = words.get("page-full-policy")
     return PAGE["block" if full is None else full.text]
 
@@ -203,6 +203,52 @@ def overflow_name(words: dict[str, SettingValue]) -> str:
         return chosen.text
     # `x-max-length` without `x-overflow` keeps the meaning that RabbitMQ's users ask for by that name.
     return "drop-head" if any(name in words for name in LENGTHS) else "block"
+
+
+def limiting(queue: str, words: dict[str, SettingValue], overflow: OverflowPolicy) -> dict[str, SettingValue]:
+    """Return the settings of the limits as they count with an overflow policy.
+
+    Raises PreconditionFailed (406) for settings of one source that contradict each other.
+    """
+    if not overflow.counts_ready:
+        words = lengths_as_capacity(queue, words)
+    if overflow.drops:
+        return _without_thresholds(queue, words, overflow)
+    return words if overflow.pages else with_derived_capacity(words)
+
+
+def _is_threshold(item: tuple[str, SettingValue]) -> bool:
+    """Return whether a setting is a threshold that was given for this queue, or for a pattern of it."""
+    return item[0].startswith(("stop-", "resume-")) and is_explicit(item[1]) and not item[1].none
+
+
+def _without_thresholds(
+    queue: str, words: dict[str, SettingValue], overflow: OverflowPolicy
+) -> dict[str, SettingValue]:
+    """Return the settings without thresholds: a ring deals with its capacity itself (Qpid C++).
+
+    Raises PreconditionFailed (406) if the declaration has both.
+    """
+    ring = words.get("overflow") or words.get("max-length") or words["max-length-bytes"]
+    for name, word in words.items():
+        if word.origin == ring.origin == ARGUMENT and _is_threshold((name, word)):
+            raise PreconditionFailed(
+                f"queue '{queue}': {word.describe()} has no effect with the overflow policy {overflow.name} "
+                f"({ring.describe()}), which drops the oldest messages and blocks no producer; leave one of them out"
+            )
+    return {name: word for name, word in words.items() if not name.startswith(("stop-", "resume-"))}
+
+
+def _qpid_has_thresholds(words: dict[str, SettingValue]) -> bool:
+    """Return whether the policy is Qpid C++'s reject or self-destruct, and the limit by its name.
+
+    There all queues with limits have thresholds, except rings (QueueFlowLimit.cpp).
+    """
+    policy = words.get("overflow")
+    if policy is None or policy.alias != "qpid.policy_type" or policy.text not in ("reject", "self-destruct"):
+        return False
+    limits = [words.get("capacity-messages"), words.get("capacity-bytes")]
+    return any(word is not None and word.alias.startswith(QPIDS) for word in limits)
 
 
 def lengths_as_capacity(queue: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.settings.thresholds import Defaults, check_percents, number_or_none, resolve_unit
+from penstock.core.settings.thresholds import Defaults, check_percents, number_or_none, resolve_unit, uncounted
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.setting_names import SettingValue
@@ -90,11 +90,13 @@ def _thresholds(subject: str, words: dict[str, SettingValue], defaults: Defaults
     check_percents(subject, words)
     messages = resolve_unit(subject, words, "messages", number_or_none(words.get("capacity-messages")), defaults, True)
     size = resolve_unit(subject, words, "bytes", number_or_none(words.get("capacity-bytes")), defaults, True)
+    beside = uncounted(words)
     found = Thresholds(
-        Level(messages.capacity, size.capacity), Level(messages.stop, size.stop), Level(messages.resume, size.resume)
+        Level(messages.capacity, size.capacity, beside),
+        Level(messages.stop, size.stop, beside),
+        Level(messages.resume, size.resume, beside),
     )
-    none = found.capacity.covers(UNLIMITED, UNLIMITED) and found.stop.covers(UNLIMITED, UNLIMITED)
-    return None if none else found
+    return None if found.capacity.unlimited() and found.stop.unlimited() else found
 
 
 def _memory(subject: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:

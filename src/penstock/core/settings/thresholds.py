@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.core.message import OVERHEAD
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.setting_names import SettingValue
+from penstock.setting_names.setting_names import FOREIGN_BYTES, JAVAS_CAPACITY, MARKS_IN_BYTES, OPENS_BELOW
 
 DEFAULT_CAPACITY_BYTES: Final = 100 * 1024 * 1024
 """100 MiB: Qpid C++'s default. A broker that cannot be overrun has no unlimited queue by default."""
@@ -20,6 +22,8 @@ DEFAULT_STOP_PERCENT: Final = 80.0
 DEFAULT_RESUME_PERCENT: Final = 70.0
 WINDOW: Final[dict[str, int]] = {"messages": 10, "bytes": 16 * 1024}
 """Messages in flight of a publisher: room left above a default stop, within half of the capacity."""
+QPIDS: Final = ("qpid.", "default-queue-limit")
+"""Beginnings of Qpid C++'s names of capacities and stops."""
 DEFAULT_HOLD_DEADLINE_S: Final = 30.0
 DEFAULT_RANK: Final = 1 << 20
 """Values of this rank and above are defaults (the virtual host's, the broker's) for many queues."""
@@ -71,8 +75,11 @@ def resolve_unit(
     stop_word = absolute(words, "stop", unit, capacity)
     resume_word = absolute(words, "resume", unit, capacity)
     stop, resume, lowered = UNLIMITED, UNLIMITED, False
+    one_mark = has_one_mark(words, unit)
     if stop_word is not None:
         stop = stop_word.number if not stop_word.none else UNLIMITED
+    elif capacity is not None and wanted and one_mark:
+        stop = max(capacity - 1, 0)
     elif capacity is not None and wanted:
         by_percent = _stop_by_percent(words, capacity, number_or_none(resume_word), defaults)
         stop = _below_a_window(words, unit, capacity, by_percent, number_or_none(resume_word))
@@ -86,8 +93,9 @@ def resolve_unit(
             )
     elif stop != UNLIMITED:
         share = percent(words.get("resume-percent"), defaults.resume_percent)
-        from_stop = capacity is None or share is None or resume_word is not None
-        resume = stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))
+        below = 1 if opens_below(words, unit, stop_word) else 0
+        from_stop = capacity is None or share is None or resume_word is not None or one_mark
+        resume = max((stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))) - below, 0)
         if lowered and "resume-percent" not in words:
             resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
     if resume > stop:
@@ -123,6 +131,42 @@ def check_percents(subject: str, words: dict[str, SettingValue]) -> None:
         )
 
 
+def with_derived_capacity(words: dict[str, SettingValue]) -> dict[str, SettingValue]:
+    """Return the settings with the Java broker's capacity as stop and resume, and a capacity a quarter above it.
+
+    There the message that passes its capacity goes in, and blocks its producer. A stronger stop or resume counts, and
+    a given percentage is of its capacity.
+    """
+    word = words.get("capacity-bytes")
+    if word is None or word.none or word.alias not in JAVAS_CAPACITY:
+        return words
+    found = dict(words)
+    above = word.number + max(word.number // 4, WINDOW["bytes"])
+    found["capacity-bytes"] = word.with_number(min(above, UNLIMITED - 1))
+    stop, resume, share = words.get("stop-bytes"), words.get("resume-bytes"), words.get("resume-percent")
+    if stop is None or stop.rank > word.rank:
+        stop = word
+    found["stop-bytes"] = stop
+    if resume is None or resume.none:
+        given = is_explicit(share) and share is not None and not share.none
+        by_share = share.with_number(cut(word.number, share.real)) if given and share is not None else stop
+        found["resume-bytes"] = by_share if by_share.number < stop.number else stop
+    return found
+
+
+def uncounted(words: dict[str, SettingValue]) -> int:
+    """Return the octets of each message that do not count in its limits in bytes.
+
+    They are all of the overhead by names of other brokers. The name of the capacity decides, or without one that of the
+    stop, or of the resume.
+    """
+    for mark in MARKS_IN_BYTES:
+        word = words.get(mark)
+        if word is not None and (mark != "capacity-bytes" or is_explicit(word) or word.alias in FOREIGN_BYTES):
+            return OVERHEAD if word.alias in FOREIGN_BYTES else 0
+    return 0
+
+
 def absolute(words: dict[str, SettingValue], threshold: str, unit: str, capacity: int | None) -> SettingValue | None:
     """Return the threshold given as a number, unless a stronger source gives a percentage."""
     word, share = words.get(f"{threshold}-{unit}"), words.get(f"{threshold}-percent")
@@ -147,13 +191,33 @@ def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int 
     return stop
 
 
+def has_one_mark(words: dict[str, SettingValue], unit: str) -> bool:
+    """Return whether the gate closes at the capacity, as Artemis' address does: no percentage was given besides."""
+    word = words.get("capacity-" + unit)
+    given = "stop-percent" in words or "resume-percent" in words
+    return word is not None and word.alias.startswith("max-size-") and not given
+
+
+def opens_below(words: dict[str, SettingValue], unit: str, stop: SettingValue | None) -> bool:
+    """Return whether a resume threshold that is not given in numbers opens the gate below itself, by Qpid C++'s names.
+
+    The border follows the name of the percentage; without one that of the stop, or of the capacity.
+    """
+    word = words.get("resume-percent")
+    if word is not None:
+        return word.alias in OPENS_BELOW
+    if stop is None:
+        stop = words.get("capacity-" + unit)
+    return stop is not None and stop.alias.startswith(QPIDS)
+
+
 def _below_a_window(words: dict[str, SettingValue], unit: str, capacity: int, stop: int, resume: int | None) -> int:
     """Return a default stop that leaves room for a window; at least half of the capacity.
 
     Qpid C++'s percentages apply at every size if the capacity was set by its name (decision 11).
     """
     word, share = words.get("capacity-" + unit), words.get("resume-percent")
-    if "stop-percent" in words or (word is not None and word.alias.startswith("qpid.")):
+    if "stop-percent" in words or (word is not None and word.alias.startswith(QPIDS)):
         return stop
     if resume is None:
         resume = 0 if share is None or share.none else cut(capacity, share.real)

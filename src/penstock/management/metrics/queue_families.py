@@ -59,7 +59,7 @@ def _fill(queue: Queue, now: float) -> object:
     if capacity.messages < UNLIMITED and capacity.messages > 0:
         found = float(queue.messages) / float(capacity.messages)
     if capacity.bytes < UNLIMITED and capacity.bytes > 0:
-        found = max(found, float(queue.bytes) / float(capacity.bytes))
+        found = max(found, float(capacity.counted(queue.messages, queue.bytes)) / float(capacity.bytes))
     return None if found < 0 else found
 
 
@@ -108,7 +108,7 @@ OURS: Final[tuple[QueueFamily, ...]] = (
         "Messages that count towards the capacity: ready and unacknowledged, without those on the disk only",
     ),
     QueueFamily(
-        DEPTHS, "penstock_queue_depth_bytes", GAUGE, lambda queue, now: int(queue.bytes),
+        DEPTHS, "penstock_queue_depth_bytes", GAUGE, lambda queue, now: int(queue.thresholds.capacity.counted(queue.messages, queue.bytes)),
         "Bytes (charges) that count towards the capacity",
     ),
     QueueFamily(

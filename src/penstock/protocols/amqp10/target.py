@@ -89,7 +89,7 @@ class Target:
         for gate in gates:
             measured = gate.measure()
             if measured is not None and not gate.could_ever_take(1, most + OVERHEAD):
-                room = measured.thresholds.capacity.bytes - OVERHEAD
+                room = measured.thresholds.capacity.largest_charge() - OVERHEAD
                 if 0 < room < most:
                     most = room
         return most
