@@ -56,7 +56,7 @@ ALIASES: list[tuple[dict[str, Any], dict[str, tuple[int | None, int | None]], st
     # Broker-J, today and in Qpid 0.6.
     (
         {"x-qpid-capacity": 10000, "x-qpid-flow-resume-capacity": 5000},
-        {"capacity": (None, 10000), "stop": (None, 5000), "resume": (None, 5000)},
+        {"capacity": (None, 26384), "stop": (None, 10000), "resume": (None, 5000)},
         "block",
     ),
     (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.core.gates.address_depth import depth_of
+from penstock.core.message import OVERHEAD
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
-from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import BrokerError

@@ -12,13 +12,9 @@ from mypy_extensions import i16, i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressShare
+from penstock.flow.level import OVERHEAD as OVERHEAD
 from penstock.flow.timers import NEVER
 
-OVERHEAD: Final = 240
-"""Octets charged for each message besides properties and body.
-
-The real memory use of one (record, bytes object, frames, queue entry), measured by bench/memory.py and rounded up.
-"""
 FAILURES_MAX: Final = 32767
 """Largest number of failed deliveries counted."""
 NEVER_DELIVERED: Final = 0

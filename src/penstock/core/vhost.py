@@ -239,7 +239,7 @@ class VirtualHost(Topology):
         queue.arguments_charge = 0
         self.epoch += 1
         self.purge_queue(queue, now)
-        queue.gate.reopen(queue.messages, queue.counted_bytes(), now)
+        queue.gate.reopen(queue.messages, queue.measure().bytes, now)
         queue.update_gate(now)
         return count
 

@@ -13,6 +13,12 @@ from mypy_extensions import i64
 UNLIMITED: Final = 1 << 62
 """Stands for "no limit" where a number is compared; people and protocols see None."""
 
+OVERHEAD: Final = 240
+"""Octets charged for each message besides properties and body.
+
+The real memory use of one (record, bytes object, frames, queue entry), measured by bench/memory.py and rounded up.
+"""
+
 
 class Level:
     """A pair of amounts: messages, and bytes (the sum of the messages' charges, or a part of each charge)."""
@@ -23,7 +29,7 @@ class Level:
         self.messages: i64 = messages
         self.bytes: i64 = bytes
         self.uncounted: i64 = uncounted
-        """Octets of each message's charge that do not count in `bytes`: a limit by another broker's name (decision 93)."""
+        """Octets of each charge that do not count in `bytes`, as by names of other brokers (decision 93)."""
 
     def counted(self, messages: i64, bytes: i64) -> i64:
         """Return the bytes of so many messages as this level counts them; `bytes` is the sum of their charges."""

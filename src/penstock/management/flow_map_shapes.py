@@ -79,7 +79,7 @@ class Shapes:
                 "name": queue.name,
                 "vhost": queue.vhost,
                 "messages": int(queue.depth_messages()),
-                "bytes": int(queue.counted_bytes()),
+                "bytes": int(queue.measure().bytes),
                 "unacknowledged": int(queue.unacked_messages),
                 "paged": 0 if queue.pager is None else int(queue.pager.messages),
                 "capacity": thresholds.capacity.as_dict(),

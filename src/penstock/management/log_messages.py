@@ -57,7 +57,7 @@ def dropped(queue: Queue) -> LogLine:
     capacity = queue.thresholds.capacity
     return LogLine(
         f"{text_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
-        f"Depth : {amount(queue.counted_bytes())} bytes, {amount(queue.depth_messages())} messages, "
+        f"Depth : {amount(queue.measure().bytes)} bytes, {amount(queue.depth_messages())} messages, "
         f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages",
         {
             "id": "QUE-1005",

@@ -169,7 +169,7 @@ def _rank(queue: Queue, order: str, now: float) -> Rank:
     if order == "messages":
         return messages, 0.0, 0.0
     if order == "bytes":
-        return float(queue.counted_bytes()), messages, 0.0
+        return float(queue.measure().bytes), messages, 0.0
     if order == "rate":
         return _publish_rate(queue) + _deliver_rate(queue), messages, 0.0
     fill = (views.fill_percent(queue) or 0.0) if messages else 0.0

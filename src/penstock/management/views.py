@@ -38,7 +38,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
     return {
         "queue": queue.name,
         "vhost": queue.vhost,
-        "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.counted_bytes())},
+        "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.measure().bytes)},
         "paged": paged(queue),
         "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
         "highest": {"messages": highest[0], "bytes": highest[1]},

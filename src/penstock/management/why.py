@@ -24,6 +24,7 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
+from penstock.flow.level import amounts
 from penstock.flow.measure import amount
 from penstock.management import views
 from penstock.management.cursor_views import asked_s_ago
@@ -125,8 +126,8 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences += _of_gate(gate, now)
     shut = [gate for gate in gates if gate.in_line() or not gate.open]
     if not shut and not blocks:
-        messages = queue.depth_messages()
-        depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.counted_bytes())} bytes"
+        measured = queue.measure()
+        depth = amounts(measured.messages, measured.bytes)
         if queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")

@@ -23,7 +23,7 @@ def test_thousand_messages_of_100_octets_fit_into_204800_bytes_of_qpid_cpp() -> 
     house.queue("a", **{"qpid.max_size": 204_800})
     publish(house, "p", [102] * 1_604)
     queue = house.vhost.queues["a"]
-    assert (house.depth("a"), queue.gate.open, int(queue.counted_bytes())) == (1_604, True, 163_608)
+    assert (house.depth("a"), queue.gate.open, int(queue.measure().bytes)) == (1_604, True, 163_608)
     publish(house, "p", [300])
     assert not queue.gate.open
     assert int(queue.bytes) == 163_908 + 1_605 * OVERHEAD
@@ -80,7 +80,7 @@ def test_depth_is_never_above_the_capacity_and_the_gate_is_exact(steps: list[lis
             house.vhost.purge_queue(queue, house.broker.now)
             house.broker.run(1000)
         size = int(queue.bytes) - int(queue.messages) * OVERHEAD
-        assert size == int(queue.counted_bytes()) <= CAPACITY
+        assert size == int(queue.measure().bytes) <= CAPACITY
         if size > STOP:
             assert not queue.gate.open
         elif size <= RESUME:

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue_settings import Defaults, Settings, resolve
+from penstock.core.settings.thresholds import DEFAULT_RANK
 from penstock.errors import PreconditionFailed
-from penstock.setting_names import read_arguments
+from penstock.flow.level import UNLIMITED
+from penstock.setting_names import read_arguments, read_settings
 from tests.profiles import examples
 
 Marks = tuple[int | None, int | None, int | None]
@@ -205,7 +207,10 @@ def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, obje
             "flow_stop_threshold=50 has no effect with the overflow policy drop-head (qpid.policy_type=ring)",
         ),
         ({"qpid.policy_type": "ring_strict", "resume-bytes": 5}, "resume-bytes=5 has no effect"),
-        ({"x-max-length": 10, "stop-messages": 5}, "has no effect with the overflow policy drop-head (x-max-length=10)"),
+        (
+            {"x-max-length": 10, "stop-messages": 5},
+            "has no effect with the overflow policy drop-head (x-max-length=10)",
+        ),
         (
             {"x-max-length": 10, "capacity-messages": 20, "x-overflow": "block"},
             "capacity-messages=20 contradicts x-max-length=10; both set capacity-messages with an overflow policy",
@@ -253,3 +258,12 @@ def test_ring_has_no_thresholds_whatever_its_pattern_and_its_broker_set() -> Non
 def test_bytes_by_names_of_other_brokers_leave_the_overhead_out(arguments: dict[str, object], uncounted: int) -> None:
     found = read(arguments).thresholds
     assert [level.uncounted for level in (found.capacity, found.stop, found.resume)] == [uncounted] * 3
+
+
+def test_capacity_of_the_java_broker_as_the_default_of_all_queues() -> None:
+    words = read_settings("broker", "", {"capacity": 1000})
+    default = {name: word.with_source("broker", "", "command", DEFAULT_RANK + 1) for name, word in words.items()}
+    found = resolve("q", default, Defaults()).thresholds
+    assert (found.capacity.bytes, found.stop.bytes, found.resume.bytes) == (17_384, 1000, 1000)
+    beside = resolve("q", {**default, **read_arguments("q", {"capacity-messages": 10})}, Defaults()).thresholds
+    assert (beside.capacity.bytes, beside.stop.bytes) == (UNLIMITED, UNLIMITED)

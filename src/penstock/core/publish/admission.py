@@ -17,6 +17,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
+from penstock.flow.level import Level
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:

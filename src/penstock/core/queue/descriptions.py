@@ -22,7 +22,7 @@ def describe_overflow(queue: Queue) -> str:
     if queue.length is not None:
         paged = f"; it has {queue.length.clause()}{paged}"
     return (
-        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.counted_bytes())}; its "
+        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.measure().bytes)}; its "
         f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
     )
 

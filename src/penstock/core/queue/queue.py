@@ -321,9 +321,8 @@ class Queue(GateOwner):
 
     def could_make_room(self, charge: i64, unacked: Level) -> bool:
         """Return whether a message would fit beside so many unacknowledged ones if all ready ones were dropped."""
-        return self.thresholds.capacity.covers(
-            unacked.messages + self.reserved.messages + 1, unacked.bytes + self.reserved.bytes + charge
-        )
+        room = self.thresholds.capacity.less(self.reserved.messages, self.reserved.bytes)
+        return room.covers(unacked.messages + 1, unacked.bytes + charge)
 
     def unacked_level(self) -> Level:
         """Return the unacknowledged messages and their bytes."""
@@ -499,10 +498,6 @@ class Queue(GateOwner):
         """Return the bytes (charges), those on disk included."""
         return self.bytes if self.pager is None else self.bytes + self.pager.bytes
 
-    def counted_bytes(self) -> i64:
-        """Return the bytes of the depth as its thresholds count them (see `Level.uncounted`)."""
-        return self.thresholds.capacity.counted(self.depth_messages(), self.depth_bytes())
-
     def highest(self) -> tuple[int, int]:
         """Return the highest messages and the highest bytes ever (perhaps at different times)."""
         return int(max(self.messages, self.highest_messages)), int(max(self.bytes, self.highest_bytes))
@@ -534,9 +529,9 @@ class Queue(GateOwner):
         if gate.open:
             # Unacknowledged messages of a deleted queue block no producer: its gate has opened for good.
             if not self.deleted and self.thresholds.overfull(self.depth_messages(), self.depth_bytes()):
-                gate.close(self.depth_messages(), self.counted_bytes(), now)
+                gate.close(self.depth_messages(), self.measure().bytes, now)
         elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
-            gate.reopen(self.depth_messages(), self.counted_bytes(), now)
+            gate.reopen(self.depth_messages(), self.measure().bytes, now)
         if gate.open and gate.has_line():
             self.turns.schedule(gate)
         self._update_fast_path(now)

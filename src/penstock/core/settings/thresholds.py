@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.message import OVERHEAD
 from penstock.errors import PreconditionFailed
-from penstock.flow.level import UNLIMITED
+from penstock.flow.level import OVERHEAD, UNLIMITED
 from penstock.setting_names import SettingValue
 from penstock.setting_names.setting_names import FOREIGN_BYTES, JAVAS_CAPACITY, MARKS_IN_BYTES, OPENS_BELOW
 
@@ -140,6 +139,8 @@ def with_derived_capacity(words: dict[str, SettingValue]) -> dict[str, SettingVa
     word = words.get("capacity-bytes")
     if word is None or word.none or word.alias not in JAVAS_CAPACITY:
         return words
+    if not is_explicit(word) and number_or_none(words.get("capacity-messages")) is not None:
+        return words  # A default in bytes does not apply beside a capacity in messages.
     found = dict(words)
     above = word.number + max(word.number // 4, WINDOW["bytes"])
     found["capacity-bytes"] = word.with_number(min(above, UNLIMITED - 1))

@@ -44,6 +44,10 @@ def _bytes(level: Level) -> object:
     return _or_infinity(int(level.bytes))
 
 
+def _counted_bytes(queue: Queue) -> int:
+    return int(queue.thresholds.capacity.counted(queue.messages, queue.bytes))
+
+
 def _paged_messages(queue: Queue, now: float) -> object:
     return 0 if queue.pager is None else int(queue.pager.messages)
 
@@ -59,7 +63,7 @@ def _fill(queue: Queue, now: float) -> object:
     if capacity.messages < UNLIMITED and capacity.messages > 0:
         found = float(queue.messages) / float(capacity.messages)
     if capacity.bytes < UNLIMITED and capacity.bytes > 0:
-        found = max(found, float(capacity.counted(queue.messages, queue.bytes)) / float(capacity.bytes))
+        found = max(found, float(_counted_bytes(queue)) / float(capacity.bytes))
     return None if found < 0 else found
 
 
@@ -108,7 +112,7 @@ OURS: Final[tuple[QueueFamily, ...]] = (
         "Messages that count towards the capacity: ready and unacknowledged, without those on the disk only",
     ),
     QueueFamily(
-        DEPTHS, "penstock_queue_depth_bytes", GAUGE, lambda queue, now: int(queue.thresholds.capacity.counted(queue.messages, queue.bytes)),
+        DEPTHS, "penstock_queue_depth_bytes", GAUGE, lambda queue, now: _counted_bytes(queue),
         "Bytes (charges) that count towards the capacity",
     ),
     QueueFamily(
