@@ -67,7 +67,9 @@ def test_connection_that_floods_is_not_read(
             channel.qos(0)
 
     with in_background(publish):
-        eventually(lambda: [each for each in board.control.listed("connections") if each["penstock"]["paused"]], "a pause")
+        eventually(
+            lambda: [each for each in board.control.listed("connections") if each["penstock"]["paused"]], "a pause"
+        )
         assert taker(name).take(300) == list(range(300))
     assert board.view(name)["highest"]["bytes"] <= 100_000 + 300 * OVERHEAD
 
@@ -256,7 +258,8 @@ def test_session_is_unblocked_when_no_queue_blocks_it(
         for name in names:
             peer.say(publish_frames(1, "", name, b"x") * 6)
         assert not flow_of(peer)
-        (subject,) = {line.partition("CHN-")[0].split("] ")[-2] for line in board.logged(f"(Queue {names[0]})", 1)}
+        (line,) = board.logged(f"(Queue {names[0]})", 1)
+        subject = line.partition("] CHN-")[0].split("[")[-1]
         board.keeper.queue_purge(names[0])
         board.logged(f"{subject}] CHN-1006", 0)
         board.keeper.queue_purge(names[1])
