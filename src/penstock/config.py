@@ -52,6 +52,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "arguments-octets-max": (256, 2**20),
     "metrics-objects-max": (0, 1_000_000),
     "transaction-timeout-s": (1, 86_400),
+    "flow-enforcement-s": (1, 86_400),
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
     "audit-log-files": (2, 10_000),
@@ -83,6 +84,7 @@ AT_START: Final = (
     "hold_bytes",
     "transaction_bytes",
     "transaction_timeout_s",
+    "flow_enforcement_s",
     "message_bytes_max",
     "min_large_message",
     "arriving_bytes_max",
@@ -189,6 +191,10 @@ class Settings:
     """
     transaction_timeout_s: int = 1800
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
+    flow_enforcement_s: int = 5
+    """Seconds that a client has to stop after `channel.flow` (Broker-J:
+    `channel.flowControlEnforcementTimeout`).
+    """
     message_bytes_max: int = 128 * 1024 * 1024
     """Octets of the largest body."""
     min_large_message: int = 1024 * 1024

@@ -259,7 +259,7 @@ def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProces
     command(tuned, "set", "user", "alice", "rate-messages=20")
     found = shown(tuned, "user", "alice")
     assert found["rate-messages"][1] == "pattern 'alice', set by command: rate-messages=20"
-    assert found["burst-messages"] == (20, "a second of the rate")
+    assert found["burst-messages"] == (1, "one more than the rate in any second")
     assert found["weight"] == (1, "default")
 
 

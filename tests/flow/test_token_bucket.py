@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.flow.token_bucket import TokenBucket
+from penstock.flow.token_bucket import TokenBucket, smooth
+from tests.support.broker_fixture import most_in_a_second
 
 
 def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:
@@ -28,6 +29,29 @@ def test_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> No
     bucket = TokenBucket(1000.0, 100.0)
     bucket.take(1100, 100.0)
     assert abs(bucket.ready_at(100.0) - 101.001) < 1e-6
+
+
+@given(rate=st.floats(0.5, 2_000), waits=st.lists(st.floats(0.0, 1.5), min_size=1, max_size=60))
+def test_smooth_bucket_gives_at_most_one_more_than_the_rate_in_any_second(rate: float, waits: list[float]) -> None:
+    bucket, now = TokenBucket(*smooth(rate)), 50.0
+    taken: list[float] = []
+    for wait in [0.0, *waits]:
+        now += wait
+        while bucket.ready_at(now) <= now:
+            bucket.take(1, now)
+            taken.append(now)
+    assert taken[0] == 50.0, "the first at once"
+    assert most_in_a_second(taken) <= rate + 1 + 1e-3
+
+
+def test_smooth_bucket_loses_nothing_to_a_timer_that_is_a_little_late() -> None:
+    bucket, now, taken = TokenBucket(*smooth(1000.0)), 0.0, 0
+    while now < 10.0:
+        while bucket.ready_at(now) <= now:
+            bucket.take(1, now)
+            taken += 1
+        now = bucket.ready_at(now) + 0.008
+    assert taken >= 9_890
 
 
 @given(

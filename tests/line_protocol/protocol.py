@@ -118,10 +118,11 @@ class LineEngine(ProtocolEngine):
         self.write("BYE")
 
     def update_blocked(self) -> None:
-        if self.blocked != (self.connection.reported_blocks > 0):
+        connection = self.connection
+        if self.blocked != (connection.reported_blocks > 0):
             self.blocked = not self.blocked
-            reason = self.connection.services.block_reason(self.connection)
-            self.write(f"BLOCKED {reason}" if self.blocked else "FREE")
+            gate = connection.blocking_gate(None)
+            self.write("FREE" if gate is None else f"BLOCKED {connection.services.block_reason(connection, gate)}")
 
     def details(self) -> dict[str, object]:
         return {"protocol": LineProtocol.name}

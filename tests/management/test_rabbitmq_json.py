@@ -12,6 +12,7 @@ from penstock.management.listing import collected_steps
 from penstock.management.rabbitmq_json import (
     binding_of,
     channel_in_full,
+    channel_of,
     connection_of,
     consumer_of,
     depths,
@@ -19,11 +20,13 @@ from penstock.management.rabbitmq_json import (
     properties_key,
     queue_in_full,
 )
+from penstock.wire.amqp091 import spec as amqp091_spec
+from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from tests.support.amqp10_dialogue import Amqp10Dialogue
 from tests.support.broker_fixture import House
-from tests.support.driven_connection import Dialogue
+from tests.support.driven_connection import Dialogue, drain, make_driver, publish
 
 
 def test_rabbitmq_json_has_values_of_tables_as_json() -> None:
@@ -114,3 +117,21 @@ def test_rabbitmq_json_of_a_channel_has_no_links() -> None:
     (channel,) = client.connection.engine.sessions()
     found: Any = channel_in_full(channel, client.driver)
     assert "links" not in found["penstock"]
+
+
+def test_rabbitmq_json_of_a_blocked_channel_has_the_state_flow() -> None:
+    client = Dialogue(make_driver())
+    client.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
+    client.confirm()
+    client.say(method_frame(2, amqp091_spec.CHANNEL_OPEN) + publish("q", b"1"))
+
+    def states() -> list[object]:
+        sessions = client.connection.engine.sessions()
+        return [channel_of(session, client.driver)["state"] for session in sessions]
+
+    assert states() == ["flow", "running"]
+    assert connection_of(client.connection, client.driver)["state"] == "blocked"
+    drain(client.driver, "q")
+    client.listen()
+    assert states() == ["running", "running"]
+    assert connection_of(client.connection, client.driver)["state"] == "running"

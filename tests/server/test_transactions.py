@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from pamqp import commands
+import signal
+from pathlib import Path
 
-from tests.support.brokers import BrokerProcess, eventually
-from tests.support.raw_client import Peer, open_peer, publish_frames
+import pytest
+from pamqp import base, commands
+
+from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.raw_client import CAPABILITIES, HEADER, Peer, open_peer, publish_frames
 
 MIB = 1024 * 1024
 TX = commands.Tx
@@ -188,3 +191,101 @@ def test_who_goes_away_with_a_commit_that_waits_leaves_no_trace(broker: BrokerPr
         assert (view["depth"]["messages"], len(view["blocked"])) == (2, 1), "the keeper's own message closed the gate"
         assert [take(keeper, name) for _ in range(2)] == [1, 2], "what it had taken is there again"
         keeper.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+
+
+# Commits that may be tried again
+
+RETRIES = {"product": "retrying", "capabilities": CAPABILITIES | {"penstock.tx_commit_retry": True}}
+ROOM_FOR_ONE = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2, "hold-deadline": 1}
+
+
+def refused_commit(peer: Peer) -> str:
+    """Commit, and return the reason of the refusal, after which the channel is open."""
+    peer.send(1, TX.Commit())
+    found = answer(peer)
+    assert isinstance(found, commands.Basic.Return)
+    assert found.reply_code == 506
+    assert peer.read_frame()[0] == HEADER
+    nack = peer.expect(1, commands.Basic.Nack)
+    assert (nack.delivery_tag, nack.multiple) == (0, True)
+    return str(found.reply_text)
+
+
+def answer(peer: Peer) -> base.Frame:
+    """Return the next method that is no notice of the connection."""
+    found = peer.read_method()[1]
+    while isinstance(found, commands.Connection.Blocked | commands.Connection.Unblocked):
+        found = peer.read_method()[1]
+    return found
+
+
+def test_refused_commit_may_be_tried_again_with_its_publishes_and_acknowledgements(
+    broker: BrokerProcess, name: str
+) -> None:
+    with open_peer(broker, properties=RETRIES) as peer:
+        full, source = f"{name}-full", f"{name}-source"
+        for queue, arguments in ((full, ROOM_FOR_ONE), (source, {})):
+            peer.ask(1, commands.Queue.Declare(queue=queue, arguments=arguments), commands.Queue.DeclareOk)
+        peer.say(publish_frames(1, "", full, b"before") + publish_frames(1, "", source, b"handled"))
+        select(peer)
+        peer.send(1, commands.Basic.Ack(take(peer, source)))
+        peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
+        for _ in range(2):
+            assert f"not rolled back; queue '{full}' holds 1 message" in refused_commit(peer)
+        assert broker.queue(source)["depth"]["messages"] == 1, "its acknowledgement waits for the commit"
+        peer.channel(2)
+        take(peer, full, 2, no_ack=True)
+        peer.send(1, TX.Commit())
+        assert isinstance(answer(peer), TX.CommitOk)
+        assert [broker.queue(queue)["depth"]["messages"] for queue in (full, source)] == [2, 0]
+        assert [peer_body(peer, full) for _ in range(2)] == [b"one", b"two"]
+        for queue in (full, source):
+            assert peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk).message_count == 0
+
+
+def peer_body(peer: Peer, queue: str) -> bytes:
+    """Get a message without acknowledgement; returns its body."""
+    peer.send(1, commands.Basic.Get(queue=queue, no_ack=True))
+    assert isinstance(answer(peer), commands.Basic.GetOk)
+    peer.read_frame()
+    return peer.read_frame()[2]
+
+
+def test_refused_commit_may_be_rolled_back_on_the_same_channel(broker: BrokerProcess) -> None:
+    with open_peer(broker, properties=RETRIES) as peer:
+        full = peer.declare(**ROOM_FOR_ONE)
+        peer.say(publish_frames(1, "", full, b"before"))
+        select(peer)
+        peer.say(publish_frames(1, "", full, b"one") + publish_frames(1, "", full, b"two"))
+        refused_commit(peer)
+        peer.send(1, TX.Rollback())
+        assert isinstance(answer(peer), TX.RollbackOk)
+        assert depth(peer, full) == 1
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_refused_commit_is_in_the_store_when_it_is_tried_again_with_success_and_not_before(
+    tmp_path: Path, committed: bool
+) -> None:
+    data, durable = str(tmp_path / "data"), {"delivery_mode": 2}
+    with serving(tmp_path, "--data", data) as broker, open_peer(broker, properties=RETRIES) as peer:
+        for name, arguments in (("full", ROOM_FOR_ONE), ("source", {})):
+            declare = commands.Queue.Declare(queue=name, durable=True, arguments=arguments)
+            peer.ask(1, declare, commands.Queue.DeclareOk)
+            peer.say(publish_frames(1, "", name, b"before", durable))
+        select(peer)
+        peer.send(1, commands.Basic.Ack(take(peer, "source")))
+        peer.say(publish_frames(1, "", "full", b"one", durable) + publish_frames(1, "", "full", b"two", durable))
+        refused_commit(peer)
+        if committed:
+            peer.channel(2)
+            peer.send(2, commands.Queue.Purge(queue="full"))
+            peer.send(1, TX.Commit())
+            assert isinstance(answer(peer), commands.Queue.PurgeOk)
+            assert isinstance(answer(peer), TX.CommitOk)
+        broker.process.send_signal(signal.SIGKILL)
+        broker.process.wait()
+    with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
+        left = [broker.queue(name)["depth"]["messages"] for name in ("full", "source")]
+        assert left == ([2, 0] if committed else [1, 1])
+        assert peer_body(peer, "full") == (b"one" if committed else b"before")

@@ -10,6 +10,7 @@ from penstock.setting_names import (
     SCOPES,
     WITHOUT_EFFECT,
     read_arguments,
+    read_client_properties,
     read_pattern,
     read_settings,
 )
@@ -57,6 +58,9 @@ def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) 
         ({"capacity-messages": "5KiB"}, "is not a whole number"),
         ({"consumer-max-rate": 0}, "=0 would stop it for ever; use `penstock block`, or unset the rate"),
         ({"consumer-max-rate": -5}, "consumer-max-rate=-5 is negative; -1 or none is no limit"),
+        ({"consumerMaxRate": 0}, "consumerMaxRate=0 is not a positive whole number of messages a second; -1 is no"),
+        ({"consumerMaxRate": 1.5}, "consumerMaxRate=1.5 is not a positive whole number of messages a second; -1 is"),
+        ({"consumerMaxRate": -2}, "consumerMaxRate=-2 is not a positive whole number of messages a second; -1 is no"),
         ({"consumer-window-bytes": -2}, "consumer-window-bytes=-2 is negative"),
         ({"slow-consumer-period": 0}, "must be more than 0 seconds"),
         ({"hold-deadline": "soon"}, "hold-deadline='soon' is not a number"),
@@ -97,6 +101,8 @@ def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
     ("scope", "settings", "said"),
     [
         ("user", {"rate-messages": 0}, "user 'x': rate-messages=0 would stop it for ever; use `penstock block`, or"),
+        ("producer", {"producerMaxRate": "0"}, "producerMaxRate=0 is not a positive whole number of messages a second"),
+        ("producer", {"producerMaxRate": "1.5"}, "producerMaxRate=1.5 is not a positive whole number of messages a"),
         ("user", {"rate-messages": -1}, "rate-messages=-1 is negative; the least is 0"),
         ("user", {"weight": -1}, "weight=-1 is negative; the least is 1"),
         ("user", {"weight": 0}, "weight=0 is too small; the least is 1"),
@@ -159,3 +165,31 @@ def test_names_of_other_brokers_are_settings_of_patterns_too() -> None:
     assert read_settings("broker", "", {"default-queue-limit": 0})["capacity-bytes"].none
     assert read_settings("producer", "a", {"producerMaxRate": -1})["rate-messages"].none
     assert read_settings("queue", "q", {"max-length": 5})["max-length"].number == 5
+
+
+@pytest.mark.parametrize(
+    ("properties", "value"),
+    [
+        ({"producerMaxRate": 10, "product": "p", "producer": "me", "platform": {}}, 10.0),
+        ({"rate-messages": 1.5}, 1.5),
+        ({"product": "p", "rate": 5}, None),
+    ],
+)
+def test_rates_of_a_client_are_among_its_properties(properties: dict[str, object], value: float | None) -> None:
+    words = read_client_properties(properties)
+    assert (words["rate-messages"].real if words else None) == value
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"producerMaxRate": 0}, "client: producerMaxRate=0 is not a positive whole number"),
+        ({"producermaxrate": 5}, "client: unknown argument producermaxrate=5; did you mean producerMaxRate?"),
+        ({"rate-mesages": 5}, "client: unknown argument rate-mesages=5; did you mean rate-messages?"),
+        ({f"rate-{n}": 5 for n in range(17)}, "client: 17 properties of rates; the most is 16"),
+    ],
+)
+def test_wrong_rates_of_a_client_are_refused(properties: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        read_client_properties(properties)
+    assert str(refused.value).startswith(said)

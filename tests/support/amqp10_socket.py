@@ -78,8 +78,8 @@ class SocketPeer:
             data += more
         return data
 
-    def attach_sender(self, handle: int, target: Composite) -> None:
-        fields = {"name": f"s{handle}", "source": composite(spec.SOURCE), "initial_delivery_count": 0}
+    def attach_sender(self, handle: int, target: Composite, **more: object) -> None:
+        fields = {"name": f"s{handle}", "source": composite(spec.SOURCE), "initial_delivery_count": 0, **more}
         self.send(performative(spec.ATTACH, handle=handle, role=False, target=target, **fields))
 
     def attach_receiver(self, handle: int, queue: str, credit: int) -> None:

@@ -65,5 +65,15 @@ class House:
         return int(self.vhost.queues[name].messages)
 
 
+def most_in_a_second(times: list[float]) -> int:
+    """Return the most events within any second; the times (seconds) are in order."""
+    most = first = 0
+    for at, time in enumerate(times):
+        while times[first] < time - 1.0:
+            first += 1
+        most = max(most, at - first + 1)
+    return most
+
+
 def told(producer: Producer) -> list[tuple[int, int, bool]]:
     return [(int(o.first), int(o.last), o.confirmed) for o in producer.confirms.take()]

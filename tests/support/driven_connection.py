@@ -60,13 +60,16 @@ class Dialogue:
         obeys: bool = False,
         heartbeat: int = 0,
         password: str = "guest",
+        platform: str = "",
+        announces: tuple[str, ...] = (),
     ) -> None:
         self.driver = driver
         self.connection = driver.connect(Peer("127.0.0.1:1", True))
         self.say(b"AMQP\x00\x00\x09\x01")
         login = plain_response("guest", password)
         capabilities: dict[str, object] = {"connection.blocked": True} | ({"channel.flow": True} if obeys else {})
-        properties: dict[str, object] = {"product": product, "capabilities": capabilities}
+        capabilities.update(dict.fromkeys(announces, True))
+        properties: dict[str, object] = {"product": product, "platform": platform, "capabilities": capabilities}
         self.say(
             method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism="PLAIN", response=login)
         )

@@ -34,6 +34,7 @@ LINKS: dict[str, dict[str, str]] = {
     "metrics-objects-max": {"`/metrics/per-object`": "metrics.md"},
     "data": {"Data directory": "durability.md"},
     "store": {"`postgresql://HOST/DATABASE`": "postgres.md"},
+    "flow-enforcement-s": {"`channel.flow`": "flow-control.md#channelflow"},
     "min-large-message": {"in pieces": "flow-control.md#large-messages"},
     "initial-frame-max": {"before the login": "users.md#before-the-login"},
     "sasl-mechanisms": {"clients are offered": "users.md#mechanisms"},

@@ -21,6 +21,7 @@ from penstock.core.effects import (
     Unblocked,
 )
 from penstock.core.gates.disk_gate import DISK_KIND
+from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because, text_of
@@ -160,20 +161,16 @@ class Notifier:
             self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
 
-    def block_reason(self, connection: Connection) -> str:
-        """Return why publishes of a connection are blocked (connection.blocked); empty if none is."""
+    def block_reason(self, connection: Connection, gate: Gate) -> str:
+        """Return why a gate blocks publishes of a connection (connection.blocked)."""
         for producer in [] if connection.origin is None else connection.origin.producers:
-            for gate in producer.gates.values():
-                if not gate.frequent:
-                    patience_s = producer.entry(gate).patience_s
-                    until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
-                    return f"{because(producer, gate, self.broker.now)}{until}"
-        disk = self.broker.gates.disk.closed_gate() if connection.pausing.pieces.waiting else None
-        if disk is None:
-            return ""
+            if id(gate) in producer.gates:
+                patience_s = producer.entry(gate).patience_s
+                until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
+                return f"{because(producer, gate, self.broker.now)}{until}"
         patience_s = self.broker.defaults.hold_deadline_s
         until = "" if patience_s == NEVER else f" {patience_s:g} s at most"
-        return f"{text_of(disk).reason(disk, self.broker.now)}; a large message waits{until}"
+        return f"{text_of(gate).reason(gate, self.broker.now)}; a large message waits{until}"
 
     def _on_cancelled(self, effect: Cancelled) -> None:
         effect.consumer.session.on_cancelled(effect.consumer)

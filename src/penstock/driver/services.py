@@ -13,6 +13,7 @@ from penstock.access.scram import ScramKeys
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
+from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.log_ids import WITHOUT_EFFECT
 from penstock.management.back_end_check import ServedUsers
@@ -168,5 +169,5 @@ class DriverServices(Services):
         return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
     @override
-    def block_reason(self, connection: Connection) -> str:
-        return self._driver.notifier.block_reason(connection)
+    def block_reason(self, connection: Connection, gate: Gate) -> str:
+        return self._driver.notifier.block_reason(connection, gate)

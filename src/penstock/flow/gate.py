@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr, trait
 
 from penstock.flow.gate_stats import GateStats
+from penstock.flow.level import UNLIMITED
 from penstock.flow.measure import Measure
 from penstock.flow.timers import NEVER, TimerHandler
 
@@ -94,8 +95,16 @@ class GateOwner:
         """Return whether a message (charge in bytes, number of queues) has room, whether the gate is open or closed."""
         raise NotImplementedError
 
-    def passed(self, charge: i64, now: float) -> None:
-        """Record that a message passed the gate; only rates count these."""
+    def passed(self, charge: i64, now: float, granted: bool = False) -> None:
+        """Record that a message passed the gate; only rates count these. `granted`: it has come on counted credit."""
+
+    def admits_granted(self, now: float) -> bool:
+        """Return whether a message on counted credit may pass now; only rates stop one, if credit was saved up."""
+        return True
+
+    def credit_limit(self, charge: i64) -> i64:
+        """Return the most messages (each of this charge) that one sender may have as credit; only rates limit it."""
+        return UNLIMITED
 
     def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
         """Return how many of the wanted messages (each of this charge) may be granted at once; only rates limit it."""
@@ -275,10 +284,14 @@ class Gate:
         """Return `GateOwner.describe_refusal`."""
         return f"{self.kind} '{self.name}' lets nothing pass" if self.owner is None else self.owner.describe_refusal()
 
-    def passed(self, charge: i64, now: float) -> None:
-        """Record that a message passed: a rate counts it."""
+    def passed(self, charge: i64, now: float, granted: bool = False) -> None:
+        """Record that a message passed: a rate counts it. See `GateOwner.passed`."""
         if self.owner is not None:
-            self.owner.passed(charge, now)
+            self.owner.passed(charge, now, granted)
+
+    def stops_granted(self, now: float) -> bool:
+        """Return whether a message has to wait here although its credit is counted."""
+        return self.owner is not None and not self.owner.admits_granted(now)
 
     def takes_turn(self, finishing: Gate | None) -> bool:
         """Return whether the message of the present turn is not stopped: the gate is open, or finishes its round."""

@@ -6,6 +6,17 @@ from typing import Final
 
 CLOSE_ENOUGH: Final = 1e-6
 """Part of a token that floating-point arithmetic may lose."""
+SLACK_S: Final = 0.01
+"""Seconds that a timer may be late without a loss of tokens."""
+
+
+def smooth(per_s: float) -> tuple[float, float]:
+    """Return rate and burst of a bucket from which at most `per_s` + 1 are taken in any second, the first at once.
+
+    In a second a bucket gives at most its burst and its rate. So the rate is lower by what the burst has beyond 1.
+    """
+    slack = per_s * SLACK_S
+    return per_s - slack, 1.0 + slack
 
 
 class TokenBucket:
@@ -35,6 +46,16 @@ class TokenBucket:
         """Return the number of whole tokens."""
         self._fill(now)
         return max(int(self._level + CLOSE_ENOUGH), 0)
+
+    def most_in_s(self, seconds: float) -> float:
+        """Return the burst, or what comes in so many seconds if that is more."""
+        return max(self.burst, self.rate * seconds)
+
+    def copy(self) -> TokenBucket:
+        """Return another bucket with the same tokens."""
+        other = TokenBucket(self.rate, self.burst, self.least)
+        other._level, other._at = self._level, self._at
+        return other
 
     def take(self, amount: float, now: float) -> None:
         """Take an amount, even if it leaves a debt."""

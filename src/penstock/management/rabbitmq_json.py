@@ -317,7 +317,7 @@ def _state(connection: Connection) -> str:
 
 
 def channel_of(session: Session, node: Node, ranges: SampleRanges | None = None) -> Shape:
-    """Return a session as a channel, RabbitMQ's word for it."""
+    """Return a session as a channel, RabbitMQ's word for it; its state is `flow` while a gate blocks it."""
     connection = node.connections.get(session.connection_number)
     vhost = None if connection is None else connection.vhost
     producers = producers_of(session)
@@ -336,7 +336,7 @@ def channel_of(session: Session, node: Node, ranges: SampleRanges | None = None)
         "transactional": session.in_transaction(),
         "messages_unacknowledged": session.unsettled.count(),
         "messages_unconfirmed": sum(_unconfirmed(producer) for producer in producers),
-        "state": "running",
+        "state": "flow" if any(producer.gates for producer in producers) else "running",
         "penstock": _publishing_of(session, producers, node.broker.now),
     }
     stats = session_stats(session, ranges)

@@ -14,9 +14,9 @@ from penstock.management.control_request import ControlRequest
 from penstock.management.effective_settings import queue_settings
 from penstock.management.settings_in_effect import settings_in_effect
 from penstock.protocols.common.authorization import check_tag
-from penstock.setting_names import SettingValue, check_scope, read_pattern, read_settings
+from penstock.setting_names import WITHOUT_BURST, SettingValue, check_scope, read_pattern, read_settings
 from penstock.setting_names.parse import setting_named
-from penstock.setting_names.setting_names import SCOPES
+from penstock.setting_names.setting_names import JAVAS_CAPACITY, SCOPES
 from penstock.setting_names.setting_value import shown
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
+    rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in words else None
+    if rate is not None and rate.alias in WITHOUT_BURST:
+        sentences.append(f"burst-messages has no effect beside {rate.alias}: set rate-messages instead")
     for name in node.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             sentences.append(
@@ -96,8 +99,8 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object
             {
                 "scope": entry.scope,
                 "pattern": entry.pattern,
-                "command": {name: shown(word.raw) for name, word in entry.command.items()},
-                "file": {name: shown(word.raw) for name, word in entry.file.items()},
+                "command": _by_name(entry.command),
+                "file": _by_name(entry.file),
             }
         )
     return {"settings": found}
@@ -165,7 +168,7 @@ def _answer(broker: Broker, scope: str, pattern: str, matched: list[str] | None)
     return {
         "scope": scope,
         "pattern": pattern,
-        "settings": {name: shown(word.raw) for name, word in words.items()},
+        "settings": _by_name(words),
         "matches": None if matched is None else len(matched),
     }
 
@@ -187,4 +190,9 @@ def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
 
 
 def _listed(words: dict[str, SettingValue]) -> str:
-    return ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())
+    return ", ".join(f"{name}={value}" for name, value in _by_name(words).items())
+
+
+def _by_name(words: dict[str, SettingValue]) -> dict[str, str]:
+    """Return settings as texts, by the broker's own names; the Java broker's capacity is none of them."""
+    return {word.alias if word.alias in JAVAS_CAPACITY else name: shown(word.raw) for name, word in words.items()}

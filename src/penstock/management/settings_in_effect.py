@@ -127,7 +127,9 @@ def _burst(setting: str, limits: Limits) -> _Default:
     rate = limits.rate_messages if in_messages else limits.rate_bytes
     if rate is None:
         return _Default(None, "there is no rate")
-    return _Default(_whole(limits.burst_messages if in_messages else limits.burst_bytes), "a second of the rate")
+    if in_messages:
+        return _Default(1, "one more than the rate in any second")
+    return _Default(_whole(limits.burst_bytes), "a second of the rate")
 
 
 def _number(value: int) -> int | None:

@@ -475,6 +475,7 @@ class Broker:
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.transaction_timeout_s = settings.transaction_timeout_s
+        policy.flow_enforcement_s = settings.flow_enforcement_s
         policy.message_bytes_max = settings.message_bytes_max
         policy.min_large_message = settings.min_large_message
         core.access.set_file_users(settings.users)

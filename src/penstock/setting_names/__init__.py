@@ -10,12 +10,20 @@ from penstock.setting_names.parse import (
     CREDITS,
     check_scope,
     read_arguments,
+    read_client_properties,
     read_consume_arguments,
     read_link_properties,
     read_pattern,
     read_settings,
 )
-from penstock.setting_names.setting_names import ALIASES, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
+from penstock.setting_names.setting_names import (
+    ALIASES,
+    OURS,
+    OVERFLOW_ALIASES,
+    SCOPES,
+    WITHOUT_BURST,
+    WITHOUT_EFFECT,
+)
 from penstock.setting_names.setting_value import BROKER, SettingValue
 
 __all__ = [
@@ -26,12 +34,14 @@ __all__ = [
     "OVERFLOW_ALIASES",
     "QUORUM_DELIVERY_LIMIT",
     "SCOPES",
+    "WITHOUT_BURST",
     "WITHOUT_EFFECT",
     "Features",
     "SettingValue",
     "check_flags",
     "check_scope",
     "read_arguments",
+    "read_client_properties",
     "read_consume_arguments",
     "read_features",
     "read_link_properties",

@@ -28,6 +28,13 @@ CONSUMERS: Final[tuple[str, ...]] = (
 """Settings that a consumer may set for itself."""
 CREDITS: Final[tuple[str, ...]] = ("credit-window-messages", "credit-window-bytes", "credit-idle")
 """Settings that an incoming link may set for itself."""
+RATES: Final[tuple[str, ...]] = tuple(SCOPES["producer"])
+"""Settings that a sender may set for itself: they can only lower its rates."""
+_KINDS: Final = SCOPES["queue"] | SCOPES["producer"]
+_ALIASES: Final = ALIASES | SCOPED_ALIASES["producer"]
+RATE_PREFIXES: Final = ("rate-", "burst-", "producer")
+RATE_PROPERTIES_MAX: Final = 16
+"""Most properties of a client that begin like a setting of rates; it is not logged in when they are compared."""
 NEARLY: Final = 0.8
 """Similarity (difflib) from which an unknown name counts as a misspelling of a known one."""
 MILLISECONDS_MAX: Final = 4_294_967_295
@@ -66,22 +73,33 @@ def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, 
 
 
 def read_link_properties(link: str, properties: dict[str, object]) -> dict[str, SettingValue]:
-    """Read the properties of an incoming link that are settings of its credit, by the broker's own names.
+    """Read the properties of an incoming link that are settings of its credit or rates, by the broker's own names.
 
     Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
     """
-    return _read_own(f"link '{link}'", CREDITS, properties)
+    return _read_own(f"link '{link}'", (*CREDITS, *RATES), properties)
+
+
+def read_client_properties(properties: dict[str, object]) -> dict[str, SettingValue]:
+    """Read the properties of a client that are rates of its producers, by the broker's own names.
+
+    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    """
+    named = {name: value for name, value in properties.items() if name.lower().startswith(RATE_PREFIXES)}
+    if len(named) > RATE_PROPERTIES_MAX:
+        raise PreconditionFailed(f"client: {len(named)} properties of rates; the most is {RATE_PROPERTIES_MAX}")
+    return _read_own("client", RATES, named)
 
 
 def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) -> dict[str, SettingValue]:
     """Read the settings that an object may set for itself; other names are left out."""
     words: dict[str, SettingValue] = {}
     for name, value in arguments.items():
-        ours = name if name in own else ALIASES.get(name, "")
+        ours = name if name in own else _ALIASES.get(name, "")
         if ours in own:
-            _add(words, subject, ours, read_value(subject, name, SCOPES["queue"][ours], value))
+            _add(words, subject, ours, read_value(subject, name, _KINDS[ours], value))
             continue
-        known = [*own, *[alias for alias, word in ALIASES.items() if word in own]]
+        known = [*own, *[alias for alias, word in _ALIASES.items() if word in own]]
         near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
         if near:
             raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")

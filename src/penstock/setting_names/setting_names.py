@@ -256,6 +256,12 @@ NEGATIVE_IS_NONE: Final = frozenset(
 )
 """Names for which -1 means "no limit": Broker-J's, Artemis' and RabbitMQ's, and the broker's own equivalents."""
 
+WITHOUT_BURST: Final = frozenset({"producerMaxRate"})
+"""Names of rates beside which a burst has no effect: "never at a rate higher" (Artemis)."""
+
+WHOLE_RATES: Final = frozenset({"consumerMaxRate", "producerMaxRate"})
+"""Artemis' rates: a positive integer, or -1."""
+
 OVERFLOW_ALIASES: Final = {
     "producer_flow_control": "block",  # Broker-J
     "drop-head": "drop-head",

@@ -180,6 +180,10 @@ def _read_real(subject: str, name: str, kind: str, value: object) -> SettingValu
     real = _real(value)
     if real is None:
         raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a number")
+    if name in setting_names.WHOLE_RATES and (real <= 0 or not real.is_integer()):
+        raise PreconditionFailed(
+            f"{subject}: {name}={shown(value)} is not a positive whole number of messages a second; -1 is no limit"
+        )
     if real < 0:
         less = "; -1 or none is no limit" if name in setting_names.NEGATIVE_IS_NONE else ""
         raise PreconditionFailed(f"{subject}: {name}={shown(value)} is negative{less or '; the least is 0'}")

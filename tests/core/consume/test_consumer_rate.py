@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from penstock.core.effects import Cancelled, SlowConsumer
-from tests.support.broker_fixture import House
+from tests.support.broker_fixture import House, most_in_a_second
 from tests.support.limited_consumers import deliver, filled, settle_all, subscribe
 
 
@@ -11,7 +15,7 @@ def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
     house = filled([10] * 5)
     consumer = subscribe(house, consumer_max_rate=10)
     assert deliver(house) == [10]
-    assert consumer.obstacles(house.broker.now) == ["at its rate of 10 messages/s, the next one in 100 ms"]
+    assert consumer.obstacles(house.broker.now) == ["at its rate of 10 messages/s, the next one in 91 ms"]
     for step in range(1, 5):
         house.broker.begin(100.0 + step * 0.1 + 0.002)
         assert deliver(house) == [10]
@@ -21,6 +25,19 @@ def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
     house.publish_now("a", 10)
     house.broker.schedule_delivery(consumer.queue)
     assert deliver(house) == [10]
+
+
+@pytest.mark.parametrize("rate", [10, 1000])
+def test_consumer_gets_at_most_one_message_more_than_its_rate_in_any_second(rate: int) -> None:
+    house = filled([10] * 3 * rate)
+    subscribe(house, consumer_max_rate=rate)
+    delivered: list[float] = []
+    late = random.Random(1)
+    house.broker.begin(200.0)  # Idle before: nothing is stored for later.
+    while house.broker.now < 202.5:
+        delivered += [house.broker.now] * len(deliver(house))
+        house.broker.begin(house.broker.now + late.uniform(0.0005, 0.02))
+    assert most_in_a_second(delivered) <= rate + 1
 
 
 def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:

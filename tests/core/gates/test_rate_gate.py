@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from penstock.core.effects import GateChanged
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.publish.producer import Producer
 from penstock.flow.token_bucket import TokenBucket
-from tests.support.broker_fixture import House, told
+from tests.support.broker_fixture import House, most_in_a_second, told
 
 
 def rated(house: House, producer: Producer, messages: float, burst: float = 1.0) -> RateGate:
     rate = RateGate("producer p", house.broker.turns, house.broker.timers)
-    rate.messages = TokenBucket(messages, burst)
+    rate.passes.messages = TokenBucket(messages, burst)
     producer.set_gates([rate.gate])
     return rate
 
@@ -55,6 +57,38 @@ def test_two_producers_of_one_rate_share_it_in_turn() -> None:
         house.broker.run(1000)
     assert abs(len(one.outbox) - len(two.outbox)) <= 2  # One of them was there first.
     assert 13 <= house.depth("a") <= 17
+
+
+@pytest.mark.parametrize("scope", ["producer", "connection", "user", "address"])
+@pytest.mark.parametrize("rate", [3, 10, 1000])
+def test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time(scope: str, rate: int) -> None:
+    house = House()
+    house.queue("a")
+    house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
+    producer = house.producer("p")
+    house.set(scope, "amq.fanout" if scope == "address" else "alice", rate_messages=rate)
+    house.later(10.0)
+    late = random.Random(2)
+    begun = house.broker.now
+    passed: list[float] = []
+    while house.broker.now < begun + 2.5:
+        for _ in range(min(rate, 3 * rate - len(passed) - len(producer.outbox))):
+            house.publish(producer, "", 100, "amq.fanout")
+        passed += [house.broker.now] * (house.depth("a") - len(passed))
+        house.later(late.uniform(0.0002, 0.004))
+    assert passed[0] == begun
+    assert most_in_a_second(passed) <= rate + 1
+    assert len(passed) >= int(0.98 * 2.5 * rate)
+
+
+def test_rates_burst_passes_at_once_if_it_is_given() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    house.set("producer", "alice", rate_messages=10, burst_messages=5)
+    for _ in range(20):
+        house.publish(producer, "a", 100)
+    assert house.depth("a") == 5
 
 
 @pytest.mark.parametrize("scope", ["producer", "connection", "user"])

@@ -271,3 +271,162 @@ def test_a_rate_counts_every_message_of_a_commit(house: House, client: Client) -
     assert client.told() == 1
     house.later(0.2)
     assert client.told() == 2
+
+
+# Commits that may be tried again
+
+
+@pytest.fixture
+def retrying(house: House) -> Client:
+    """A client whose refused commits stay open, and queue a with room for one of two messages."""
+    client = Client(house, "tx")
+    client.transaction.coordinator.keeps_refused = True
+    house.queue("a", capacity_messages=2, stop_messages=2, resume_messages=2, hold_deadline=5)
+    return client
+
+
+def test_commit_that_is_refused_at_its_deadline_may_be_tried_again_and_applies_once(
+    house: House, retrying: Client
+) -> None:
+    house.publish_now("a", 1)
+    house.publish_now("a", 2)
+    tag = retrying.get("a")
+    retrying.publish("a", 10, 11)
+    retrying.ack(tag)
+    held = retrying.producer.hold_budget
+    assert not retrying.commit()
+    house.later(5.1)
+    assert (retrying.told(), retrying.refused, retrying.producer.closing) == (0, True, None)
+    assert (house.depth("a"), retrying.session.unsettled.count()) == (2, 1)
+    assert (held.messages, held.bytes, held.uncommitted) == (2, 21, 21)
+    retrying.refused = False
+    assert not retrying.commit()
+    house.later(4.9)
+    assert not retrying.refused, "it waits for a whole deadline again"
+    house.later(0.2)
+    assert (retrying.told(), retrying.refused) == (0, True)
+    retrying.refused = False
+    house.take("a")
+    assert retrying.commit()
+    assert [int(each.charge) for each in house.vhost.queues["a"].ready_queue.ready] == [10, 11]
+    assert (held.messages, held.bytes, held.uncommitted, retrying.session.unsettled.count()) == (0, 0, 0, 0)
+
+
+def test_commit_that_was_refused_may_be_rolled_back(house: House, retrying: Client) -> None:
+    house.publish_now("a", 1)
+    tag = retrying.get("a")
+    retrying.publish("a", 10, 10)
+    house.publish_now("a", 1)
+    retrying.ack(tag)
+    assert not retrying.commit()
+    house.later(5.1)
+    assert retrying.told() == 0
+    retrying.refused = False
+    retrying.transaction.rollback()
+    assert retrying.told() == 1
+    assert (retrying.producer.hold_budget.messages, retrying.producer.hold_budget.uncommitted) == (0, 0)
+    retrying.ack(tag)
+    assert retrying.commit()
+    assert house.depth("a") == 1
+    retrying.end()
+    assert traces(house, retrying) == []
+
+
+def test_commits_behind_a_refused_one_are_refused_with_it_and_all_is_one_transaction_in_order(
+    house: House, retrying: Client
+) -> None:
+    house.queue("b", hold_deadline=60)
+    house.publish_now("a", 1)
+    retrying.publish("a", 10, 11)
+    assert not retrying.commit()
+    house.later(3)
+    retrying.publish("b", 20)
+    assert not retrying.commit()
+    retrying.publish("b", 21)
+    house.later(2.1)
+    refusals = [outcome.refusal for outcome in retrying.producer.confirms.take()]
+    assert [refusal is not None and refusal.retriable for refusal in refusals] == [True, True]
+    assert [str(refusal and refusal.describe()).partition(";")[0] for refusal in refusals] == [
+        "commit refused after its hold deadline of 5 s and not rolled back",
+        "commit refused with an earlier one, and not rolled back",
+    ]
+    assert (house.depth("a"), house.depth("b"), retrying.producer.hold_budget.messages) == (1, 0, 4)
+    house.take("a")
+    retrying.transaction.commit()
+    (outcome,) = retrying.producer.confirms.take()
+    assert outcome.confirmed
+    assert [int(each.charge) for each in house.vhost.queues["a"].ready_queue.ready] == [10, 11]
+    assert [int(each.charge) for each in house.vhost.queues["b"].ready_queue.ready] == [20, 21]
+
+
+def test_rollback_behind_a_held_commit_drops_what_is_refused_of_it(house: House, retrying: Client) -> None:
+    house.publish_now("a", 1)
+    tag = retrying.get("a")
+    house.publish_now("a", 1)
+    retrying.publish("a", 10)
+    retrying.publish("a", 10)
+    retrying.ack(tag)
+    retrying.commit()
+    retrying.transaction.rollback()
+    retrying.publish("a", 11)
+    house.later(5.1)
+    retrying.told()
+    assert retrying.producer.hold_budget.messages == 1
+    retrying.refused = False
+    house.take("a")
+    retrying.ack(tag)
+    assert retrying.commit()
+    assert [int(each.charge) for each in house.vhost.queues["a"].ready_queue.ready] == [11]
+
+
+def test_commit_that_was_refused_and_can_never_fit_any_more_ends_its_session(house: House, retrying: Client) -> None:
+    house.publish_now("a", 1)
+    retrying.publish("a", 10, 10)
+    retrying.commit()
+    house.later(5.1)
+    retrying.publish("a", 10)
+    retrying.commit()
+    closed = [effect.error for effect in house.broker.effects() if isinstance(effect, CloseSession)]
+    assert [(error.code, "can never fit" in str(error)) for error in closed] == [(311, True)]
+    retrying.end()
+    assert traces(house, retrying) == []
+
+
+def test_commit_that_was_refused_counts_in_the_bound_of_its_connection(house: House) -> None:
+    client = Client(house, "tx", bound=25)
+    client.transaction.coordinator.keeps_refused = True
+    house.queue("a", capacity_messages=2, hold_deadline=5)
+    house.publish_now("a", 1)
+    client.publish("a", 10, 10)
+    client.commit()
+    house.later(5.1)
+    client.publish("a", 10)
+    closed = [effect.error for effect in house.broker.effects() if isinstance(effect, CloseSession)]
+    assert [type(error) for error in closed] == [ResourceError]
+    client.end()
+    assert traces(house, client) == []
+
+
+def test_session_that_ends_with_a_refused_commit_rolls_it_back(house: House, retrying: Client) -> None:
+    house.publish_now("a", 1)
+    house.publish_now("a", 1)
+    retrying.ack(retrying.get("a"))
+    retrying.publish("a", 10, 10)
+    retrying.commit()
+    house.later(5.1)
+    retrying.end()
+    assert traces(house, retrying) == []
+    assert (house.depth("a"), house.vhost.queues["a"].available()) == (2, 2)
+
+
+def test_commit_that_an_operators_gate_held_may_be_tried_again(house: House, retrying: Client) -> None:
+    house.broker.gates.block("queue", "/", "a", "stocktaking")
+    retrying.publish("a", 10)
+    assert not retrying.commit()
+    house.later(5.1)
+    assert (retrying.told(), retrying.refused, retrying.producer.closing) == (0, True, None)
+    house.broker.gates.unblock("queue", "/", "a")
+    house.broker.run(1000)
+    retrying.refused = False
+    assert retrying.commit()
+    assert house.depth("a") == 1

@@ -191,7 +191,8 @@ def test_limits_of_a_user_and_of_what_is_matched_by_its_name(bench: Bench) -> No
     found = bench.broker.table.limits("user", "alice")
     assert (found.rate_messages, found.rate_bytes, found.weight) == (100.0, 0.5, 2)
     assert (found.burst_messages, found.burst_bytes) == (10.0, 1.0)
-    assert bench.broker.table.limits("user", "bob").burst_messages == 100.0
+    bob = bench.broker.table.limits("user", "bob")
+    assert (bob.rate_messages, bob.refill_messages, bob.burst_messages) == (100.0, 99.0, 2.0), "a burst of 10 ms"
     bench.set("user", "alice", rate_messages="none")
     assert bench.broker.table.limits("user", "alice").rate_messages is None
     assert bench.broker.table.limits("connection", "alice").unlimited()

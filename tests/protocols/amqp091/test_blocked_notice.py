@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.closed_publishers import notices, recording_driver
-from tests.support.driven_connection import Dialogue, make_driver, methods, publish
+from tests.support.driven_connection import Dialogue, drain, make_driver, methods, publish
 
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
 
@@ -48,3 +49,115 @@ def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms
     confirming = Dialogue(driver)
     confirming.confirm()
     assert notices(confirming, publish("q", b"2")) == 0
+
+
+def gated(*queues: str, obeys: bool = False) -> tuple[BrokerDriver, Dialogue]:
+    """A client with confirms, and queues that close with their first message and hold for ever."""
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, obeys=obeys)
+    for queue in queues:
+        peer.declare(queue, **GATED | {"hold_deadline": 0})
+    peer.confirm()
+    return driver, peer
+
+
+def reasons(peer: Dialogue, now: float) -> list[str]:
+    """Return the queues that the notices at a time name; empty for connection.unblocked."""
+    notices = [method for method in methods(peer.listen(now)) if method.name.startswith("connection.")]
+    return [str(method.args.get("reason", "")).partition(":")[0] for method in notices]
+
+
+def test_another_reason_follows_when_the_named_gate_opens_and_another_blocks() -> None:
+    driver, peer = gated("a", "b", "c")
+    assert [method.name for method in methods(peer.say(publish("a", b"1") + publish("b", b"2")))] == [
+        "connection.blocked"
+    ]
+    drain(driver, "a")
+    assert reasons(peer, 102.0) == ["queue b"]
+    peer.say(publish("c", b"3"))
+    drain(driver, "c")
+    assert reasons(peer, 104.0) == [], "the named gate still blocks"
+    drain(driver, "b")
+    assert reasons(peer, 106.0) == [""]
+
+
+def test_reason_names_the_gate_of_another_channel_after_that_of_the_first_has_opened() -> None:
+    driver, peer = gated("a", "b")
+    peer.names(method_frame(2, spec.CHANNEL_OPEN) + method_frame(2, spec.CONFIRM_SELECT))
+    peer.say(publish("a", b"1"))
+    peer.say(publish("b", b"2", channel=2))
+    drain(driver, "a")
+    assert reasons(peer, 102.0) == ["queue b"]
+
+
+def test_reason_stays_while_another_channel_is_blocked_by_the_named_gate() -> None:
+    driver, peer = gated("a", "b")
+    peer.names(method_frame(2, spec.CHANNEL_OPEN) + method_frame(2, spec.CONFIRM_SELECT))
+    peer.say(publish("a", b"1") + publish("a", b"2", channel=2) + publish("b", b"3", channel=2))
+    peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
+    assert reasons(peer, 102.0) == []
+    drain(driver, "a")
+    assert reasons(peer, 104.0) == ["queue b"]
+
+
+def test_reason_names_the_gate_at_which_a_publish_is_held_when_that_of_withheld_ones_has_opened() -> None:
+    driver, peer = gated("a")
+    peer.declare("b", capacity_messages=1, hold_deadline=0)
+    peer.say(publish("a", b"1") + publish("b", b"2") + publish("b", b"held"))
+    drain(driver, "a")
+    assert reasons(peer, 102.0) == ["queue b"]
+
+
+def test_reason_names_the_gate_of_the_next_held_publish_when_that_of_the_first_has_opened() -> None:
+    driver, peer = gated()
+    for queue in ("a", "b"):
+        peer.declare(queue, capacity_messages=1, hold_deadline=0)
+    peer.say(publish("a", b"1") + publish("b", b"2") + publish("a", b"held") + publish("b", b"held"))
+    drain(driver, "a")
+    peer.listen(102.0)
+    drain(driver, "a")
+    assert reasons(peer, 104.0) == ["queue b"]
+
+
+def test_another_reason_follows_a_notice_after_a_second_at_the_earliest() -> None:
+    driver, peer = gated("a", "b", "c")
+    peer.say(publish("a", b"1") + publish("b", b"2") + publish("c", b"3"))
+    drain(driver, "a")
+    assert reasons(peer, 100.5) == []
+    drain(driver, "b")
+    assert reasons(peer, 100.9) == []
+    assert reasons(peer, 101.0) == ["queue c"], "only the one that blocks then"
+    peer.say(publish("a", b"4") + publish("b", b"5"))
+    for step in range(1, 10):
+        drain(driver, "b")
+        peer.say(publish("b", b"6"))
+        assert reasons(peer, 101.0 + step / 100) == [], "a gate that flips and was not named changes nothing"
+
+
+def test_reason_that_was_withdrawn_unsent_leaves_the_client_told_what_is_so() -> None:
+    driver = recording_driver()
+    client = Dialogue(driver)
+    for queue in ("a", "b"):
+        client.declare(queue, capacity_messages=1, hold_deadline=0)
+    assert notices(client, publish("a", b"1")) > 0
+    client.connection.take_output()
+    driver.begin(101.8)
+    client.say(publish("b", b"2"))
+    drain(driver, "a")
+    driver.begin(102.0)
+    while driver.run_turn():
+        pass
+    assert client.connection.engine.output_delay(102.0) > 0, "another reason, which waits"
+    drain(driver, "b")
+    assert [method.name for method in methods(client.listen(102.1))] == ["connection.unblocked"]
+
+
+def test_reason_that_waits_for_its_second_leaves_no_timer_behind_its_connection() -> None:
+    driver, peer = gated("a", "b")
+    peer.say(publish("a", b"1") + publish("b", b"2"))
+    drain(driver, "a")
+    assert reasons(peer, 100.5) == []
+    assert driver.broker.timers.next() == 101.0
+    driver.disconnect(peer.connection)
+    assert driver.broker.timers.next() is None

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.client_profiles import PROFILES
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, Frame, drain, make_driver, methods, publish
@@ -109,10 +110,73 @@ def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None
     assert driver.broker.timers.next() is None
 
 
-def test_a_channel_with_confirms_is_held_by_those() -> None:
-    driver = make_driver()
+def confirming(driver: BrokerDriver, **who: object) -> Dialogue:
+    """A client with confirms on channels 1 and 2, and queues q and r that close with their first message."""
     driver.begin(100.0)
-    peer = Dialogue(driver, obeys=True)
-    peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
+    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
+    for queue in ("q", "r"):
+        peer.declare(queue, capacity_messages=10, stop_messages=0, resume_messages=0)
     peer.confirm()
-    assert flows(peer.say(publish("q", b"1"))) == []
+    peer.names(method_frame(2, spec.CHANNEL_OPEN) + method_frame(2, spec.CONFIRM_SELECT))
+    return peer
+
+
+def test_channel_with_confirms_is_asked_to_stop_where_its_client_has_announced_the_capability() -> None:
+    driver = make_driver()
+    peer = confirming(driver, obeys=True)
+    came = peer.say(publish("q", b"1"))
+    assert [(method.name, frame[1]) for method, frame in zip(methods(came), came, strict=True)] == [
+        ("channel.flow", 1),
+        ("connection.blocked", 0),
+    ]
+    assert flows(peer.say(publish("nowhere", b"2", channel=2))) == [], "another channel goes on"
+    drain(driver, "q")
+    assert [method.name for method in methods(peer.listen(101.0))] == [
+        "channel.flow",
+        "connection.unblocked",
+        "basic.ack",
+    ]
+
+
+def test_channel_with_confirms_is_asked_to_go_on_at_the_hold_deadline_with_its_confirm() -> None:
+    driver = make_driver()
+    peer = confirming(driver, obeys=True)
+    peer.say(publish("q", b"1"))
+    assert [method.name for method in methods(peer.listen(130.1))] == ["channel.flow", "basic.ack"]
+    assert [method.name for method in methods(peer.say(publish("q", b"held")))] == []
+    assert [method.name for method in methods(peer.listen(160.2))] == ["basic.nack"]
+
+
+def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_closed() -> None:
+    driver = make_driver()
+    peer = confirming(driver, obeys=True)
+    assert flows(peer.say(publish("q", b"1") + publish("r", b"2"))) == [False]
+    drain(driver, "q")
+    assert flows(peer.listen(101.0)) == []
+    drain(driver, "r")
+    assert flows(peer.listen(102.0)) == [True]
+
+
+def test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforcement_time() -> None:
+    limits = ConnectionLimits()
+    limits.flow_enforcement_s = 2.0
+    driver = make_driver(limits)
+    peer = confirming(driver, obeys=True)
+    peer.say(publish("q", b"1"))
+    driver.begin(101.9)
+    assert methods(peer.say(publish("q", b"2"))) == []
+    driver.begin(102.1)
+    closed = methods(peer.say(publish("q", b"3")))[0]
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+
+
+def test_channel_with_confirms_of_the_java_client_is_held_by_those() -> None:
+    """Its ConfirmListener runs in the thread that reads: one that publishes would wait for itself."""
+    driver = make_driver()
+    java = confirming(driver, product="RabbitMQ", platform="Java")
+    assert flows(java.say(publish("q", b"1"))) == []
+    plain = Dialogue(driver, product="RabbitMQ", platform="Java")
+    assert flows(plain.say(publish("q", b"1"))) == [False]
+    announcing = Dialogue(driver, product="RabbitMQ", platform="Java", obeys=True)
+    announcing.confirm()
+    assert flows(announcing.say(publish("q", b"1"))) == [False], "it may announce the capability itself"

@@ -26,6 +26,20 @@ def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:
     assert connection.peer.properties["product"] == "p" * 255
 
 
+def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_refused() -> None:
+    connection = stranger(make_driver(), "127.0.0.1")
+    connection.receive(GREETING + start_ok("guest", **{"producerMaxRate": 10, "rate-bytes": 1000}))
+    rates = connection.peer.rates
+    assert rates is not None
+    assert (rates.rate_messages, rates.rate_bytes) == (10.0, 1000.0)
+    connection = stranger(make_driver(), "127.0.0.1")
+    connection.receive(GREETING + start_ok("guest", producerMaxRate=0))
+    close = decode_method(cut(connection.take_output())[-1][2])
+    assert close.id == spec.CONNECTION_CLOSE
+    assert close.args["reply_code"] == 530
+    assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate=0 is not a positive")
+
+
 def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
     driver = make_driver()
     gc.collect()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.settings import changes
 from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.setting_names import read_settings
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
-from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, performative
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative
+from tests.support.driven_connection import drain
 
 
 def credit_of(client: Amqp10Dialogue) -> int:
@@ -23,6 +26,39 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force() -> None:
     assert attached.performative.mapping("properties")[Symbol("credit-window-messages")] == Typed("uint", 10)
     assert flow.field("link_credit") == 10
     _, detached = client.attach_sender("/queues/q", 1, properties={Symbol("credit-window-messages"): "many"})
+    assert condition(detached) == "amqp:precondition-failed"
+
+
+def set_rates(client: Amqp10Dialogue, rates: dict[str, object]) -> None:
+    changes.set_settings(client.driver.broker, "producer", "#", read_settings("producer", "#", rates))
+
+
+def test_link_may_lower_its_rates_and_is_told_what_is_in_force() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    attached, _ = client.attach_sender("/queues/q", properties={Symbol("producerMaxRate"): 10})
+    assert attached.performative.mapping("properties")[Symbol("rate-messages")] == 10.0
+    credit = credit_of(client)
+    assert credit == 1
+    set_rates(client, {"rate-messages": 5, "rate-bytes": 1000})
+    link = client.session(0).links.by_handle[0]
+    assert isinstance(link, IncomingLink)
+    assert link.producer.rate is not None
+    limits = link.producer.rate.limits
+    assert (limits.rate_messages, limits.rate_bytes) == (5.0, 1000.0), "the lower of each"
+    set_rates(client, {"rate-messages": 50})
+    assert (link.producer.rate.limits.rate_messages, link.producer.rate.limits.refill_messages) == (10.0, 9.9)
+
+
+WRONG = ({"producerMaxRate": 1.5}, {"rate-mesages": 5}, {"producerMaxRate": 5, "burst-bytes": 2})
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_link_with_wrong_rates_is_refused(wrong: dict[str, object]) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    given = {Symbol(name): value for name, value in wrong.items()}
+    _, detached = client.attach_sender("/queues/q", properties=given)
     assert condition(detached) == "amqp:precondition-failed"
 
 
@@ -61,3 +97,29 @@ def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
     assert properties[Symbol("penstock:blocked-by")] == "queue 'q'"
     assert Symbol("penstock:retry-after") in properties
     assert told.field("link_credit") == 0
+
+
+def named_gates(heard: list[Heard]) -> list[object]:
+    """Return the gates that flows of links name."""
+    flows = [each for each in heard if each.name == "flow" and each.field("properties") is not None]
+    return [each.performative.mapping("properties")[Symbol("penstock:blocked-by")] for each in flows]
+
+
+def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() -> None:
+    client = Amqp10Dialogue()
+    client.driver.begin(100.0)
+    vhost = client.driver.broker.vhosts["/"]
+    for queue in ("a", "b"):
+        client.declare(queue, capacity_messages=20)
+        vhost.bind("amq.fanout", vhost.queue(queue), None, "", {})
+    heard = client.attach_sender("/exchanges/amq.fanout")
+    while credit := credit_of(client):
+        heard += client.say(*(client.transfer(data_section(b"x")) for _ in range(credit)))
+    assert named_gates(heard) == ["queue 'a'"]
+    client.driver.begin(100.2)
+    drain(client.driver, "a")
+    assert named_gates(client.say()) == ["queue 'b'"]
+    assert credit_of(client) == 0
+    drain(client.driver, "b")
+    assert named_gates(client.say()) == []
+    assert credit_of(client) > 0

@@ -57,3 +57,14 @@ def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> Non
 def test_capabilities_are_offered() -> None:
     opened = Amqp10Dialogue().opened[0].performative
     assert opened.texts("offered_capabilities") == ["ANONYMOUS-RELAY", "SHARED-SUBS", "sole-connection-for-container"]
+
+
+def test_rates_among_the_properties_hold_for_each_link_or_are_refused() -> None:
+    client = Amqp10Dialogue(properties={Symbol("producerMaxRate"): 10})
+    client.declare("q")
+    for handle, own in enumerate(({}, {Symbol("rate-messages"): 4}, {Symbol("rate-messages"): 40})):
+        attached, _ = client.attach_sender("/queues/q", handle, properties=own)
+        rate = attached.performative.mapping("properties")[Symbol("rate-messages")]
+        assert rate == (4.0 if handle == 1 else 10.0)
+    refused = Amqp10Dialogue(session=False, properties={Symbol("producerMaxRate"): 1.5})
+    assert condition(refused.opened[1]) == "amqp:not-allowed"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.wire.amqp10 import spec
-from tests.support.amqp10_dialogue import accepted, condition, data_section, names, performative
+from penstock.wire.amqp10.values import Symbol
+from tests.support.amqp10_dialogue import Heard, accepted, condition, data_section, names, performative
 from tests.support.amqp10_transactions import (
     COORDINATOR,
     TransactionalPeer,
@@ -13,6 +14,7 @@ from tests.support.amqp10_transactions import (
     reserved,
     state_of,
 )
+from tests.support.driven_connection import drain
 
 
 def test_detach_of_the_coordinator_rolls_back() -> None:
@@ -38,13 +40,13 @@ def test_detach_of_the_coordinator_drops_a_held_commit() -> None:
     assert (client.depth("q"), reserved(client)) == (0, 0)
 
 
-def two_sessions() -> tuple[TransactionalPeer, bytes]:
+def two_sessions(**fields: object) -> tuple[TransactionalPeer, bytes]:
     """A transaction of a coordinator on channel 1, in which channel 0 has published and settled."""
     client = consuming(1)
     client.begin(1)
     before = client._next_id
     client._next_id = 0
-    client.attach_coordinator(COORDINATOR, 1)
+    client.attach_coordinator(COORDINATOR, 1, **fields)
     txn_id = client.begin_transaction(channel=1)
     client._next_id = before
     client.say(client.post(txn_id))
@@ -156,4 +158,105 @@ def test_nothing_is_left_behind() -> None:
     assert session is not None
     assert (session.settler.retired, session.transactions) == ({}, 0)  # type: ignore[attr-defined]
     assert len(session.producers()) == 2, "one lane is enough for one transaction at a time"
+    assert reserved(client) == 0
+
+
+# Commits that may be tried again
+
+RETRY = {"desired_capabilities": ["penstock:commit-retry"]}
+ROOM_FOR_ONE = {"capacity_messages": 2, "stop_messages": 2, "resume_messages": 2, "hold_deadline": 5}
+
+
+def refused(**fields: object) -> tuple[TransactionalPeer, bytes, list[Heard]]:
+    """A peer whose commit of two messages and a settlement has been rejected, its transaction and the answers."""
+    client = TransactionalPeer(**fields)
+    client.driver.begin(100.0)
+    client.declare("q", **ROOM_FOR_ONE)
+    client.declare("source")
+    client.attach_sender("/queues/q")
+    client.attach_sender("/queues/source", 1)
+    client.say(client.transfer(data_section(b"0")), client.transfer(data_section(b"1"), 1))
+    client.attach_receiver("/queues/source", 2, credit=1)
+    txn_id = client.begin_transaction()
+    client.say(client.post(txn_id, b"a"), client.post(txn_id, b"b"))
+    client.retire(txn_id, 0, 0)
+    assert client.discharge(txn_id) == []
+    return client, txn_id, [each for each in client.listen(105.1) if each.name == "disposition"]
+
+
+def test_rejected_commit_leaves_the_transaction_of_a_link_that_asked_for_it_open() -> None:
+    client, txn_id, (answer,) = refused(**RETRY)
+    assert client.attached[0].performative.texts("offered_capabilities") == ["penstock:commit-retry"]
+    error = state_of(answer).inner("error")
+    assert error is not None
+    assert (state_of(answer).code, condition(answer)) == (spec.REJECTED, "amqp:resource-limit-exceeded")
+    assert "not rolled back; queue 'q' holds 1 message" in error.text("description")
+    assert {Symbol("gate"), Symbol("reason"), Symbol("retry-after")} == set(error.mapping("info"))
+    assert (client.depth("q"), client.depth("source")) == (1, 1)
+    client.say(client.post(txn_id, b"never fits"))
+    drain(client.driver, "q")
+    client.driver.broker.vhosts["/"].queues["q"].purge(106.0)
+    (rejected,) = client.discharge(txn_id)
+    assert condition(rejected) == "amqp:transaction:rollback", "three never fit: that ends it"
+
+
+def test_rejected_commit_is_discharged_again_and_applied_once() -> None:
+    client, txn_id, _ = refused(**RETRY)
+    assert client.discharge(txn_id) == []
+    (again,) = [each for each in client.listen(110.3) if each.name == "disposition"]
+    assert condition(again) == "amqp:resource-limit-exceeded", "it waited a whole deadline again"
+    drain(client.driver, "q")
+    answers = client.discharge(txn_id)
+    assert accepted() in [state_of(each) for each in answers if each.field("role")]
+    assert (client.depth("q"), client.depth("source"), reserved(client)) == (2, 0, 0)
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
+    assert client.depth("q") == 2
+
+
+def test_rejected_commit_may_be_rolled_back_by_a_discharge() -> None:
+    client, txn_id, _ = refused(**RETRY)
+    (answer,) = client.discharge(txn_id, fail=True)
+    assert state_of(answer) == accepted()
+    assert (client.depth("q"), client.depth("source"), reserved(client)) == (1, 1, 0)
+    client.settle(0, 0, accepted(), True)
+    assert client.depth("source") == 0, "the delivery is its receiver's again"
+
+
+def test_rejected_commit_that_nobody_discharges_again_ends_with_its_time_or_its_link() -> None:
+    client, txn_id, _ = refused(**RETRY)
+    client.connection.limits.transaction_timeout_s = 60.0
+    assert client.discharge(txn_id) == []
+    client.listen(110.3)
+    client.listen(169.0)
+    assert reserved(client) > 0
+    client.listen(171.0)
+    assert reserved(client) == 0
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:timeout"
+    client, txn_id, _ = refused(**RETRY)
+    client.say(performative(spec.DETACH, handle=COORDINATOR, closed=True))
+    assert (reserved(client), client.depth("q"), client.depth("source")) == (0, 1, 1)
+
+
+def test_rejected_commit_of_a_session_that_ends_in_that_turn_is_told_of_the_rollback() -> None:
+    client, txn_id = two_sessions(**RETRY)
+    client.driver.begin(100.0)
+    client.declare("full", capacity_messages=1, hold_deadline=5)
+    client.attach_sender("/queues/full", handle=3)
+    before = client._next_id
+    client._next_id = 2
+    client.say(client.transfer(data_section(b"x"), handle=3), client.post(txn_id, handle=3))
+    client._next_id = before
+    assert client.discharge(txn_id, channel=1) == []
+    client.driver.begin(105.1)
+    client.driver.broker.timers.run(105.1)
+    (answer,) = [each for each in client.say(performative(spec.END, 0)) if each.channel == 1]
+    assert (condition(answer), "has ended" in str(answer.field("state"))) == ("amqp:transaction:rollback", True)
+    assert (client.depth("q"), client.depth("full"), reserved(client)) == (1, 1, 0)
+
+
+def test_rejected_commit_of_a_link_that_did_not_ask_ends_its_transaction() -> None:
+    client, txn_id, (answer,) = refused()
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert not client.attached[0].performative.texts("offered_capabilities")
+    assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
     assert reserved(client) == 0

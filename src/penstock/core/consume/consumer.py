@@ -203,9 +203,7 @@ class Consumer(Subscriber):
             found.append(self.adaptive_window.describe())
         if self.rate_limiter is not None and self.rate_limiter.bucket.ready_at(now) > now:
             wait_ms = (self.rate_limiter.bucket.ready_at(now) - now) * 1000
-            found.append(
-                f"at its rate of {self.rate_limiter.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms"
-            )
+            found.append(f"at its rate of {self.rate_limiter.rate:g} messages/s, the next one in {wait_ms:.0f} ms")
         if not found and self.state == UNMATCHED and self.scan is not None:
             found.append(self.scan.obstacle())
         if not found and self.state == LISTED:

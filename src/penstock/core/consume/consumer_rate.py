@@ -11,7 +11,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_lists import UNMATCHED
 from penstock.core.consume.rotation import wake
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.flow.token_bucket import TokenBucket
+from penstock.flow.token_bucket import TokenBucket, smooth
 
 if TYPE_CHECKING:
     from penstock.core.consume.context import ConsumeContext
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 class ConsumerRateLimiter(TimerHandler):
     """The maximum rate of a consumer (Artemis' consumerMaxRate): a token bucket, and the timer that wakes the consumer.
 
-    A hundredth of a second's messages may go at once, so that high rates do not need a timer for each message.
+    In any second it gets at most one message more than the rate, and the first one at once: see `smooth`.
     """
 
     def __init__(self, broker: ConsumeContext, consumer: Consumer, rate: float) -> None:
         super().__init__()
         self.broker = broker
         self.consumer = consumer
-        self.bucket = TokenBucket(rate, max(rate / 100, 1.0))
+        self.rate = rate
+        """Most messages a second."""
+        self.bucket = TokenBucket(*smooth(rate))
 
     def took(self, messages: i64, now: float) -> None:
         """Count delivered messages; sets the timer when the rate is used up."""
@@ -87,7 +89,7 @@ class SlowConsumerMonitor(TimerHandler):
         took_s = now - self._since
         oldest = consumer.queue.ready_queue.next()
         kept_waiting = oldest is not None and oldest.arrived <= self._since and consumer.state != UNMATCHED
-        paced = consumer.rate_limiter is not None and consumer.rate_limiter.bucket.rate <= self.rate
+        paced = consumer.rate_limiter is not None and consumer.rate_limiter.rate <= self.rate
         slow = kept_waiting and not paced and float(settled) < self.rate * took_s
         if slow and not self.slow:
             self.broker.emit_slow_consumer(consumer, float(settled) / took_s, self.rate, self.cancels)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 from typing_extensions import override
 
@@ -11,9 +13,71 @@ from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.turns import Turns
 
+CREDIT_S: Final = 0.1
+"""Most credit of a sender, in seconds of the rate: it lasts for a round trip, and what was saved up passes soon."""
+
+
+class RateBuckets:
+    """The tokens of a rate: messages and bytes (charges); None for no limit."""
+
+    __slots__ = ("messages", "bytes")
+
+    def __init__(self, messages: TokenBucket | None = None, bytes: TokenBucket | None = None) -> None:
+        self.messages = messages
+        self.bytes = bytes
+
+    def limit(self, limits: Limits) -> None:
+        """Apply changed limits; a bucket with an unchanged rate keeps its tokens."""
+        refill = None if limits.rate_messages is None else limits.refill_messages
+        self.messages = _bucket(self.messages, refill, limits.burst_messages)
+        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
+
+    def copy(self) -> RateBuckets:
+        """Return others with the same tokens."""
+        messages, size = self.messages, self.bytes
+        return RateBuckets(None if messages is None else messages.copy(), None if size is None else size.copy())
+
+    def ready_at(self, now: float) -> float:
+        """Return when the next message may be taken: monotonic seconds, `now` for at once."""
+        ready = now
+        if self.messages is not None:
+            ready = self.messages.ready_at(now)
+        if self.bytes is not None:
+            ready = max(ready, self.bytes.ready_at(now))
+        return ready
+
+    def take(self, messages: i64, bytes: i64, now: float) -> None:
+        """Take messages and their bytes."""
+        if self.messages is not None:
+            self.messages.take(float(messages), now)
+        if self.bytes is not None:
+            self.bytes.take(float(bytes), now)
+
+    def whole(self, wanted: i64, charge: i64, now: float) -> i64:
+        """Return for how many messages of this charge there are tokens: at most `wanted`, at least one."""
+        most = wanted
+        if self.messages is not None:
+            most = min(most, i64(self.messages.whole(now)))
+        if self.bytes is not None:
+            most = min(most, i64(self.bytes.whole(now)) // charge)
+        return most if most > 0 else 1  # Its gate is open: a larger message than the burst passes too.
+
+    def in_s(self, seconds: float, charge: i64) -> i64:
+        """Return the messages of this charge that pass at once, or in so many seconds if those are more; at least 1."""
+        most: float = NEVER
+        if self.messages is not None:
+            most = self.messages.most_in_s(seconds)
+        if self.bytes is not None:
+            most = min(most, self.bytes.most_in_s(seconds) / float(charge))
+        return i64(int(most)) if most >= 1.0 else 1
+
 
 class RateGate(TimerHandler, GateOwner):
-    """A gate that closes when a token bucket is empty and opens by a timer when it has tokens again."""
+    """A gate that closes when its tokens are used up and opens by a timer when there are some again.
+
+    Credit takes tokens when it is granted, so that senders get it in turn, at the rate. A sender may save it up. So its
+    messages take tokens of their own when they pass: those wait here that come faster than the rate.
+    """
 
     def __init__(self, name: str, turns: Turns, deadlines: Timers) -> None:
         super().__init__()
@@ -22,54 +86,55 @@ class RateGate(TimerHandler, GateOwner):
         self.gate = Gate("rate", name, turns.transitions)
         self.gate.owner = self
         self.gate.frequent = True
-        self.messages: TokenBucket | None = None
-        """Bucket of messages; None for no limit."""
-        self.bytes: TokenBucket | None = None
-        """Bucket of bytes (charges); None for no limit."""
+        self.limits = Limits()
+        """The rates in force."""
+        self.passes = RateBuckets()
+        """Tokens of messages that pass."""
+        self.grants: RateBuckets | None = None
+        """Tokens of messages that are granted, or pass without credit; None before the first grant: as `passes`."""
 
     def limit(self, limits: Limits) -> None:
-        """Apply changed limits; a bucket with an unchanged rate keeps its tokens."""
-        self.messages = _bucket(self.messages, limits.rate_messages, limits.burst_messages)
-        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
+        """Apply changed limits."""
+        self.limits = limits
+        self.passes.limit(limits)
+        if self.grants is not None:
+            self.grants.limit(limits)
 
+    @override
     def ready_at(self, now: float) -> float:
         """Return when the next message may pass: monotonic seconds, `now` or earlier for at once."""
-        ready = now
-        if self.messages is not None:
-            ready = self.messages.ready_at(now)
-        if self.bytes is not None:
-            ready = max(ready, self.bytes.ready_at(now))
-        return ready
+        ready = self.passes.ready_at(now)
+        return ready if self.grants is None else max(ready, self.grants.ready_at(now))
 
     @override
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         return self.ready_at(now) <= now
 
     @override
-    def passed(self, charge: i64, now: float) -> None:
-        if self.messages is not None:
-            self.messages.take(1, now)
-        if self.bytes is not None:
-            self.bytes.take(float(charge), now)
+    def admits_granted(self, now: float) -> bool:
+        return self.passes.ready_at(now) <= now
+
+    @override
+    def passed(self, charge: i64, now: float, granted: bool = False) -> None:
+        self.passes.take(1, charge, now)
+        if self.grants is not None and not granted:
+            self.grants.take(1, charge, now)
         self._judge(now)
 
     @override
+    def credit_limit(self, charge: i64) -> i64:
+        return self.passes.in_s(CREDIT_S, charge)
+
+    @override
     def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
-        most = wanted
-        if self.messages is not None:
-            most = min(most, i64(self.messages.whole(now)))
-        if self.bytes is not None:
-            most = min(most, i64(self.bytes.whole(now)) // charge)
-        if wanted <= 0:
-            return 0
-        return most if most > 0 else 1  # Its gate is open: a larger message than the burst passes too.
+        grants = self.passes if self.grants is None else self.grants
+        return grants.whole(wanted, charge, now) if wanted > 0 else 0
 
     @override
     def granted(self, messages: i64, charge: i64, now: float) -> None:
-        if self.messages is not None:
-            self.messages.take(float(messages), now)
-        if self.bytes is not None:
-            self.bytes.take(float(messages * charge), now)
+        if self.grants is None:
+            self.grants = self.passes.copy()
+        self.grants.take(messages, messages * charge, now)
         self._judge(now)
 
     @override

@@ -309,7 +309,7 @@ class Gates(NodeMemory):
         self._attach_producer(origin, producer)
 
     def _attach_producer(self, origin: ConnectionGates, producer: Producer) -> None:
-        limits = self.table.limits("producer", origin.user)
+        limits = self.table.limits("producer", origin.user).lowered(origin.rates).lowered(producer.rates)
         producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
         producer.weight = origin.weight
         producer.set_gates(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])

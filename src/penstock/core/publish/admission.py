@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 NO_GATES: Final[list[Gate]] = []
 
+NOT_PREPAID: Final = 0
+OWN_GATES_PREPAID: Final = 1
+"""The gates of the producer counted the publish when its credit was granted."""
+RATES_PREPAID: Final = 2
+"""And so did the rates of its address."""
+
 
 def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
     """Return the disk gates of a message on this route into a queue; none if it is not stored.
@@ -84,24 +90,26 @@ def first_closed_gate(
     charge: i64,
     now: float,
     finishing: Gate | None,
-    rates_prepaid: bool = False,
+    prepaid: int = NOT_PREPAID,
     room: PinnedRoom | None = None,
 ) -> Gate | None:
     """Return the first gate that stops a publish in its turn: closed, or without room for it.
 
     `own` are its producer's gates, which do not stop a request to the broker; `queues` are the targets of the message.
-    `finishing` is the closed gate whose round is being finished, if any. `rates_prepaid`: rates have counted it.
-    `room` is that of its query, None for most.
+    `finishing` is the closed gate whose round is being finished, if any. `prepaid`: see `HeldPublish`. `room` is that
+    of its query, None for most.
     """
     for gate in own:
-        if not route.control and not gate.lets_pass(charge, 1, now, finishing):
+        if prepaid != NOT_PREPAID:
+            if gate.stops_granted(now) and not route.control:
+                return gate
+        elif not route.control and not gate.lets_pass(charge, 1, now, finishing):
             return gate
     for gate in route.gates:
-        if (
-            not (rates_prepaid and gate.frequent)
-            and not gate.lets_pass(charge, 1, now, finishing)
-            and not is_excused(room, gate, 1, charge)
-        ):
+        if prepaid == RATES_PREPAID and gate.frequent:
+            if gate.stops_granted(now):
+                return gate
+        elif not gate.lets_pass(charge, 1, now, finishing) and not is_excused(room, gate, 1, charge):
             return gate
     copies = len(queues)
     for queue in queues:
@@ -127,25 +135,27 @@ def gate_for_new_publish(
     charge: i64,
     now: float,
     others_have_turns: bool,
-    rates_prepaid: bool = False,
+    prepaid: int = NOT_PREPAID,
     room: PinnedRoom | None = None,
 ) -> Gate | None:
     """Return the gate where a new publish must wait, or None if it passes.
 
     `others_have_turns`: waiters still have turns now. A closed gate alone does not stop it: between stop and capacity
     messages are accepted, and their confirms withheld. But it does not pass others that wait, at this gate or for
-    their turn. `rates_prepaid`: rates have counted it. `room` is that of its query, None for most: at a gate that it
-    excuses the publish waits behind nobody.
+    their turn. `prepaid`: see `HeldPublish`. `room` is that of its query, None for most: at a gate that it excuses the
+    publish waits behind nobody.
     """
     for gate in own:
-        if not route.control and (gate.has_line() or not gate.admits(charge, 1, now)):
+        if prepaid != NOT_PREPAID:
+            if gate.stops_granted(now) and not route.control:
+                return gate
+        elif not route.control and (gate.has_line() or not gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
-        if (
-            not (rates_prepaid and gate.frequent)
-            and (gate.has_line() or not gate.admits(charge, 1, now))
-            and not is_excused(room, gate, 1, charge)
-        ):
+        if prepaid == RATES_PREPAID and gate.frequent:
+            if gate.stops_granted(now):
+                return gate
+        elif (gate.has_line() or not gate.admits(charge, 1, now)) and not is_excused(room, gate, 1, charge):
             return gate
     copies = len(queues)
     for queue in queues:

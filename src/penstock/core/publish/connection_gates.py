@@ -10,6 +10,7 @@ from penstock.flow.tally import Tally
 if TYPE_CHECKING:
     from penstock.core.gates.rate_gate import RateGate
     from penstock.core.publish.producer import Producer
+    from penstock.core.settings.limits import Limits
     from penstock.flow.gate import Gate
     from penstock.flow.series import Series
 
@@ -19,7 +20,7 @@ NO_SINKS: Final[list[Tally]] = []
 class ConnectionGates:
     """The gates, rate and producers of one connection."""
 
-    def __init__(self, user: str, name: str) -> None:
+    def __init__(self, user: str, name: str, rates: Limits | None = None) -> None:
         self.user = user
         self.name = name
         """Name of the connection, as in logs and `penstock block connection`."""
@@ -30,6 +31,8 @@ class ConnectionGates:
         self.producers: list[Producer] = []
         self.rate: RateGate | None = None
         """The rate limit of the connection; None for none."""
+        self.rates = rates
+        """Rates that its client has set for each of its producers; None for none."""
         self.counts = Tally()
         """Counts of its sessions and producers that have ended."""
         self.sinks: list[Tally] = NO_SINKS

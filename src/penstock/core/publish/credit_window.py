@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue_settings import CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES
+from penstock.flow.level import UNLIMITED
 
 FIRST_GRANT: Final = 64
 """Most messages of the first grant."""
@@ -76,9 +77,12 @@ class CreditWindow:
         self._limit: i64 = 0
         self._update_limit()
 
-    def wanted(self, unused: i64) -> i64:
-        """Return how many messages may be granted beside so many unused ones; 0 if half of the window is unused."""
-        limit = self._limit
+    def wanted(self, unused: i64, most: i64 = UNLIMITED) -> i64:
+        """Return how many messages may be granted beside so many unused ones; 0 if half of the window is unused.
+
+        The window is `most` at the most.
+        """
+        limit = self._limit if self._limit < most else most
         return limit - unused if unused * 2 < limit else 0
 
     def on_granted(self) -> None:

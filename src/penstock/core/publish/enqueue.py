@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import share_of
 from penstock.core.publish import admission
-from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID
+from penstock.core.publish.admission import NOT_PREPAID, RATES_PREPAID
 from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -45,12 +45,10 @@ def enqueue_all(
     refused: Queue | None = None
     taken: i64 = 0
     share = share_of(route.gates, charge)
-    if prepaid == NOT_PREPAID:
-        for gate in own:
-            gate.passed(charge, now)
-    if prepaid != RATES_PREPAID:
-        for gate in route.gates:
-            gate.passed(charge, now)
+    for gate in own:
+        gate.passed(charge, now, prepaid != NOT_PREPAID)
+    for gate in route.gates:
+        gate.passed(charge, now, prepaid == RATES_PREPAID)
     for queue in queues:
         if not decided and not queue.takes(content, charge, now):
             queue.count_rejected(route.envelope, content, charge, now)

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.publish import admission
+from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.confirms import PendingConfirm
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
 
 
-NOT_PREPAID: Final = 0
-OWN_GATES_PREPAID: Final = 1
-"""The gates of the producer counted the publish when its credit was granted."""
-RATES_PREPAID: Final = 2
-"""And so did the rates of its address."""
 HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
 """Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
 
@@ -78,6 +74,13 @@ class Held:
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
 
+    def follows(self, refused: Held) -> bool:
+        """Return whether it is refused together with an earlier entry at whose deadline; by default not."""
+        return False
+
+    def reopen(self) -> None:
+        """Have a commit that was refused at its deadline wait for another attempt; other entries do nothing."""
+
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """Return the text of its refusal at the deadline, with the gate that stopped it."""
         raise NotImplementedError
@@ -107,14 +110,11 @@ class HeldPublish(Held):
         self.route = route
         self.content = content
         self.prepaid = prepaid
-        """Gates that do not stop it, because they counted it when its credit was granted."""
+        """The gates that counted it when its credit was granted, and stop it only if such credit was saved up."""
 
     @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        if self.prepaid != NOT_PREPAID:
-            own = admission.NO_GATES
-        paid = self.prepaid == RATES_PREPAID
-        room = self.producer.pinned_room()
+        room, paid = self.producer.pinned_room(), self.prepaid
         return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing, paid, room)
 
     @override

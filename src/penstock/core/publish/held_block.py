@@ -24,8 +24,9 @@ from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
+from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import NOT_PREPAID, Held, HeldPublish
+from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import begin_withheld
 from penstock.core.publish.producer_state import ProducerState
 from penstock.core.publish.waiting_publisher import count_arrival
@@ -324,7 +325,7 @@ class HeldBlock(Held):
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         room = self.producer.pinned_room()
         route = self.source.route
-        return admission.first_closed_gate(own, route, self.queues, self.charge, now, finishing, False, room)
+        return admission.first_closed_gate(own, route, self.queues, self.charge, now, finishing, NOT_PREPAID, room)
 
     @override
     def turn_gate(self) -> Gate | None:

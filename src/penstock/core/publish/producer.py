@@ -24,10 +24,11 @@ from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
+from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import NOT_PREPAID, RATES_PREPAID, Held, HeldPublish, HoldBudget
+from penstock.core.publish.held import Held, HeldPublish, HoldBudget
 from penstock.core.publish.hold_events import ProducerEnded, begin_withheld, end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
@@ -37,6 +38,7 @@ from penstock.core.publish.withheld_run import WithheldRun
 from penstock.core.queue.pinned_room import PinnedRoom
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
+from penstock.core.settings.limits import Limits
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
 from penstock.flow.gate import Gate
@@ -75,6 +77,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         holding: HoldBudget,
         origin: ConnectionGates | None = None,
         listener: ProducerListener = NO_CLIENT,
+        rates: Limits | None = None,
     ) -> None:
         super().__init__(broker, name, holding, listener)
         self.origin = origin
@@ -95,6 +98,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         """The open transaction, which collects publishes until the commit; None outside of class tx."""
         self.rate: RateGate | None = None
         """Its own rate limit; None for none."""
+        self.rates = rates
+        """Rates that its client has set for it; None for none."""
+        self._is_rated: bool = False
+        """True if a rate is among the gates in `own`."""
         self.unflushed: deque[UnflushedConfirm] = NONE_UNFLUSHED
         """Journal groups that its confirms wait for, oldest first; each group once."""
         self._awaited: JournalGroup | None = None
@@ -104,7 +111,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.has_stored: bool = False
         """True if a message on credit was to be stored, since the credit was settled last."""
         self.credit_path: bool = True
-        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead."""
+        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, unless they are rates.
+        """
         self.query: str = ""
         """Name of the query whose results it publishes; empty for most."""
         if origin is not None:
@@ -117,11 +125,13 @@ class Producer(WaitingPublisher, DurabilityListener):
     def set_gates(self, own: list[Gate]) -> None:
         """Set the gates on the road of all its messages."""
         self.own = own
+        self._is_rated = any(gate.frequent for gate in own)
         self._update_fast_path()
 
     def _update_fast_path(self) -> None:
-        self.credit_path = self.is_ordinary() and not self.confirms.pending
-        self.fast_path = self.credit_path and not self.own
+        ordinary = self.is_ordinary() and not self.confirms.pending
+        self.credit_path = ordinary and not self._is_rated
+        self.fast_path = ordinary and not self.own
         self.withheld_run = None
 
     def is_ordinary(self) -> bool:
@@ -267,10 +277,10 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(never)
             return
         pending = broker.turns.pending
-        own = self.own if prepaid == NOT_PREPAID else admission.NO_GATES
-        paid = prepaid == RATES_PREPAID
         room = self.pinned_room()
-        obstacle = admission.gate_for_new_publish(own, route, route.queues, charge, broker.now, pending, paid, room)
+        obstacle = admission.gate_for_new_publish(
+            self.own, route, route.queues, charge, broker.now, pending, prepaid, room
+        )
         if obstacle is None:
             obstacle = admission.stopping_gate(self, route, content, charge, broker.now, room)
         if self.outbox or obstacle is not None:
@@ -292,7 +302,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
-        self.mark_blocked(gate)
+        super().waits_at(gate, now)
         self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
 
     @override
@@ -438,13 +448,21 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
         self.count_late(self.confirms.expire(soon))
-        due = [held for held in self.outbox if held.deadline <= soon]
+        due = self._due(soon)
         if due:
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
         earliest, due_by = self._earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
+
+    def _due(self, now: float) -> list[Held]:
+        """Return the held publishes to refuse now: those whose deadline has passed, and those that follow one."""
+        due: list[Held] = []
+        for held in self.outbox:
+            if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
+                due.append(held)
+        return due
 
     @override
     def _gate_of_credit(self) -> Gate | None:
@@ -502,6 +520,8 @@ class Producer(WaitingPublisher, DurabilityListener):
                 self.confirms.refuse(held.pending, refusal if is_late else dropped)
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
+        for held in [] if closing else reversed(due):  # The earliest comes first again.
+            held.reopen()
         if changed:
             self.rejoin_line(now)
         if self.state is ProducerState.LINGERING and self.loss is not None:

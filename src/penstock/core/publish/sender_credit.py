@@ -11,7 +11,8 @@ an input in one step. Without free room it takes its own room, and goes in altho
 own room takes the ordinary way: it is held if it does not fit, and its link gets no more until it is in.
 
 The gates of the user, the connection and the producer stop grants, and rates count granted messages. So they do not
-stop the messages again. Credit is never lowered: a sender may have used it already.
+stop the messages again, unless a sender has saved credit up: its messages wait at the rate then (decision 83). Credit
+is never lowered: a sender may have used it already.
 """
 
 from __future__ import annotations
@@ -23,9 +24,14 @@ from typing_extensions import override
 
 from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.core.message import OVERHEAD
-from penstock.core.publish.admission import credit_gates, is_stored, passes_disk
+from penstock.core.publish.admission import (
+    OWN_GATES_PREPAID,
+    RATES_PREPAID,
+    credit_gates,
+    is_stored,
+    passes_disk,
+)
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
-from penstock.core.publish.held import OWN_GATES_PREPAID, RATES_PREPAID
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
 from penstock.core.publish.reservation import SHARE, Reservation
@@ -33,6 +39,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate, Waiter
+from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -181,7 +188,8 @@ class SenderCredit(Waiter):
         producer.has_stored = stored
         if self.route is not None and (self.route.epoch != self.vhost.epoch or self.route.target is not self._target):
             self._follow(now)
-        if route.target is self._target and self.reservation.messages > 0 and past_disk and producer.is_ordinary():
+        past = past_disk and not self._waits_at_rate(now)
+        if route.target is self._target and self.reservation.messages > 0 and past and producer.is_ordinary():
             error = producer.listener.publish_error()
             if error is not None:
                 producer.close(error)
@@ -192,6 +200,10 @@ class SenderCredit(Waiter):
                 return
         self._settle(self._unsettled(), now)
         producer.publish_prepaid(route, content, charge, self.prepaid_for(route))
+
+    def _waits_at_rate(self, now: float) -> bool:
+        """Return whether a message on counted credit comes faster than a rate lets it pass."""
+        return any(gate.stops_granted(now) for gate in self._own_gates())
 
     def leave_road(self) -> None:
         """Reserve no room on its road from now on: its messages come in transactions, and a commit may need that room.
@@ -261,7 +273,15 @@ class SenderCredit(Waiter):
         """
         if self.is_closed or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
             return False
-        return (self.credit == 0 or self.available > 0 or self._is_active) and self.window.wanted(self.credit) > 0
+        return (self.credit == 0 or self.available > 0 or self._is_active) and self._window_lacks() > 0
+
+    def _window_lacks(self) -> i64:
+        """Return how many messages its window lacks, which is smaller where a rate limits it; 0 while half is left."""
+        most = UNLIMITED
+        for gate in self._own_gates():
+            if gate.owner is not None:
+                most = min(most, gate.owner.credit_limit(self.window.charge))
+        return self.window.wanted(self.credit, most)
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""
@@ -419,7 +439,7 @@ class SenderCredit(Waiter):
 
     def _wanted(self, charge: i64, now: float) -> i64:
         """Return the most that its turn may grant."""
-        wanted = self.window.wanted(self.credit) if self.has_demand() else 0
+        wanted = self._window_lacks() if self.has_demand() else 0
         if wanted > 0 and self.idle.is_idle:
             return 1
         if wanted == 0 or self.counts.granted > 0:
@@ -471,7 +491,7 @@ class SenderCredit(Waiter):
         if is_trial:
             granted = self.hold.set_aside(1, charge)
         elif most > 0 and not self.hold.room.gate.in_line():
-            wanted = self.window.wanted(self.credit)
+            wanted = self._window_lacks()
             if self.counts.granted == 0 and not self.window.is_size_known:
                 wanted = 1
             self.hold.recharge(charge)

@@ -41,7 +41,7 @@ from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.refusal import NEVER_FITS, ROLLED_BACK, Refusal
-from penstock.flow.timers import NEVER
+from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
@@ -150,9 +150,12 @@ class UnitCommit(Held):
 
     @override
     def deadline_message(self, own: list[Gate], now: float) -> str:
+        if self.deadline > now + CLOSE_ENOUGH_S:
+            return "commit refused with an earlier one, and not rolled back"
         at_gate = self._obstructed(now, None)
         why = "others wait before it" if at_gate is None else at_gate.describe()
-        return f"commit refused after {admission.describe_deadline(self.queues)} and rolled back; {why}"
+        end = "not rolled back" if self.keeps() else "rolled back"
+        return f"commit refused after {admission.describe_deadline(self.queues)} and {end}; {why}"
 
     def _obstructed(self, now: float, finishing: Gate | None) -> GateDelta | None:
         for at_gate in self._road(True) + self._disk():
@@ -308,12 +311,25 @@ class UnitCommit(Held):
 
     def closes_session(self) -> bool:
         """See `Held.closes_session`: the answer of a commit is a confirm, which says a refusal only in confirm mode."""
-        return not self.unit.coordinator.producer.confirming
+        return not self.unit.coordinator.producer.confirming and not self.keeps()
+
+    def keeps(self) -> bool:
+        """Return whether its unit stays open if it is refused at its deadline."""
+        return self.unit.coordinator.keeps_refused
+
+    @override
+    def follows(self, refused: Held) -> bool:
+        return self.keeps() and isinstance(refused, UnitCommit) and refused.unit.coordinator is self.unit.coordinator
+
+    @override
+    def reopen(self) -> None:
+        if self.keeps():
+            self.unit.reopen()
 
     def refuse(self, error: BrokerError, cause: str = ROLLED_BACK, gate: Gate | None = None) -> None:
         """Roll it back, when it is no longer in the outbox; without confirm mode the session of its producer closes."""
         producer = self.unit.coordinator.producer
-        if self.closes_session():
+        if not producer.confirming:
             producer.fail(error)
             return
         self._roll_back(error)
@@ -322,8 +338,9 @@ class UnitCommit(Held):
         producer.after_release(producer.broker.now)
 
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
-        """Roll it back at its deadline, in confirm mode; its publishes are not returned one by one."""
-        self._roll_back(ResourceError(self.deadline_message(own, now)))
+        """Roll it back at its deadline, unless it stays open; its publishes are not returned one by one."""
+        if not self.keeps():
+            self._roll_back(ResourceError(self.deadline_message(own, now)))
 
     def _roll_back(self, error: BrokerError) -> None:
         self.unit.error = error

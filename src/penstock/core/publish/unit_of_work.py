@@ -10,6 +10,11 @@ deadline ends their wait, and its confirms number the answers to commits and rol
 whole in one turn (core/publish/unit_commit.py). In confirm mode a refused commit is one refused confirm. Otherwise it
 closes the session of that producer, as class tx of AMQP 0-9-1 wants it (core/publish/transaction.py).
 
+A client may ask for another answer at the hold deadline (`Coordinator.keeps_refused`): the unit is open again, nothing
+of it is lost or applied, and the client commits it again or rolls it back. Where units come one after the other, commits
+that are held behind are refused with it, and all of them are part of the open unit again, in order. A rollback that
+was asked for behind a held commit drops what is refused of that (decision 88).
+
 Several units may be open at a time. A delivery is settled in one of them only, so the coordinator records the tags.
 
 The end of a session rolls back every unit that it, or one of its producers, took part in, as a whole. AMQP 1.0 (part 4)
@@ -29,9 +34,10 @@ from mypy_extensions import i64
 from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
+from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.publish.commit_delta import Settlement
-from penstock.core.publish.held import NOT_PREPAID, Held, HeldPublish
+from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import end_hold
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import UnitCommit
@@ -65,6 +71,8 @@ class Coordinator:
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
+        self.keeps_refused: bool = False
+        """True if a commit that is refused at its hold deadline leaves its unit open, for another attempt."""
         self.units: dict[int, UnitOfWork] = {}
         """Open units, by identity."""
         self._settled: dict[int, SettledTags] = {}
@@ -90,6 +98,11 @@ class Coordinator:
             settled = self.settled_tags(settlement.session)
             settled.tags.discard(settlement.tag)
             settled.upto = 0
+
+    def renounce(self) -> None:
+        """Have what is refused of held commits dropped: a rollback follows them."""
+        for commit in self._held_commits():
+            commit.unit.is_renounced = True
 
     def answer(self) -> None:
         """Number an answer that only waits for earlier ones."""
@@ -169,6 +182,8 @@ class UnitOfWork:
         """The reason of its rollback by the broker; None for none."""
         self.promotion: Promotion | None = None
         """The batch of a query that its publishes are; None for most."""
+        self.is_renounced: bool = False
+        """True if a rollback was asked for behind its held commit: it is not committed again."""
 
     def add_publish(self, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store a publish of any producer of the connection until the commit.
@@ -264,8 +279,30 @@ class UnitOfWork:
             return False
         self._finish()
         self.drop()
+        self.coordinator.renounce()
         self.coordinator.answer()
         return True
+
+    def is_open(self) -> bool:
+        """Return whether it may be committed: neither a commit nor a rollback was asked for, or that was refused."""
+        return self.error is None and id(self) in self.coordinator.units
+
+    def reopen(self) -> None:
+        """Open it again after its commit was refused: its publishes and settlements come before those since then."""
+        coordinator = self.coordinator
+        if self.is_renounced:
+            coordinator.forget(self.settlements)
+            return
+        holding = coordinator.producer.hold_budget
+        for held in self.publishes:
+            holding.take(held.charge, held.messages)
+            holding.uncommitted += held.charge
+        following = next(iter(coordinator.units.values()), None)
+        if following is None:
+            coordinator.units[id(self)] = self
+        else:
+            following.publishes = self.publishes + following.publishes
+            following.settlements = self.settlements + following.settlements
 
     def fail(self, error: BrokerError) -> None:
         """Roll back an open unit: its commit will be refused with this error."""

@@ -102,6 +102,8 @@ class WaitingPublisher(Waiter):
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
         self.mark_blocked(gate)
+        if not gate.open and len(self.gates) > 1:  # At an open one it passes soon, perhaps back to another.
+            self._review_gates(gate, now)
 
     @override
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
@@ -135,7 +137,7 @@ class WaitingPublisher(Waiter):
     @override
     def release(self, gate: Gate, now: float) -> None:
         self._withheld_by = None
-        if not self.outbox:  # Otherwise it waits for its turn and stays blocked until it has passed.
+        if gate is not self.gate:  # There it waits for its turn, and stays blocked until it has passed.
             self.mark_unblocked(gate, now)
         self.after_release(now)
 
@@ -197,11 +199,15 @@ class WaitingPublisher(Waiter):
         A gate that has just opened, and has yet to release it, is left to `release`: confirms may wait for that.
         """
         if not self.outbox:
-            for gate in list(self.gates.values()):
-                if not gate.open:
-                    gate.expect(self)
-                elif gate is not self._gate_of_credit() and not gate.expects(self):
-                    self.mark_unblocked(gate, now)
+            self._review_gates(None, now)
+
+    def _review_gates(self, place: Gate | None, now: float) -> None:
+        """Update which gates block it besides the one where it waits in line (`place`)."""
+        for gate in list(self.gates.values()):
+            if not gate.open:
+                gate.expect(self)
+            elif gate is not place and gate is not self._gate_of_credit() and not gate.expects(self):
+                self.mark_unblocked(gate, now)
 
     def _gate_of_credit(self) -> Gate | None:
         """Return the gate at which its client waits for credit; None if it does not."""

@@ -9,7 +9,9 @@ from mypy_extensions import i64
 from penstock.core.settings.thresholds import Defaults, check_percents, number_or_none, resolve_unit, uncounted
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.setting_names import SettingValue
+from penstock.flow.timers import NEVER
+from penstock.flow.token_bucket import smooth
+from penstock.setting_names import WITHOUT_BURST, SettingValue
 
 DISK_FREE_BYTES: Final = 50_000_000
 """Default free bytes on the store's file system: RabbitMQ's disk_free_limit."""
@@ -46,12 +48,14 @@ class Limits:
         """
         self.rate_messages: float | None = None
         """Messages a second."""
+        self.refill_messages: float = NEVER
+        """Tokens a second for them: the rate, or without a burst less, by what `smooth` gives to the burst."""
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
-        self.burst_messages: float = 1.0
-        """Messages at once; by default a second's worth, and never less than one."""
-        self.burst_bytes: float = 1.0
-        """Bytes at once; by default a second's worth."""
+        self.burst_messages: float = NEVER
+        """Messages at once; by default one, and what a late timer may not lose (`smooth`). Infinite without a rate."""
+        self.burst_bytes: float = NEVER
+        """Bytes at once; by default a second's worth. Infinite without a rate."""
         self.disk = DiskLimits()
         """Limits of its stored bytes: the queues of a virtual host, the broker."""
         self.weight: int = 1
@@ -62,6 +66,31 @@ class Limits:
     def unlimited(self) -> bool:
         """Return whether nothing is limited."""
         return self.thresholds is None and self.rate_messages is None and self.rate_bytes is None
+
+    def lowered(self, own: Limits | None) -> Limits:
+        """Return the rates of these limits and of a client's own: the lower of each, and the smaller burst."""
+        if own is None:
+            return self
+        found = Limits()
+        found.rate_messages = _lower(self.rate_messages, own.rate_messages)
+        found.refill_messages = min(self.refill_messages, own.refill_messages)
+        found.burst_messages = min(self.burst_messages, own.burst_messages)
+        found.rate_bytes = _lower(self.rate_bytes, own.rate_bytes)
+        found.burst_bytes = min(self.burst_bytes, own.burst_bytes)
+        return found
+
+
+def rates(subject: str, words: dict[str, SettingValue]) -> Limits | None:
+    """Resolve the rates that a client sets for itself; None for none. Raises PreconditionFailed (406) as `limits`."""
+    for unit in ("messages", "bytes"):
+        if f"burst-{unit}" in words and f"rate-{unit}" not in words:
+            raise PreconditionFailed(f"{subject}: burst-{unit} has no effect without rate-{unit}; set that as well")
+    rate = words.get("rate-messages")
+    if "burst-messages" in words and rate is not None and rate.alias in WITHOUT_BURST:
+        raise PreconditionFailed(f"{subject}: {rate.describe()} has no burst; set rate-messages for one with a burst")
+    found = Limits()
+    _set_rates(found, words)
+    return None if found.rate_messages is None and found.rate_bytes is None else found
 
 
 def limits(subject: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
@@ -75,8 +104,7 @@ def limits(subject: str, words: dict[str, SettingValue], defaults: Defaults, mac
     else:
         found.thresholds = _thresholds(subject, words, defaults)
     found.disk = _disk(subject, words)
-    found.rate_messages, found.burst_messages = _rate(words, "messages")
-    found.rate_bytes, found.burst_bytes = _rate(words, "bytes")
+    _set_rates(found, words)
     weight = words.get("weight")
     if weight is not None:
         found.weight = weight.number
@@ -145,9 +173,21 @@ def _in_bytes(subject: str, word: SettingValue, machine_bytes: int) -> SettingVa
     return word.with_number(machine_bytes * round(word.real * 100) // 10_000)
 
 
-def _rate(words: dict[str, SettingValue], unit: str) -> tuple[float | None, float]:
-    rate, burst = words.get("rate-" + unit), words.get("burst-" + unit)
-    per_s = None if rate is None or rate.none else rate.real
-    if burst is not None:
-        return per_s, burst.real
-    return per_s, 1.0 if per_s is None else max(per_s, 1.0)
+def _set_rates(found: Limits, words: dict[str, SettingValue]) -> None:
+    rate, burst = words.get("rate-messages"), words.get("burst-messages")
+    if rate is not None and not rate.none:
+        found.rate_messages = rate.real
+        found.refill_messages, found.burst_messages = smooth(rate.real)
+        if burst is not None and rate.alias not in WITHOUT_BURST:
+            found.refill_messages, found.burst_messages = rate.real, burst.real
+    rate, burst = words.get("rate-bytes"), words.get("burst-bytes")
+    if rate is not None and not rate.none:
+        found.rate_bytes = rate.real
+        found.burst_bytes = max(rate.real, 1.0) if burst is None else burst.real
+
+
+def _lower(rate: float | None, own: float | None) -> float | None:
+    """Return the lower of two rates, of which None is no limit."""
+    if rate is None or own is None:
+        return own if rate is None else rate
+    return min(rate, own)

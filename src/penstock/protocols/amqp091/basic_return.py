@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError
+from penstock.errors import BrokerError, ResourceError
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame, short_text
+from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame, short_text
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
@@ -32,3 +32,10 @@ def write_return(channel: Channel, route: Route, content: bytes, refused: Broker
         routing_key=address.routing_key,
     )
     channel.send_content(method, content)
+
+
+def write_reason(channel: Channel, reason: str) -> None:
+    """Write basic.return without a message: the reason of the refusal that follows."""
+    text = short_text(ResourceError(reason).reply_text)
+    method = method_frame(int(channel.number), spec.BASIC_RETURN, reply_code=ResourceError.code, reply_text=text)
+    channel.send_content(method, frame(spec.FRAME_HEADER, int(channel.number), encode_header(0, Properties())))

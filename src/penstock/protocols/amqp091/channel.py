@@ -197,9 +197,10 @@ class Channel(Session):
     def send_flow_stop(self, gate: Gate) -> None:
         """Send channel.flow(active=false) because of a gate, if the client obeys it.
 
-        Confirms hold publishers by themselves.
+        With confirms only those get it that have announced the capability; the confirms hold the others.
         """
-        if self.engine.profile.obeys_flow and not self.producer.confirming and self.is_open():
+        profile = self.engine.profile
+        if (profile.flow_with_confirms or (profile.obeys_flow and not self.producer.confirming)) and self.is_open():
             if self.channel_flow is None:
                 self.channel_flow = ChannelFlow(self)
             self.channel_flow.stop(gate)

@@ -24,6 +24,7 @@ class Profile:
         small_receive_buffer: bool = False,
         obeys_flow: bool = False,
         return_is_success: bool = False,
+        flow_with_confirms: bool = False,
     ) -> None:
         self.product = product
         """`product` in its client-properties."""
@@ -44,6 +45,12 @@ class Profile:
         """True if it treats a returned message as published and ignores the nack that follows.
 
         A refused message is not returned to such a client.
+        """
+        self.flow_with_confirms = flow_with_confirms
+        """True if it gets channel.flow on channels with confirms too: it has announced the capability.
+
+        It then reads on while its publishers wait. RabbitMQ's Java client does not if a ConfirmListener publishes: that
+        runs in the thread that reads.
         """
 
 
@@ -78,6 +85,6 @@ def profile_of(product: str, platform: str, capabilities: dict[str, object]) -> 
     found = PROFILES.get(product, UNKNOWN)
     if found.platform and found.platform != platform:
         found = UNKNOWN
-    if capabilities.get(FLOW_CAPABILITY) is True and not found.product:
-        return Profile(product, obeys_flow=True)
+    if capabilities.get(FLOW_CAPABILITY) is True and (found.obeys_flow or not found.product):
+        return Profile(product, platform, obeys_flow=True, flow_with_confirms=True)
     return found

@@ -254,6 +254,8 @@ class Amqp091Engine(ProtocolEngine):
         if self.heartbeat is not None:
             self.heartbeat.end()
         self.heartbeat = None
+        if self.notice is not None:
+            self.notice.end()
         self.notice = None
         for channel in self.channels.values():
             if channel.large is not None:

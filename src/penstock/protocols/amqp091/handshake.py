@@ -39,6 +39,7 @@ CAPABILITIES: Final = (
     "consumer_priorities",
     "direct_reply_to",
     "exchange_exchange_bindings",
+    "penstock.tx_commit_retry",
     "per_consumer_qos",
     "publisher_confirms",
 )
@@ -77,13 +78,16 @@ def _server_properties(version: str) -> dict[str, object]:
             "authentication_failure_close": True,
             "per_consumer_qos": True,
             "direct_reply_to": True,
+            "penstock.tx_commit_retry": True,
         },
     }
 
 
 def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
-    _keep_properties(engine, arg.table(args, "client_properties"))
+    properties = arg.table(args, "client_properties")
+    _keep_properties(engine, properties)
+    engine.connection.peer.set_rates(properties)
     mechanism, response = arg.text(args, "mechanism"), arg.octets(args, "response")
     offered = _mechanisms(engine)
     if mechanism not in offered:

@@ -1,12 +1,23 @@
-"""Handlers of tx.*: publishes and settlements that wait for a commit (AMQP 0-9-1 section 1.9; RabbitMQ's semantics)."""
+"""Handlers of tx.*: publishes and settlements that wait for a commit (AMQP 0-9-1 section 1.9; RabbitMQ's semantics).
+
+A client that announces the capability `COMMIT_RETRY` may commit again what was refused at the hold deadline. AMQP 0-9-1
+has no answer for that. It gets basic.return with the reason and without content, and basic.nack with delivery tag 0,
+multiple: all that the commit named is refused.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.core.publish.transaction import Transaction
 from penstock.errors import PreconditionFailed
-from penstock.flow.level import UNLIMITED
+from penstock.flow.refusal import Refusal
+from penstock.protocols.amqp091.basic_return import write_reason
 from penstock.protocols.amqp091.channel import Channel
 from penstock.wire.amqp091 import spec
+
+COMMIT_RETRY: Final = "penstock.tx_commit_retry"
+"""Capability of a client that expects basic.nack as the answer to tx.commit, and then commits again or rolls back."""
 
 
 class ChannelTransaction(Transaction):
@@ -14,11 +25,13 @@ class ChannelTransaction(Transaction):
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel, channel.producer)
+        self.coordinator.keeps_refused = channel.engine.capabilities.get(COMMIT_RETRY) is True
         self._answers: dict[int, int] = {}
         """Reply methods of unanswered requests, by request number: 1, 2, 3 ..."""
+        self._outcomes: dict[int, Refusal | None] = {}
+        """Outcomes of requests that are not answered yet, by request number; None is success."""
         self._asked: int = 0
-        self._refused: int = UNLIMITED
-        """Number of the first refused commit: later requests are not answered."""
+        self._answered: int = 0
 
     def ask(self, answer: int) -> None:
         """Number a request; `answer` is the reply method after success."""
@@ -26,16 +39,26 @@ class ChannelTransaction(Transaction):
         self._answers[self._asked] = answer
 
     def on_result(self, channel: Channel) -> None:
-        """Answer finished commits and rollbacks; a refused commit closes the channel instead."""
+        """Answer finished commits and rollbacks, in order.
+
+        A refused commit closes the channel, and nothing after it is answered; or it may be repeated.
+        """
         for outcome in self.producer.confirms.take():
-            if not outcome.confirmed:
-                self._refused = min(self._refused, int(outcome.first))
-                continue
             for number in range(int(outcome.first), int(outcome.last) + 1):
-                method = self._answers.pop(number)
-                if number < self._refused:
-                    channel.send(method, {})
+                self._outcomes[number] = outcome.refusal
         self.producer.confirms.forget_confirmed()  # They answered commits.
+        while self._answered + 1 in self._outcomes:
+            refusal = self._outcomes[self._answered + 1]
+            if refusal is not None and not self.coordinator.keeps_refused:
+                return
+            self._answered += 1
+            del self._outcomes[self._answered]
+            method = self._answers.pop(self._answered)
+            if refusal is None:
+                channel.send(method, {})
+            else:
+                write_reason(channel, refusal.describe())
+                channel.send(spec.BASIC_NACK, {"delivery_tag": 0, "multiple": True})
 
 
 def select(channel: Channel, args: dict[str, object]) -> None:

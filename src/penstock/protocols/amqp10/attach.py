@@ -21,7 +21,7 @@ from penstock.protocols.amqp10.addresses import (
     source_node,
 )
 from penstock.protocols.amqp10.auto_create import create_missing_queue
-from penstock.protocols.amqp10.coordinator_link import MESSAGE_OCTETS_MAX, CoordinatorLink
+from penstock.protocols.amqp10.coordinator_link import COMMIT_RETRY, MESSAGE_OCTETS_MAX, CoordinatorLink
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.dynamic_nodes import CreatedNode, DynamicNode, SenderOfNode
 from penstock.protocols.amqp10.error_scopes import error_composite
@@ -154,7 +154,8 @@ def _attach_coordinator(session: AmqpSession, attach: Composite) -> None:
     suspended.add(link.key, link)
     session.connection.review_hold_bound()
     source = attach.inner("source")
-    session.send(_answer(attach, link.handle, source, link.terminus(), max_message_size=MESSAGE_OCTETS_MAX))
+    fields: dict[str, object] = {"offered_capabilities": [COMMIT_RETRY]} if link.retries else {}
+    session.send(_answer(attach, link.handle, source, link.terminus(), max_message_size=MESSAGE_OCTETS_MAX, **fields))
     link.requests.grant()
 
 

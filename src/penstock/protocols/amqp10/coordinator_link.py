@@ -18,12 +18,13 @@ from penstock.errors import (
     InvalidField,
     NotAllowed,
     NotImplementedHere,
+    ResourceError,
     TransactionRolledBack,
     TransactionTimeout,
     UnknownTransaction,
 )
 from penstock.flow.gate import Gate
-from penstock.flow.refusal import Refusal
+from penstock.flow.refusal import ROLLED_BACK, Refusal
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import SECOND, Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
@@ -49,6 +50,8 @@ REQUEST_WORK: Final = 16
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
 """Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
 REJECTED_NAME: Final = "amqp:rejected:list"
+COMMIT_RETRY: Final = "penstock:commit-retry"
+"""Desired capability of a link whose controller may discharge a transaction again after a commit was rejected."""
 
 
 class CoordinatorLink(Link):
@@ -62,6 +65,8 @@ class CoordinatorLink(Link):
         outcomes = [] if source is None else source.texts("outcomes")
         self.takes_rejected: bool = not outcomes or REJECTED_NAME in outcomes
         """False if the peer does not know `rejected`: the link is detached instead (sections 4.2 and 4.3)."""
+        self.retries: bool = COMMIT_RETRY in attach.texts("desired_capabilities")
+        """True if a transaction stays open when its commit is rejected at its hold deadline (decision 88)."""
         self._transactions = transactions_of(session.engine)
         self._lanes: list[Lane] = []
         self._idle: list[Lane] = []
@@ -141,7 +146,13 @@ class CoordinatorLink(Link):
         self._transactions.write_provisional()  # Before the discharge, the outcomes that it applied (section 4.4.1).
         if refusal is None:
             write_outcome(self.session, delivery_id, delivery_id, not self.second, ACCEPTED_STATE)
+        elif transaction.unit.is_open():
+            transaction.reopen()
+            self._reject(delivery_id, rejected_state(refusal, self.session.broker.now), ResourceError(refusal.describe()))
+            return
         else:
+            if self.retries and transaction.unit.error is not None:  # Rolled back since its commit was refused.
+                refusal = Refusal(ROLLED_BACK, None, error=transaction.unit.error)
             error = refusal.error
             if not isinstance(error, (TransactionRolledBack, TransactionTimeout)):
                 error = TransactionRolledBack(f"the transaction was rolled back: {refusal.describe()}")
@@ -222,7 +233,8 @@ class Lane(ProducerListener):
             transaction = self.transaction
             if transaction is not None:
                 self._link.answer(transaction, outcome.refusal)
-                self._link.give_back(self)
+                if self.transaction is None:
+                    self._link.give_back(self)
         self.producer.confirms.forget_confirmed()  # They answered commits.
 
     @override

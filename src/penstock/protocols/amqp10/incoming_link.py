@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
 
 REPORTED_AGAIN_S: Final = 1.0
-"""Seconds between two flows that tell a sender what blocks it."""
+"""Seconds between two flows that tell a sender that the same gate blocks it."""
 
 
 class IncomingLink(Link):
@@ -89,6 +89,7 @@ class IncomingLink(Link):
             connection.pausing.budget,
             connection.origin,
             LinkPublisher(self),
+            request.rates,
         )
         self.producer.confirming = True
         self.ids = DeliveryIds()
@@ -96,6 +97,8 @@ class IncomingLink(Link):
         self.credit.idle.asks = self.profile.answers_drain
         self._reported_at: float = -NEVER
         """Time of the last flow that told what blocks the sender: monotonic seconds."""
+        self._reported: Gate | None = None
+        """The gate that it named; None before the first."""
         self._sections = session.engine.reader.sections
         self._assembly = DeliveryAssembly(self)
         """The delivery that arrives in several frames."""
@@ -124,6 +127,10 @@ class IncomingLink(Link):
         if flow.echo:
             self.request_flow()
 
+    def is_news(self, gate: Gate) -> bool:
+        """Tell whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
+        return gate is not self._reported and not gate.frequent
+
     @override
     def write_flow(self) -> None:
         session = self.session
@@ -132,7 +139,7 @@ class IncomingLink(Link):
             credit -= 1  # The delivery that arrives is counted already.
         now = session.broker.now
         gate = self.credit.blocked_by()
-        if gate is None or now < self._reported_at + REPORTED_AGAIN_S:
+        if gate is None or (not self.is_news(gate) and now < self._reported_at + REPORTED_AGAIN_S):
             session.windows.write(
                 session.engine.out,
                 session.number,
@@ -144,6 +151,7 @@ class IncomingLink(Link):
             )
             return
         self._reported_at = now
+        self._reported = gate
         session.send(
             session.windows.flow(
                 handle=int(self.handle),
@@ -510,7 +518,10 @@ class LinkPublisher(ProducerListener):
 
     @override
     def on_unblocked(self, gate: Gate) -> bool:
-        """See `on_blocked`."""
+        """See `on_blocked`. A sender whom another gate blocks now is told of that one."""
+        blocking = self._link.credit.blocked_by()
+        if blocking is not None and self._link.is_news(blocking):
+            self.on_credit()
         if not self._link.session.connection.count_block(gate, -1):
             return False
         self._enforced -= 1

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.publish.credit_settings import CreditSettings
 from penstock.core.publish.sender_credit import SenderCredit
+from penstock.core.settings.limits import rates
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.setting_names import read_link_properties
@@ -29,13 +30,15 @@ RETRY_AFTER: Final = Symbol("penstock:retry-after")
 
 
 class CreditRequest:
-    """Request of an attach for the credit of its sender. Raises PreconditionFailed for an invalid setting."""
+    """Request of an attach for the credit and rates of its sender. Raises PreconditionFailed for an invalid setting."""
 
     def __init__(self, session: AmqpSession, name: str, target: Target, attach: Composite) -> None:
         self.route = target.fixed_route()
         properties = link_properties(attach)
         words = read_link_properties(name, properties)
         self.settings = CreditSettings(session.broker.table, [] if self.route is None else self.route.queues, words)
+        self.rates = rates(f"link '{name}'", words)
+        """Rates of its own; None for none."""
         octets = properties.get(MESSAGE_BYTES)
         self.message_octets: i64 = min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0
         """Octets of its messages; 0 if it does not say."""
@@ -51,21 +54,31 @@ class CreditRequest:
 
 def link_properties(attach: Composite) -> dict[str, object]:
     """Return the properties of a link by their names, with plain values."""
+    return plain_properties(attach.mapping("properties"))
+
+
+def plain_properties(properties: dict[object, object]) -> dict[str, object]:
+    """Return properties by their names, with plain values."""
     found: dict[str, object] = {}
-    for key, value in attach.mapping("properties").items():
+    for key, value in properties.items():
         if isinstance(key, Symbol):
             found[key.text] = value.value if isinstance(value, Typed) else value
     return found
 
 
 def window_properties(credit: SenderCredit) -> dict[object, object]:
-    """Return the settings of a link's credit that are in force, as link properties."""
+    """Return the settings of a link's credit, and its rates, that are in force, as link properties."""
     window = credit.window
     found: dict[object, object] = {}
     if window.messages != UNLIMITED:
         found[Symbol("credit-window-messages")] = Typed(UINT, min(int(window.messages), UINT_MAX))
     if window.bytes != UNLIMITED:
         found[Symbol("credit-window-bytes")] = Typed(ULONG, int(window.bytes))
+    rate = credit.producer.rate
+    if rate is not None and rate.limits.rate_messages is not None:
+        found[Symbol("rate-messages")] = rate.limits.rate_messages
+    if rate is not None and rate.limits.rate_bytes is not None:
+        found[Symbol("rate-bytes")] = rate.limits.rate_bytes
     return found
 
 

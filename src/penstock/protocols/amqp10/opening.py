@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import InvalidField
 from penstock.protocols.amqp10.idle_timer import IdleTimer
+from penstock.protocols.amqp10.link_credit import plain_properties
 from penstock.protocols.amqp10.sole_connections import CAPABILITY, DETECTION
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import FRAME_MIN_SIZE, OPEN
@@ -36,7 +37,9 @@ def on_open(engine: Amqp10Engine, open: Composite) -> None:
     engine.container = open.text("container_id")[:KEPT_LETTERS]
     engine.peer_max_frame_size = min(size, engine.limits.frame_max)
     engine.channel_max = min(open.number("channel_max", 0xFFFF), engine.limits.channel_max)
-    _keep_properties(engine, open.mapping("properties"))
+    properties = open.mapping("properties")
+    _keep_properties(engine, properties)
+    connection.peer.set_rates(plain_properties(properties))
     engine.max_frame_size = engine.limits.frame_max
     vhost = _vhost(engine, open.text("hostname"))
     engine.sole.claim(engine, vhost.name, open)

@@ -87,7 +87,9 @@ class Transaction(TimerHandler):
         self.lane: Lane = lane
         self.txn_id = txn_id
         lane.transaction = self
-        self.unit = Coordinator(lane.producer).begin()
+        coordinator = Coordinator(lane.producer)
+        coordinator.keeps_refused = link.retries
+        self.unit = coordinator.begin()
         self.discharge_id: i64 = ABSENT
         """Delivery-id of its discharge; `ABSENT` while it is open."""
         self._commits: bool = False
@@ -210,6 +212,13 @@ class Transaction(TimerHandler):
             self.unit.rollback()
         else:
             self.unit.commit()
+
+    def reopen(self) -> None:
+        """Take messages and another discharge: its commit was refused, and its time begins anew."""
+        self.discharge_id = ABSENT
+        if self._participants:
+            broker = self.link.session.broker
+            broker.timers.add(self, broker.now + self.link.session.connection.limits.transaction_timeout_s)
 
     def end_session(self, session: AmqpSession) -> None:
         """Roll back, because a session ends that took part. A commit that is held is refused."""

@@ -182,6 +182,17 @@ class Connection(Worker):
         self.services.schedule_blocked_notice(self)
         return logged
 
+    def blocking_gate(self, named: Gate | None) -> Gate | None:
+        """Return a gate that blocks its publishes: `named` if that does. Rate gates are left out; None: none does."""
+        found: Gate | None = None
+        for producer in [] if self.origin is None else self.origin.producers:
+            if named is not None and id(named) in producer.gates:
+                return named
+            if found is None:
+                found = next((gate for gate in producer.gates.values() if not gate.frequent), None)
+        disk = self.broker.gates.disk.closed_gate() if self.pausing.pieces.waiting else None
+        return disk if disk is not None and (found is None or disk is named) else found
+
     def count_departed(self, producer: Producer) -> None:
         """Count what was lost of a closed producer, all of whose held publishes are decided; it is logged together."""
         if producer.loss is not None:
@@ -218,7 +229,7 @@ class Connection(Worker):
         self.access = ConnectionAccess(rules, self.user, vhost.name)
         self.vhost = vhost
         self.move(ConnectionState.RUNNING)
-        self.origin = ConnectionGates(self.user, str(self.number))
+        self.origin = ConnectionGates(self.user, str(self.number), self.peer.rates)
         self.broker.gates.add_connection(self.origin)
         self.output.open(self)
         text = f"[{self.name()}] {OPENED} : Open"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from penstock.core.settings.limits import Limits, rates
+from penstock.errors import NotAllowed, PreconditionFailed
 from penstock.protocols.common.tls_session import TlsSession
 from penstock.protocols.common.traffic import Traffic
+from penstock.setting_names import read_client_properties
 
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
@@ -44,6 +47,8 @@ class Peer:
         """True if the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
         """Properties of the client that are stored for people: product, version, platform, connection_name ..."""
+        self.rates: Limits | None = None
+        """Rates that the client has set for each of its producers; None for none."""
         self.mechanism: str = ""
         """Authentication mechanism, such as PLAIN; empty before the login."""
         self.tls_subject: str = ""
@@ -52,6 +57,13 @@ class Peer:
         """TLS of the connection; None without it, and until its handshake is over."""
         self.traffic = Traffic()
         """Octets from it and to it."""
+
+    def set_rates(self, properties: dict[str, object]) -> None:
+        """Take the rates among the properties of the client. Raises NotAllowed (530) for an invalid one."""
+        try:
+            self.rates = rates("client", read_client_properties(properties))
+        except PreconditionFailed as error:
+            raise NotAllowed(str(error)) from None
 
     def secure(self, session: TlsSession) -> None:
         """Set the TLS of the connection: its handshake is over."""

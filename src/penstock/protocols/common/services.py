@@ -12,6 +12,7 @@ from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
+from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.protocols.common.audit_trail import AuditTrail
@@ -187,6 +188,6 @@ class Services:
         """Return a name that is hard to guess, for a queue or consumer without one."""
         raise NotImplementedError
 
-    def block_reason(self, connection: Connection) -> str:
-        """Return why publishes of a connection are blocked; empty if none is."""
+    def block_reason(self, connection: Connection, gate: Gate) -> str:
+        """Return why a gate blocks publishes of a connection; see `Connection.blocking_gate`."""
         raise NotImplementedError
