@@ -248,9 +248,9 @@ def test_producer_window_is_what_is_granted_at_once(
 def test_connection_is_not_overloaded(
     queue: Callable[..., str], taker: Callable[..., Taker], board: Board, broker: BrokerProcess
 ) -> None:
-    """'The window size therefore determines the amount of bytes that can be in-flight at any one time before more need
-    to be requested - this prevents the remoting connection from getting overloaded': yes. Who has no window, as
-    publishers of AMQP 0-9-1, has 1 MiB of what is held; then its socket is not read."""
+    """'The window size therefore determines the amount of bytes that can be in-flight at any one time ... this prevents
+    the remoting connection from getting overloaded': yes. Who has no window, as publishers of AMQP 0-9-1, has 1 MiB of
+    what is held; then its socket is not read."""
     name = queue({"max-size-bytes": 100_000, "hold-deadline": 0})
 
     def publish() -> None:
@@ -280,7 +280,7 @@ def test_credit_begins_small(queue: Callable[..., str], proton: Callable[[], Pro
 def test_credit_never_exceeds_what_an_address_may_hold(
     queue: Callable[..., str], proton: Callable[[], ProtonClient], board: Board
 ) -> None:
-    """'... it is also possible to set a maximum size on any address, and the server will never send more credits than
+    """'... it is also possible to set a maximum size on any address ... the server will never send more credits than
     could cause the address's upper memory limit to be exceeded': yes, exactly, with any number of senders."""
     name = queue(SMALL)
     senders = [proton().sender(name) for _ in range(3)]
@@ -367,8 +367,8 @@ def test_address_settings_of_an_address(broker: BrokerProcess) -> None:  # needs
 
 
 def test_broker_xml_is_read(broker: BrokerProcess, tmp_path: Path) -> None:  # needs: import
-    """'<address-settings> <address-setting match="jms.queue.exampleQueue"> ...': yes, as `penstock definitions import
-    --from artemis`."""
+    """'<address-settings> <address-setting match="jms.queue.exampleQueue"> ...': yes, as `definitions import --from
+    artemis`."""
     file = tmp_path / "broker.xml"
     file.write_text(EXAMPLE)
     found = run(broker, "definitions", "import", str(file), "--from", "artemis", "--output", "-")

@@ -273,7 +273,7 @@ def test_percentages_are_of_the_capacity(  # needs: main
 def test_example_stops_at_163840_bytes_of_enqueued_messages(  # needs: main
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
-    """'... if a queue has a qpid.max_size of 204800 (200MB), and a flow_stop_threshold of 80, then the broker will
+    """'... if a queue has a qpid.max_size of 204800 (200MB), and a flow_stop_threshold of 80 ... the broker will
     initiate producer flow control if the queue reaches 80% of 204800, or 163840 bytes of enqueued messages': yes.
     Properties and bodies count, as there. (204,800 bytes are 200 KiB.)"""
     name = queue(EXAMPLE)

@@ -96,7 +96,7 @@ def test_depth_of_a_java_brokers_queue_has_a_bound(  # needs: main
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'A Queue is defined as overfull when the size ... exceeds the "capacity"': yes, and on purpose there is a bound
-    above it, a quarter more and at least 16 KiB (decision 83): what would pass it is held."""
+    above it, a quarter more and at least 16 KiB (decision 93): what would pass it is held."""
     name = queue(PAIR)
     producer(name).send(300, OVERHEAD + 100).settled()
     assert board.marks(name)[0] == (None, 1000 + 16 * 1024)
@@ -118,7 +118,7 @@ def test_queue_is_underfull_at_its_resume_capacity(  # needs: main
 
 def test_configuration_of_a_queue_is_read(tmp_path: Path, broker: BrokerProcess) -> None:  # needs: import
     """'Configuring a Queue to use flow control' (XML with `capacity` and `flowResumeCapacity` of a queue, and of all
-    queues of a virtual host): yes, as `penstock definitions import --from qpid-java`."""
+    queues of a virtual host): yes, as `definitions import --from qpid-java`."""
     file = tmp_path / "virtualhosts.xml"
     file.write_text(QUEUES)
     found = json.loads(run(broker, "definitions", "import", str(file), "--from", "qpid-java", "--output", "-"))
@@ -160,9 +160,9 @@ def test_capacity_of_0_is_no_limit(  # needs: main
 
 
 def test_log_has_the_lines_of_the_document(broker: BrokerProcess) -> None:  # needs: main
-    """'... QUE-1003 : Overfull : Size : 1,200 bytes, Capacity : 1,000', 'CHN-1005 : Flow Control Enforced (Queue
-    MyQueue)', 'QUE-1004 : Underfull : Size : 600 bytes, Resume Capacity : 800', 'CHN-1006 : Flow Control Removed': yes,
-    with the numbers of messages behind them, as in today's Broker-J."""
+    """'... QUE-1003 : Overfull : Size : 1,200 bytes, Capacity : 1,000 ... CHN-1005 : Flow Control Enforced (Queue
+    MyQueue) ... QUE-1004 : Underfull : Size : 600 bytes, Resume Capacity : 800 ... CHN-1006 : Flow Control Removed':
+    yes, with the numbers of messages behind them, as in today's Broker-J."""
     board = Board(broker, TEST)
     board.keeper.queue_declare("MyQueue", arguments=PAIR)
     publishing, taking = Producer(broker, "MyQueue", vhost=TEST), Taker(broker, "MyQueue", vhost=TEST)

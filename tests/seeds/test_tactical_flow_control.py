@@ -178,8 +178,8 @@ def test_channel_flow_ends_at_the_hold_deadline(queue: Callable[..., str], board
 def test_capacity_is_the_size_at_which_publishers_are_blocked(  # needs: main
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
-    """'capacity: size in bytes at which the queue is thought to be full (and thus publishes which send messages which
-    take the total queue size above this mark will be blocked)': yes. The message that passes it goes in."""
+    """'capacity: size in bytes at which the queue is thought to be full ... publishes which send messages which take
+    the total queue size above this mark will be blocked': yes. The message that passes it goes in."""
     name = queue(CAPACITY)
     publishing = producer(name).send(2, OVERHEAD + 500).confirmed()
     assert not board.stopped(name), "1,000 are not above 1,000"
