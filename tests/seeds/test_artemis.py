@@ -15,7 +15,7 @@ import pytest
 
 from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
-from tests.support.checklist_clients import Board, Consumer, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ pytestmark = pytest.mark.clients
 
 MIB = 1024 * 1024
 SMALL = {"max-size-bytes": 10_000, "address-full-policy": "BLOCK", "hold-deadline": 0}
-OVERHEAD = 240
-"""Bytes that a message is charged beside its properties and its body; they do not count in `max-size-bytes`."""
 EXAMPLE = """
 <configuration><core><address-settings>
   <address-setting match="jms.queue.exampleQueue">

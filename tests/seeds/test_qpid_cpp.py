@@ -13,7 +13,7 @@ import pytest
 
 from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, serving
-from tests.support.checklist_clients import Board, Consumer, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 
 if TYPE_CHECKING:
     from tests.support.proton_links import ProtonClient
@@ -24,8 +24,6 @@ TEN = {"qpid.max_count": 10}
 RING = TEN | {"qpid.policy_type": "ring"}
 STOP_5 = {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 3, "hold-deadline": 0}
 EXAMPLE = {"qpid.max_size": 204800, "flow_stop_threshold": 80}
-OVERHEAD = 240
-"""Bytes that a message is charged beside its properties and its body; they do not count by Qpid's names."""
 MIB = 1024 * 1024
 
 

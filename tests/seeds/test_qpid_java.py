@@ -16,7 +16,7 @@ from pamqp import commands, frame
 
 from penstock.client.errors import ChannelClosed, ConnectionClosed
 from tests.support.brokers import BrokerProcess, eventually, serving
-from tests.support.checklist_clients import Board, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 from tests.support.commands import run
 from tests.support.experiments import TEST
 from tests.support.raw_client import CAPABILITIES, open_peer, publish_frames, raw_frame
@@ -28,8 +28,6 @@ pytestmark = pytest.mark.clients
 
 PAIR = {"capacity": 1000, "flowResumeCapacity": 800, "hold-deadline": 0}
 STOP_5 = {"stop-messages": 5, "resume-messages": 3, "hold-deadline": 0}
-OVERHEAD = 240
-"""Bytes that a message is charged beside its properties and its body; they do not count in `capacity`."""
 QUEUES = """
 <virtualhosts><virtualhost><name>localhost</name><localhost><queues>
   <capacity>20971520</capacity><flowResumeCapacity>16777216</flowResumeCapacity>

@@ -13,7 +13,7 @@ from pamqp import commands
 
 from penstock.client import Connection, Publisher
 from tests.support.brokers import BrokerProcess, eventually, in_background
-from tests.support.checklist_clients import Board, Consumer, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
 from tests.support.raw_client import CAPABILITIES, Peer, open_peer, publish_frames
 
@@ -21,8 +21,6 @@ pytestmark = pytest.mark.clients
 
 CAPACITY = {"capacity": 1000, "hold-deadline": 0}
 STOP_5 = {"stop-messages": 5, "resume-messages": 3, "hold-deadline": 0}
-OVERHEAD = 240
-"""Bytes that a message is charged beside its properties and its body; they do not count in `capacity`."""
 WINDOW = 16 * 1024
 """Bytes between `capacity` and the depth that is never passed, at least."""
 OBEYS_FLOW = {"product": "bare socket", "capabilities": CAPABILITIES | {"channel.flow": True}}
