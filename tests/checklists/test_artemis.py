@@ -19,9 +19,9 @@ from aio_pika.exceptions import ChannelClosed
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection, Publisher
-from tests.checklists.conftest import SUMS
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, some_name
-from tests.support.checklist_clients import FIXED, Board, Consumer, Producer, Taker
+from tests.support.checklist_clients import FIXED, OVERHEAD, Board, Consumer, Producer, Taker
+from tests.support.experiments import SUMS
 
 pytestmark = pytest.mark.clients
 
@@ -115,7 +115,7 @@ def test_thousand_messages_go_through_ten_kib_intact(
             for source, bodies in enumerate(sent):
                 assert [body for body in found if body.startswith(b"%d " % source)] == bodies
     for name in names:
-        assert board.view(name)["highest"]["bytes"] <= 10 * KIB
+        assert board.view(name)["highest"]["messages"] * (octets + 2) <= 10 * KIB
 
 
 def test_message_ten_times_the_window_and_as_large_as_the_queue_passes(
@@ -123,14 +123,14 @@ def test_message_ten_times_the_window_and_as_large_as_the_queue_passes(
 ) -> None:
     """Artemis, producer flow control: 10 KiB through windows of 1 KiB into a maximum of 10 KiB; the next one waits."""
     name = queue(SMALL)
-    publishing = producer(name).send(2, 10 * KIB).settled()
+    publishing = producer(name).send(2, OVERHEAD + 10 * KIB).settled()
     assert (board.octets(name), board.held(name)) == (10 * KIB, 1)
     consuming = consumer(name, {"consumerWindowSize": KIB})
     for _ in range(2):
         eventually(lambda: consuming.buffers() == 1, "the message")
         consuming.ack()
     publishing.confirmed()
-    assert [len(body) for body in consuming.bodies] == [10 * KIB - FIXED] * 2
+    assert [len(body) for body in consuming.bodies] == [10 * KIB - 2] * 2
 
 
 @pytest.mark.parametrize("window", [0, -1, KIB])
@@ -172,7 +172,7 @@ def test_messages_to_an_address_without_queues_never_block(
     """Artemis, producer flow control: what reaches no queue takes no room, however small the address."""
     name = some_name("nowhere")
     board.keeper.exchange_declare(name, "fanout", auto_delete=False)
-    say("address", name, {"max-size-bytes": 1000, "stop-bytes": 500})
+    say("address", name, {"max-size-bytes": 1000})
     assert producer("", name).send(100, 900).confirmed().acked == 100
 
 
@@ -198,7 +198,9 @@ def test_more_than_a_thousand_addresses_leave_no_sender_blocked(
 
 
 @pytest.mark.parametrize("transacted", [False, True], ids=["plain", "transacted"])
-@pytest.mark.parametrize("limit", [{"max-size-messages": 10}, {"max-size-bytes": 10 * 300}], ids=["messages", "bytes"])
+@pytest.mark.parametrize(
+    "limit", [{"max-size-messages": 10}, {"max-size-bytes": 10 * (300 - OVERHEAD)}], ids=["messages", "bytes"]
+)
 @pytest.mark.parametrize("policy", ["FAIL", "DROP", "BLOCK"])
 def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
     queue: Callable[..., str],
@@ -242,7 +244,7 @@ def test_global_limit_holds_whatever_policy_the_queue_has(
 ) -> None:
     """Artemis, limits, global: ten fit into the virtual host, and the order is kept. There the address's policy acts at
     a global limit too; here it is the queue's at its own capacity, and a sum of all only makes its producers wait."""
-    say("vhost", SUMS, {"max-size-bytes": 3000, "stop-bytes": 3000})
+    say("vhost", SUMS, {"capacity-bytes": 3000, "stop-bytes": 3000})
     name = queue({"max-size-messages": 100, "address-full-policy": policy}, where=sums)
     publishing = producer(name, vhost=SUMS).send(25, 300).settled()
     assert (sums.depth(name), publishing.nacked) == (10, 0)

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.client import Connection
-from tests.checklists.conftest import SUMS
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import Board, Producer, Taker
+from tests.support.experiments import SUMS
 
 pytestmark = pytest.mark.clients
 

@@ -12,11 +12,13 @@ from pika.exceptions import ChannelClosedByBroker
 from penstock.client import Connection
 from penstock.client.errors import ConnectionClosed
 from tests.support.brokers import BrokerProcess, serving, some_name
-from tests.support.checklist_clients import Board, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 
 S = 300
+"""Bytes of a message in these tests, which is all that counts in `maximumQueueDepthBytes`."""
+CHARGE = OVERHEAD + S
 LIMITS = [{"maximumQueueDepthBytes": S}, {"maximumQueueDepthMessages": 1}]
 BY = ["by-bytes", "by-messages"]
 
@@ -30,10 +32,10 @@ def test_second_message_is_refused_and_fits_when_the_first_is_consumed(
 ) -> None:
     """Broker-J, reject policy: over bytes and over messages; after one is consumed a new session can send."""
     name = queue(limit | {"overflowPolicy": "REJECT"})
-    publishing = producer(name).send(2, S).confirmed()
+    publishing = producer(name).send(2, CHARGE).confirmed()
     assert (publishing.acked, publishing.nacked) == (1, 1)
     assert taker(name).take(1) == [0]
-    assert producer(name).send(1, S).confirmed().acked == 1
+    assert producer(name).send(1, CHARGE).confirmed().acked == 1
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=BY)
@@ -44,9 +46,9 @@ def test_commit_that_would_pass_the_limit_is_refused(
     name = queue(limit | {"overflowPolicy": "REJECT"})
     channel = taker(name).channel
     channel.tx_select()
-    channel.basic_publish("", name, b"0")
+    channel.basic_publish("", name, b"0".ljust(S - 2))
     channel.tx_commit()
-    channel.basic_publish("", name, b"1")
+    channel.basic_publish("", name, b"1".ljust(S - 2))
     with pytest.raises(ChannelClosedByBroker, match="refused and rolled back") as told:
         channel.tx_commit()
     assert (told.value.reply_code, board.depth(name)) == (506, 1)
@@ -75,7 +77,7 @@ def test_ring_keeps_the_last_two(
 ) -> None:
     """Broker-J, ring policy: the last two stay, by bytes and by count."""
     name = queue(limit | {"overflowPolicy": "RING"})
-    producer(name).send(10, S).confirmed()
+    producer(name).send(10, CHARGE).confirmed()
     assert taker(name).rest() == [8, 9]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
-from tests.support.checklist_clients import Board, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 
@@ -35,7 +35,10 @@ def test_command_line_sets_the_four_thresholds_and_shows_them_unchanged(
     ("arguments", "charges"),
     [
         ({"qpid.flow_stop_count": 373, "qpid.flow_resume_count": 229}, (0, 0, 0)),
-        ({"qpid.flow_stop_size": 351133, "qpid.flow_resume_size": 251143}, (439, 631, 823)),
+        (
+            {"qpid.flow_stop_size": 351133, "qpid.flow_resume_size": 251143},
+            (OVERHEAD + 439, OVERHEAD + 631, OVERHEAD + 823),
+        ),
     ],
     ids=["by-count", "by-size"],
 )
@@ -79,7 +82,10 @@ def test_three_producers_stop_at_their_windows_and_all_is_delivered(
 
 @pytest.mark.parametrize(
     ("arguments", "charge", "unit", "stop", "resume"),
-    [({"qpid.max_count": 1000}, 0, "messages", 800, 700), ({"qpid.max_size": 300_000}, 300, "bytes", 240000, 210000)],
+    [
+        ({"qpid.max_count": 1000}, 0, "messages", 800, 700),
+        ({"qpid.max_size": 10_000}, OVERHEAD + 10, "bytes", 8000, 7000),
+    ],
     ids=["count", "size"],
 )
 def test_default_thresholds_act_at_80_and_70_percent(
@@ -93,18 +99,17 @@ def test_default_thresholds_act_at_80_and_70_percent(
     stop: int,
     resume: int,
 ) -> None:
-    """Qpid C++, flow limit tests, default count and size: stopped above 80 %, not any more below 70 %. (Sizes times 30
-    here; our default opens at 70 % exactly, theirs below.)"""
+    """Qpid C++, flow limit tests, default count and size: stopped above 80 %, not any more below 70 %."""
     name = queue(arguments)
     publishing = producer(name).send(1000, charge).settled()
     assert board.stopped(name)
     assert board.view(name)["depth"][unit] > stop
     assert publishing.waiting == 200, "801 closed the gate: its confirmation and those after it are withheld"
     taking = taker(name)
-    taking.take(299)
-    assert board.stopped(name)
+    taking.take(300)
+    assert (board.view(name)["depth"][unit], board.stopped(name)) == (resume, True)
     taking.take(1)
-    assert (board.view(name)["depth"][unit], board.stopped(name)) == (resume, False)
+    assert not board.stopped(name)
     publishing.confirmed()
 
 
@@ -114,7 +119,7 @@ def test_deleting_the_queue_lets_its_sender_go(
     """Qpid C++, flow limit tests: stop_size 10, resume_size 2, window 10; the queue is deleted. What was in it is
     confirmed, for it was; there is nothing to be refused, for all ten were taken."""
     name = queue({"qpid.flow_stop_size": 10, "qpid.flow_resume_size": 2})
-    publishing = producer(name).send(10).settled()
+    publishing = producer(name).send(10, OVERHEAD + 11).settled()
     assert publishing.waiting == 10
     board.keeper.queue_delete(name)
     publishing.confirmed()
@@ -276,6 +281,6 @@ def test_properties_count_as_bytes(queue: Callable[..., str], producer: Callable
     publishing = producer(name)
     publishing.channel.publish(b"12345", routing_key=name, properties=Properties(correlation_id="0123456789"))
     publishing.settled()
-    assert board.octets(name) == 240 + 2 + 11 + 5
+    assert board.octets(name) == OVERHEAD + 2 + 11 + 5
     board.keeper.queue_purge(name)
     assert board.octets(name) == 0

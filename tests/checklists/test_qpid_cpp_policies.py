@@ -8,11 +8,12 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from penstock.client.errors import ChannelClosed
-from tests.support.checklist_clients import Board, Producer, Taker
+from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 
-REJECT_5 = {"qpid.max_count": 5, "qpid.policy_type": "reject"}
+REJECT_5 = {"qpid.max_count": 5, "qpid.policy_type": "reject", "qpid.flow_stop_count": 5}
+"""With the stop at the capacity, so that the limit itself acts."""
 
 
 def ring(**limits: object) -> dict[str, object]:
@@ -31,27 +32,27 @@ def test_ring_by_count_keeps_the_last(
 def test_ring_by_size_keeps_what_fits(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
-    """Qpid C++, ring: 500 bytes and six messages of 100 keep 1 to 5. (All times ten here.)"""
-    name = queue(ring(max_size=5000))
-    producer(name).send(6, 1000).confirmed()
+    """Qpid C++, ring: 500 bytes and six messages of 100 keep 1 to 5."""
+    name = queue(ring(max_size=500))
+    producer(name).send(6, OVERHEAD + 100).confirmed()
     assert taker(name).rest() == [1, 2, 3, 4, 5]
 
 
 def test_one_large_message_displaces_four_in_a_ring(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
-    """Qpid C++, ring: one of 400 bytes makes four of 100 go. (All times ten here.)"""
-    name = queue(ring(max_size=5000))
-    producer(name).send(5, 1000).send(1, 4000).confirmed()
+    """Qpid C++, ring: one of 400 bytes makes four of 100 go."""
+    name = queue(ring(max_size=500))
+    producer(name).send(5, OVERHEAD + 100).send(1, OVERHEAD + 400).confirmed()
     assert taker(name).rest() == [4, 5]
 
 
 def test_message_larger_than_the_ring_is_refused_and_displaces_nothing(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
-    """Qpid C++, ring: 1000 bytes into 500 are refused. (All times ten here; that message is refused, nothing ends.)"""
-    name = queue(ring(max_size=5000))
-    publishing = producer(name).send(5, 1000).send(1, 10000).confirmed()
+    """Qpid C++, ring: 1000 bytes into 500 are refused. (Only that message is refused; nothing ends.)"""
+    name = queue(ring(max_size=500))
+    publishing = producer(name).send(5, OVERHEAD + 100).send(1, OVERHEAD + 1000).confirmed()
     assert (publishing.acked, publishing.nacked) == (5, 1)
     assert taker(name).rest() == [0, 1, 2, 3, 4]
 
@@ -122,7 +123,7 @@ def test_queue_destroys_itself_at_its_limit(
 
 @pytest.mark.parametrize("policy", ["ring", "RING"])
 def test_ring_is_never_flow_controlled(queue: Callable[..., str], board: Board, policy: str) -> None:
-    """Qpid C++, how thresholds are computed: a ring has no stop and no resume."""
+    """Qpid C++, how thresholds are computed: a ring has no stop and no resume, whatever patterns say."""
     assert board.marks(queue({"qpid.max_count": 5, "qpid.policy_type": policy}))[1:] == ((None, None), (None, None))
 
 

@@ -1,6 +1,6 @@
 """Qpid C++'s checklist, first part: how thresholds are read, computed, refused, and crossed.
 
-By `qpid.flow_*` its borders hold: the gate opens below resume. By our own names it opens at resume (decision 11).
+By its names its borders hold: the gate opens below resume. By our own names it opens at resume (decision 11).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.checklist_clients import FIXED, Board, Producer, Taker
+from tests.support.checklist_clients import FIXED, OVERHEAD, Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 
@@ -48,10 +48,10 @@ def test_count_limits_stop_7_resume_5(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "opens_at"),
+    ("arguments", "beside", "opens_at"),
     [
-        ({"qpid.flow_stop_size": 7000, "qpid.flow_resume_size": 4600}, 4300),
-        ({"stop-bytes": 7000, "resume-bytes": 4600}, 4600),
+        ({"qpid.flow_stop_size": 700, "qpid.flow_resume_size": 460}, OVERHEAD, 450),
+        ({"stop-bytes": 7000, "resume-bytes": 4600}, 0, 4600),
     ],
     ids=["theirs", "ours"],
 )
@@ -61,22 +61,24 @@ def test_size_limits_stop_700_resume_460(
     taker: Callable[..., Taker],
     board: Board,
     arguments: dict[str, object],
+    beside: int,
     opens_at: int,
 ) -> None:
-    """Qpid C++, size limits: open at 690, closed from 730, open at 450. All times ten here, for each message is charged
-    240 bytes beside its content; headers count too."""
+    """Qpid C++, size limits: open at 690, closed from 730, open at 450. By its names properties and bodies count. By
+    ours each message has 240 bytes of overhead besides, and so the numbers are ten times as large."""
+    unit = 1 if beside else 10
     name = queue(arguments)
     publishing, taking = producer(name), taker(name)
-    for charge in (1000, 1000, 1000, 400, 300, 300, 900, 1000, 1000):
-        publishing.send(1, charge).settled()
+    for size in (100, 100, 100, 40, 30, 30, 90, 100, 100):
+        publishing.send(1, beside + size * unit).settled()
         assert not board.stopped(name)
-    assert (board.octets(name), publishing.waiting) == (6900, 0)
-    for charge, octets in ((400, 7300), (1000, 8300)):
-        publishing.send(1, charge).settled()
-        assert (board.octets(name), board.stopped(name)) == (octets, True)
-    for octets in (7300, 6300, 5300, 4900, 4600, 4300):
+    assert (board.octets(name), publishing.waiting) == (690 * unit, 0)
+    for size, octets in ((40, 730), (100, 830)):
+        publishing.send(1, beside + size * unit).settled()
+        assert (board.octets(name), board.stopped(name)) == (octets * unit, True)
+    for octets in (730, 630, 530, 490, 460, 430):
         taking.take(1)
-        assert (board.octets(name), board.stopped(name)) == (octets, octets > opens_at)
+        assert (board.octets(name), board.stopped(name)) == (octets * unit, octets * unit > opens_at)
     publishing.confirmed()
 
 
@@ -96,14 +98,14 @@ def test_either_dimension_closes_and_both_must_be_below_to_open(
     stop = {"qpid.flow_stop_count": 5, "qpid.flow_stop_size": 5000}
     name = queue(stop | {"qpid.flow_resume_count": 3, "qpid.flow_resume_size": 3000})
     publishing, taking = producer(name), taker(name)
-    publishing.send(6, 300).settled()
+    publishing.send(6, OVERHEAD + 300).settled()
     assert (board.stopped(name), board.octets(name)) == (True, 1800)
     taking.take(3)
     assert board.stopped(name), "3 messages are not below 3"
     taking.take(1)
     assert not board.stopped(name)
     taking.take(2)
-    publishing.send(1, 3000).send(1, 3000).settled()
+    publishing.send(1, OVERHEAD + 3000).send(1, OVERHEAD + 3000).settled()
     assert (board.stopped(name), board.depth(name)) == (True, 2)
     taking.take(1)
     assert (board.stopped(name), board.octets(name)) == (True, 3000), "3000 bytes are not below 3000"
@@ -113,7 +115,7 @@ def test_either_dimension_closes_and_both_must_be_below_to_open(
 
 
 @pytest.mark.parametrize(
-    ("percents", "stop", "resume"), [(None, 2360001, 2065000), ((97, 73), 2861501, 2153500)], ids=["80-70", "97-73"]
+    ("percents", "stop", "resume"), [(None, 2360001, 2064999), ((97, 73), 2861501, 2153499)], ids=["80-70", "97-73"]
 )
 def test_defaults_follow_from_the_brokers_limit_and_percentages(
     queue: Callable[..., str],
@@ -123,7 +125,8 @@ def test_defaults_follow_from_the_brokers_limit_and_percentages(
     stop: int,
     resume: int,
 ) -> None:
-    """Qpid C++, defaults: 2,950,001 bytes at 80/70 and 97/73; stop is rounded half up, resume cut off; no counts."""
+    """Qpid C++, defaults: 2,950,001 bytes at 80/70 and 97/73; stop is rounded half up, resume
+    cut off, and it opens below; no counts."""
     said: dict[str, object] = {"default-queue-limit": 2950001}
     if percents is not None:
         said |= {"default-flow-stop-threshold": percents[0], "default-flow-resume-threshold": percents[1]}
@@ -139,7 +142,7 @@ def test_explicit_values_override_one_by_one_and_no_limit_is_inherited_from_none
     assert board.marks(queue({"qpid.max_size": 10000, "qpid.flow_stop_size": 9000})) == (
         (None, 10000),
         (None, 9000),
-        (None, 7000),
+        (None, 6999),
     )
     say("broker", "", {"default-queue-limit": 0})
     assert board.marks(queue({"qpid.flow_stop_count": 12, "qpid.flow_resume_count": 6})) == (
@@ -167,13 +170,13 @@ def test_queue_without_arguments_is_flow_controlled(queue: Callable[..., str], b
 
 
 @pytest.mark.parametrize(
-    ("capacity", "stop", "resume"), [(1, 0, 0), (2, 1, 1), (3, 2, 2), (4, 3, 2), (5, 4, 3), (1000, 800, 700)]
+    ("capacity", "stop", "resume"), [(1, 0, 0), (2, 1, 0), (3, 2, 1), (4, 3, 1), (5, 4, 2), (1000, 800, 699)]
 )
 def test_small_capacities_round_as_theirs_do_but_still_engage(
     queue: Callable[..., str], board: Board, capacity: int, stop: int, resume: int
 ) -> None:
-    """Qpid C++, how thresholds are computed: 3 -> 2/2, 4 -> 3/2, 5 -> 4/3. There 1 and 2 stop at the capacity, and so
-    never; here the default stop is below the capacity."""
+    """Qpid C++, how thresholds are computed: 3 -> 2/2, 4 -> 3/2, 5 -> 4/3. It opens below, which is our resume of one
+    less. There 1 and 2 stop at the capacity, and so never; here the default stop is below the capacity."""
     marks = board.marks(queue({"qpid.max_count": capacity}))
     assert [mark[0] for mark in marks] == [capacity, stop, resume]
 
@@ -186,20 +189,23 @@ def test_only_a_stop_count(
     board: Board,
     more: dict[str, object],
 ) -> None:
-    """Qpid C++, how thresholds are computed: stop 5 alone makes resume 5, closed at 6. It opens at 4 there and at 5
-    here, for resume was not given by their name; with a capacity of 1000 they refuse (resume 700), and we do not."""
+    """Qpid C++, how thresholds are computed: stop 5 alone makes resume 5, closed at 6, open at 4. With a capacity of
+    1000 they refuse (resume 700), and we do not."""
     name = queue({"qpid.flow_stop_count": 5} | more)
     publishing = producer(name).send(5).confirmed()
     publishing.send().settled()
     assert board.stopped(name)
-    taker(name).take(1)
+    taking = taker(name)
+    taking.take(1)
+    assert board.stopped(name), "5 are not below 5"
+    taking.take(1)
     assert not board.stopped(name)
 
 
 def test_stop_below_the_default_resume_is_not_refused(queue: Callable[..., str], board: Board) -> None:
     """Qpid C++, how thresholds are computed: a stop of 10 MB on a default queue is refused there, as resume is 70 MiB;
     here a default gives way to what was asked."""
-    assert board.marks(queue({"qpid.flow_stop_size": 10_000_000}))[1:] == ((None, 10_000_000), (None, 10_000_000))
+    assert board.marks(queue({"qpid.flow_stop_size": 10_000_000}))[1:] == ((None, 10_000_000), (None, 9_999_999))
 
 
 def test_dimension_without_a_stop_has_no_say_in_opening(
@@ -209,7 +215,7 @@ def test_dimension_without_a_stop_has_no_say_in_opening(
     the gate would be kept closed by what can never close it."""
     counts = {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 3}
     name = queue(counts | {"qpid.max_size": 10000, "qpid.flow_stop_size": 0})
-    producer(name).send(4, 2400).settled()
+    producer(name).send(4, OVERHEAD + 2400).settled()
     assert board.stopped(name)
     taker(name).take(2)
     assert (board.octets(name), board.stopped(name)) == (4800, False)

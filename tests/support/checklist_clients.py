@@ -15,10 +15,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
+from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 
-FIXED = 242
-"""Bytes that a message without properties is charged beside its body: 240 of overhead, and 2 for no properties."""
+OVERHEAD = 240
+"""Bytes that a message is charged beside its properties and its body. By other brokers' names they do not count."""
+FIXED = OVERHEAD + 2
+"""Bytes that a message without properties is charged beside its body."""
 
 
 def url_of(broker: BrokerProcess, vhost: str = "/") -> str:
@@ -36,11 +39,12 @@ class Producer:
         self.exchange = exchange
         self.sent = 0
 
-    def send(self, count: int = 1, charge: int = 0, queue: str | None = None) -> Self:
+    def send(self, count: int = 1, charge: int = 0, queue: str | None = None, persistent: bool = False) -> Self:
         """Publish so many messages, each charged so much (0: as little as its number takes)."""
+        properties = Properties(delivery_mode=2) if persistent else Properties()
         for _ in range(count):
             body = str(self.sent).encode().ljust(max(0, charge - FIXED))
-            self.channel.publish(body, exchange=self.exchange, routing_key=queue or self.queue)
+            self.channel.publish(body, exchange=self.exchange, routing_key=queue or self.queue, properties=properties)
             self.sent += 1
         return self
 

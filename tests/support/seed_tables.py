@@ -1,0 +1,144 @@
+"""The tables of docs/how-to/from-qpid-and-artemis.md: names of settings, and sentences with their tests.
+
+`python -m tests.support.seed_tables --write` rewrites them. Names come from `setting_names.ALIASES`, where a comment
+says whose they are; sentences and verdicts from the docstrings in tests/seeds.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+from penstock.errors import PreconditionFailed
+from penstock.setting_names.parse import setting_named
+from penstock.setting_names.setting_names import (
+    ALIASES,
+    FOREIGN_BYTES,
+    JAVAS_CAPACITY,
+    NEGATIVE_IS_NONE,
+    OPENS_BELOW,
+    SCOPED_ALIASES,
+    SCOPES,
+    WHOLE_RATES,
+    ZERO_IS_NONE,
+)
+from tests.support.generated_parts import ROOT, documented_tests, enclosed, replaced, table
+
+PAGE = ROOT / "docs" / "how-to" / "from-qpid-and-artemis.md"
+SEEDS = ROOT / "tests" / "seeds"
+COMMAND = "python -m tests.support.seed_tables --write"
+QPID, JAVA, ARTEMIS, RABBITMQ = "Qpid C++", "Broker-J", "Artemis", "RabbitMQ"
+OF_SCOPES = {
+    "default-queue-limit": QPID,
+    "hold-deadline-s": "",
+    "global-max-size": ARTEMIS,
+    "max-disk-usage": ARTEMIS,
+    "producerMaxRate": ARTEMIS,
+    "disk_free_limit": RABBITMQ,
+    "disk_free_limit.absolute": RABBITMQ,
+    "store.filesystem.maxUsagePercent": JAVA,
+    "storeOverfullSize": JAVA,
+    "storeUnderfullSize": JAVA,
+    "overfull-size": JAVA,
+    "underfull-size": JAVA,
+}
+"""The broker of each name that is valid in one scope only; ours have none."""
+DOCUMENTS = {
+    "test_qpid_cpp.py": "Producer Flow Control, of Qpid C++ and MRG",
+    "test_artemis.py": "Flow Control, of Artemis",
+    "test_qpid_java.py": "Producer Flow Control, of the Qpid Java broker",
+    "test_tactical_flow_control.py": "AMQP0-9 Tactical Producer Flow Control",
+}
+"""Titles of the documents, by the files of their tests."""
+VERDICT = re.compile(r"^('.*?): ((?:yes|on purpose\b).*)$")
+
+
+def brokers_of_aliases() -> dict[str, str]:
+    """Return the broker of each name in ALIASES, from the comments of the source."""
+    path = ROOT / "src" / "penstock" / "setting_names" / "setting_names.py"
+    body = path.read_text().partition("ALIASES: Final")[2].partition("\n}")[0]
+    broker, found = "", {}
+    for line in body.splitlines():
+        if named := re.match(rf"    # ({re.escape(QPID)}|{JAVA}|{ARTEMIS}|{RABBITMQ})", line):
+            broker = named[1]
+        elif name := re.match(r'    "([^"]+)":', line):
+            found[name[1]] = broker
+    return found
+
+
+def scopes_of(name: str) -> list[str]:
+    """Return the scopes that take a name."""
+    found = []
+    for scope in SCOPES:
+        try:
+            setting_named(scope, name)
+        except PreconditionFailed:
+            continue
+        found.append(scope)
+    return found
+
+
+def special_values(name: str) -> str:
+    """Return what is read by this name as it is there, and not as by our own name."""
+    found = []
+    if name in ZERO_IS_NONE:
+        found.append("0 is none")
+    if name in NEGATIVE_IS_NONE:
+        found.append("-1 is none")
+    if name in JAVAS_CAPACITY:
+        found.append("the stop, and the resume; the capacity is a quarter above it")
+    if name in FOREIGN_BYTES:
+        found.append("properties and bodies count")
+    if name.startswith("qpid.flow_resume") or name in OPENS_BELOW:
+        found.append("opens below")
+    if name.startswith("max-size-"):
+        found.append("the gate closes at it")
+    if name in WHOLE_RATES:
+        found.append("whole numbers only")
+    return "; ".join(found)
+
+
+def names_of(broker: str) -> str:
+    """Return the table of a broker's names."""
+    ours = ALIASES | {name: word for names in SCOPED_ALIASES.values() for name, word in names.items()}
+    brokers = brokers_of_aliases() | OF_SCOPES
+    named = [name for name in ours if brokers.get(name) == broker]
+    cells = [(f"`{name}`", f"`{ours[name]}`", ", ".join(scopes_of(name)), special_values(name)) for name in named]
+    return table(("there", "here", "scopes", "read as there"), *cells)
+
+
+def sentences() -> Iterator[tuple[str, str, str, str]]:
+    """Yield the file, sentence, verdict and name of each test of a document."""
+    for file in DOCUMENTS:
+        for name, docstring in documented_tests(SEEDS / file):
+            found = VERDICT.match(docstring)
+            assert found, f"{file}: {name} does not begin with a sentence and a verdict"
+            yield file, found[1], found[2], name
+
+
+def escaped(sentence: str) -> str:
+    return (
+        sentence.replace("_", "\\_").replace("*", "\\*").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
+    )
+
+
+def sentence_table(file: str) -> str:
+    """Return the table of a document's sentences; sentences of several tests are one row."""
+    rows: dict[str, tuple[str, list[str]]] = {}
+    for of, sentence, verdict, name in sentences():
+        if of == file:
+            rows.setdefault(sentence, (verdict, []))[1].append(f"`{name}`")
+    cells = [(escaped(sentence), verdict, ", ".join(names)) for sentence, (verdict, names) in rows.items()]
+    return table(("sentence", "here", "test"), *cells)
+
+
+def generated() -> dict[str, str]:
+    """Return all tables with the comments around them."""
+    parts = {f"names of {broker}": names_of(broker) for broker in (QPID, JAVA, ARTEMIS)}
+    parts |= {f"sentences of {file}": sentence_table(file) for file in DOCUMENTS}
+    return {name: enclosed(name, "tests/support/seed_tables.py", part) for name, part in parts.items()}
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    PAGE.write_text(replaced(PAGE.read_text(), generated()))
