@@ -39,22 +39,27 @@ class Conversion:
         """Entries by section of a definitions file."""
         self._lines: dict[str, list[int]] = {}
         """Lines of the entries in the source."""
+        self._known: set[tuple[str, str]] = set()
+        """Sections and texts of the entries."""
+        self._settings: dict[tuple[str, str], dict[str, object]] = {}
+        """Settings by scope and pattern."""
 
     def add(self, line: int, section: str, entry: dict[str, object]) -> None:
         """Add an entry; an equal one is added once."""
-        if entry not in self.entries.setdefault(section, []):
-            self.entries[section].append(entry)
+        key = (section, json.dumps(entry))
+        if key not in self._known:
+            self._known.add(key)
+            self.entries.setdefault(section, []).append(entry)
             self._lines.setdefault(section, []).append(line)
 
     def set(self, line: int, scope: str, pattern: str, settings: dict[str, object]) -> None:
         """Add settings by pattern, to those of the same pattern if there are any."""
-        for entry in self.entries.get("settings", []):
-            known = entry["settings"]
-            if (entry["scope"], entry["pattern"]) == (scope, pattern) and isinstance(known, dict):
-                known.update(settings)
-                return
-        if settings:
-            self.add(line, "settings", {"scope": scope, "pattern": pattern, "settings": dict(settings)})
+        known = self._settings.get((scope, pattern))
+        if known is not None:
+            known.update(settings)
+        elif settings:
+            known = self._settings[scope, pattern] = dict(settings)
+            self.add(line, "settings", {"scope": scope, "pattern": pattern, "settings": known})
 
     def remark(self, line: int, subject: str, reason: str, left: bool = True) -> None:
         """Add a remark."""

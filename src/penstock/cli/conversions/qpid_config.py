@@ -76,6 +76,8 @@ class _Reader:
         """Kind of the list after its title line: queue or exchange."""
         self._kind, self._subject = "", ""
         """Kind and name of what the bindings below belong to."""
+        self._listed: set[tuple[str, str]] = set()
+        """Kinds and names of queues and exchanges."""
 
     def read(self, line: int, text: str) -> None:
         """Convert one line."""
@@ -117,6 +119,7 @@ class _Reader:
             self._exchange(line, names[0], "".join(names[1:]), options)
 
     def _queue(self, line: int, name: str, options: list[str]) -> None:
+        self._listed.add(("queue", name))
         arguments: dict[str, object] = {}
         flags = {"durable": False, "auto_delete": False}
         for option in options:
@@ -151,6 +154,7 @@ class _Reader:
             arguments[name] = plain(value)
 
     def _exchange(self, line: int, kind: str, name: str, options: list[str]) -> None:
+        self._listed.add(("exchange", name))
         if kind not in TYPES:
             self.found.remark(line, f"exchange {name}", f"there are no exchanges of type {kind}")
             return
@@ -162,11 +166,10 @@ class _Reader:
 
     def _announced(self, line: int) -> None:
         """Remark a queue or exchange whose bindings follow, but that no list before has."""
-        section = f"{self._kind.lower()}s"
-        listed = [entry["name"] for entry in self.found.entries.get(section, [])]
-        if self._subject and self._subject not in listed and not self._subject.startswith("amq."):
+        subject = (self._kind.lower(), self._subject)
+        if self._subject and subject not in self._listed and not self._subject.startswith("amq."):
             why = "a list with -b has only bindings; put the list without -b before it"
-            self.found.remark(line, f"{self._kind.lower()} {self._subject}", why)
+            self.found.remark(line, " ".join(subject), why)
 
     def _bound(self, line: int, bound: re.Match[str]) -> None:
         other = bound["name"].strip("'")
