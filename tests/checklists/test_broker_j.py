@@ -1,7 +1,7 @@
 """Broker-J's checklist, first part: producer flow control.
 
 There a queue has one limit, the message that crosses it is let in, and so is all that is on its way. By its names it is
-so here, up to a capacity that is derived. By ours that limit is the stop threshold: where a test of theirs counts on one
+so here, up to a derived capacity. By ours that limit is the stop threshold: where a test of theirs counts on one
 message above the limit, the capacity is one message larger. Its borders are ours: closed above, open at or below.
 """
 
