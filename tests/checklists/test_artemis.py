@@ -95,9 +95,9 @@ def test_thousand_messages_go_through_ten_kib_intact(
     batch: int,
     octets: int,
 ) -> None:
-    """Artemis, producer flow control: 1000 messages of 500 octets through an address of 10 KiB; with a consumer window
-    of 0, acknowledged one by one, without bodies, by 5 producers, by 3 to 3 consumers, and to 5 queues at once. Each
-    message names its address, as an anonymous producer's do; a consumer with a window of 0 is the slow one."""
+    """Artemis, producer flow control: 1000 messages of 500 octets through an address of 10 KiB. Also with a consumer
+    window of 0, acknowledged one by one, without bodies, by 5 producers, by 3 to 3 consumers, and to 5 queues at once.
+    Each message names its address, as an anonymous producer's do; a consumer with a window of 0 is the slow one."""
     names = [queue(SMALL, prefix="multi") for _ in range(queues)]
     for name in names:
         board.keeper.queue_bind(name, "amq.direct", names[0])
@@ -148,7 +148,7 @@ async def test_closing_the_channel_from_elsewhere_ends_a_blocked_send(
     queue: Callable[..., str], board: Board, broker: BrokerProcess
 ) -> None:
     """Artemis, producer flow control: who waits in a send is released with an error when its session is closed beside
-    it; here its message is then not in the queue, for nobody may believe that it is."""
+    it. Here its message is then not in the queue, for nobody may believe that it is."""
     name = queue({"capacity-messages": 1})
     connection = await aio_pika.connect(broker.url)
     channel = await connection.channel()
@@ -212,7 +212,7 @@ def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
     transacted: bool,
 ) -> None:
     """Artemis, limits by messages and bytes, with FAIL, DROP and BLOCK, in transactions and without: ten are accepted
-    and consumable in their order, and the limit is free again after that."""
+    and consumable in their order. The limit is free again after that."""
     stop = {limited.replace("max-size", "stop"): value for limited, value in limit.items()}
     name = queue(limit | {"address-full-policy": policy} | (stop if policy == "BLOCK" else {}))
     filling, publishing = taker(name), producer(name)

@@ -1,8 +1,8 @@
 """Broker-J's checklist, first part: producer flow control.
 
 There a queue has one limit, the message that crosses it is let in, and so is all that is on its way. By its names it is
-so here, up to a derived capacity. By ours that limit is the stop threshold: where a test of theirs counts on one
-message above the limit, the capacity is one message larger. Its borders are ours: closed above, open at or below.
+so here, up to a capacity that is derived. By ours that limit is the stop threshold. Where a test of theirs counts on a
+message above it, the capacity is one message larger. Its borders are ours: closed above, open at or below.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def test_limits_that_change_while_a_producer_is_blocked(
     board: Board,
     say: Callable[..., None],
 ) -> None:
-    """Broker-J, limits changed by management: 0.5 s stops after one; 2.5 s with resume 1.5 s lets the second in and
-    does not stop; a third stops, and consuming two lets go."""
+    """Broker-J, limits changed by management: 0.5 s stops after one. 2.5 s with resume 1.5 s lets the second in and
+    does not stop. A third stops, and consuming two lets go."""
     name = queue()
     say("queue", name, bytes_of(1, 0.5, 0.5))
     publishing, taking = producer(name).send(2, S).settled(), taker(name)
@@ -141,8 +141,8 @@ def test_limit_of_one_byte_stops_at_the_first_message(
 def test_queue_that_is_deleted_while_it_blocks_comes_back_empty_and_usable(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
-    """Broker-J, flow control by bytes: delete the blocking queue and declare it anew; nothing of the old one is in it,
-    and who was blocked is answered: what was in is confirmed, what was held is refused."""
+    """Broker-J, flow control by bytes: delete the blocking queue and declare it again; nothing of the old one is in it.
+    Who was blocked is answered: what was in is confirmed, what was held is refused."""
     name = queue(bytes_of(4, 3.5, 2))
     publishing = producer(name).send(6, S).settled()
     board.keeper.queue_delete(name)
@@ -212,7 +212,7 @@ def test_eleven_of_ten_blocks_once_and_eight_lets_go(
     opened: str,
 ) -> None:
     """Broker-J, the policy's unit test: 11 of 10 bytes (times 300 here) or messages blocks the session once and is
-    logged with these numbers; at 8, and not at 9, it goes on; at most one line each."""
+    logged with these numbers. At 8, and not at 9, it goes on; at most one line each."""
     name = queue(marks)
     publishing, taking = producer(name).send(10, charge).confirmed(), taker(name)
     publishing.send(1, charge).settled()

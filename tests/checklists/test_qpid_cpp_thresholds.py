@@ -203,8 +203,8 @@ def test_only_a_stop_count(
 
 
 def test_stop_below_the_default_resume_is_not_refused(queue: Callable[..., str], board: Board) -> None:
-    """Qpid C++, how thresholds are computed: a stop of 10 MB on a default queue is refused there, as resume is 70 MiB;
-    here a default gives way to what was asked."""
+    """Qpid C++, how thresholds are computed: a stop of 10 MB on a default queue is refused there, as resume is 70 MiB.
+    Here a default gives way to what was asked."""
     assert board.marks(queue({"qpid.flow_stop_size": 10_000_000}))[1:] == ((None, 10_000_000), (None, 9_999_999))
 
 

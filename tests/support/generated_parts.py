@@ -30,6 +30,15 @@ def documented_tests(file: Path) -> Iterator[tuple[str, str]]:
             yield node.name, " ".join((ast.get_docstring(node) or "").split())
 
 
+def escaped(text: str) -> str:
+    """Return a plain text for a cell of a table; spans of code stay as they are."""
+    parts = text.split("`")
+    for at in range(0, len(parts), 2):
+        for letter, shown in (("_", "\\_"), ("*", "\\*"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|")):
+            parts[at] = parts[at].replace(letter, shown)
+    return "`".join(parts)
+
+
 def table(*rows: tuple[str, ...]) -> str:
     """Return a table of Markdown; the first row is its head."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]

@@ -23,7 +23,7 @@ from penstock.setting_names.setting_names import (
     WHOLE_RATES,
     ZERO_IS_NONE,
 )
-from tests.support.generated_parts import ROOT, documented_tests, enclosed, replaced, table
+from tests.support.generated_parts import ROOT, documented_tests, enclosed, escaped, replaced, table
 
 PAGE = ROOT / "docs" / "how-to" / "from-qpid-and-artemis.md"
 SEEDS = ROOT / "tests" / "seeds"
@@ -115,12 +115,6 @@ def sentences() -> Iterator[tuple[str, str, str, str]]:
             found = VERDICT.match(docstring)
             assert found, f"{file}: {name} does not begin with a sentence and a verdict"
             yield file, found[1], found[2], name
-
-
-def escaped(sentence: str) -> str:
-    return (
-        sentence.replace("_", "\\_").replace("*", "\\*").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
-    )
 
 
 def sentence_table(file: str) -> str:
