@@ -33,7 +33,7 @@ def test_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> No
 
 @given(rate=st.floats(0.5, 2_000), waits=st.lists(st.floats(0.0, 1.5), min_size=1, max_size=60))
 def test_smooth_bucket_gives_at_most_one_more_than_the_rate_in_any_second(rate: float, waits: list[float]) -> None:
-    bucket, now = TokenBucket(*smooth(rate)), 50.0
+    bucket, now = TokenBucket(*smooth(rate), saves=False), 50.0
     taken: list[float] = []
     for wait in [0.0, *waits]:
         now += wait
@@ -45,13 +45,21 @@ def test_smooth_bucket_gives_at_most_one_more_than_the_rate_in_any_second(rate: 
 
 
 def test_smooth_bucket_loses_nothing_to_a_timer_that_is_a_little_late() -> None:
-    bucket, now, taken = TokenBucket(*smooth(1000.0)), 0.0, 0
+    bucket, now, taken = TokenBucket(*smooth(1000.0), saves=False), 0.0, 0
     while now < 10.0:
         while bucket.ready_at(now) <= now:
             bucket.take(1, now)
             taken += 1
         now = bucket.ready_at(now) + 0.008
     assert taken >= 9_890
+
+
+def test_smooth_bucket_saves_nothing_up_while_it_is_idle() -> None:
+    bucket = TokenBucket(*smooth(1000.0), saves=False)
+    for now in (50.0, 55.0):
+        assert bucket.ready_at(now) == now
+        bucket.take(1, now)
+        assert bucket.ready_at(now) > now, "one at once"
 
 
 @given(

@@ -13,27 +13,31 @@ SLACK_S: Final = 0.01
 def smooth(per_s: float) -> tuple[float, float]:
     """Return rate and burst of a bucket from which at most `per_s` + 1 are taken in any second, the first at once.
 
-    In a second a bucket gives at most its burst and its rate. So the rate is lower by what the burst has beyond 1.
+    In a second a bucket gives at most its burst and its rate. So the rate is lower by what the burst has beyond 1. The
+    burst is for late timers, and is not saved up.
     """
     slack = per_s * SLACK_S
     return per_s - slack, 1.0 + slack
 
 
 class TokenBucket:
-    """A bucket that fills with `rate` tokens a second up to `burst`; full at the beginning.
+    """A bucket that fills with `rate` tokens a second up to `burst`; full at the beginning if it `saves`.
+
+    One that does not save holds `least` tokens at the beginning, and after it would have been full: nobody wanted them.
 
     It is ready when it holds `least` tokens (1 for messages). Taking more than it holds leaves a debt that time pays: a
     message larger than the burst passes, and later ones wait longer. Amounts are messages or bytes, times are seconds
     of the caller's monotonic clock.
     """
 
-    __slots__ = ("rate", "burst", "least", "_level", "_at")
+    __slots__ = ("rate", "burst", "least", "saves", "_level", "_at")
 
-    def __init__(self, rate: float, burst: float, least: float = 1.0) -> None:
+    def __init__(self, rate: float, burst: float, least: float = 1.0, saves: bool = True) -> None:
         self.rate = rate
         self.burst = burst
         self.least = least
-        self._level: float = burst
+        self.saves = saves
+        self._level: float = burst if saves else least
         self._at: float = 0.0
 
     def ready_at(self, now: float) -> float:
@@ -53,7 +57,7 @@ class TokenBucket:
 
     def copy(self) -> TokenBucket:
         """Return another bucket with the same tokens."""
-        other = TokenBucket(self.rate, self.burst, self.least)
+        other = TokenBucket(self.rate, self.burst, self.least, self.saves)
         other._level, other._at = self._level, self._at
         return other
 
@@ -65,5 +69,7 @@ class TokenBucket:
     def _fill(self, now: float) -> None:
         if now > self._at:
             level = self._level + (now - self._at) * self.rate
-            self._level = level if level < self.burst else self.burst
+            if level >= self.burst:
+                level = self.burst if self.saves else self.least
+            self._level = level
             self._at = now

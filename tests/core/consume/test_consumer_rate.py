@@ -15,7 +15,7 @@ def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
     house = filled([10] * 5)
     consumer = subscribe(house, consumer_max_rate=10)
     assert deliver(house) == [10]
-    assert consumer.obstacles(house.broker.now) == ["at its rate of 10 messages/s, the next one in 91 ms"]
+    assert consumer.obstacles(house.broker.now) == ["at its rate of 10 messages/s, the next one in 101 ms"]
     for step in range(1, 5):
         house.broker.begin(100.0 + step * 0.1 + 0.002)
         assert deliver(house) == [10]

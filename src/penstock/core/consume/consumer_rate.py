@@ -29,7 +29,7 @@ class ConsumerRateLimiter(TimerHandler):
         self.consumer = consumer
         self.rate = rate
         """Most messages a second."""
-        self.bucket = TokenBucket(*smooth(rate))
+        self.bucket = TokenBucket(*smooth(rate), saves=False)
 
     def took(self, messages: i64, now: float) -> None:
         """Count delivered messages; sets the timer when the rate is used up."""

@@ -29,8 +29,9 @@ class RateBuckets:
     def limit(self, limits: Limits) -> None:
         """Apply changed limits; a bucket with an unchanged rate keeps its tokens."""
         refill = None if limits.rate_messages is None else limits.refill_messages
-        self.messages = _bucket(self.messages, refill, limits.burst_messages)
-        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
+        saves = refill is None or refill == limits.rate_messages
+        self.messages = _bucket(self.messages, refill, limits.burst_messages, saves)
+        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes, True)
 
     def copy(self) -> RateBuckets:
         """Return others with the same tokens."""
@@ -165,12 +166,12 @@ class RateGate(TimerHandler, GateOwner):
             self.gate.reopen(0, 0, now)
 
 
-def _bucket(before: TokenBucket | None, rate: float | None, burst: float) -> TokenBucket | None:
+def _bucket(before: TokenBucket | None, rate: float | None, burst: float, saves: bool) -> TokenBucket | None:
     if rate is None:
         return None
-    if before is not None and before.rate == rate and before.burst == burst:
+    if before is not None and before.rate == rate and before.burst == burst and before.saves == saves:
         return before
-    return TokenBucket(rate, burst)
+    return TokenBucket(rate, burst, saves=saves)
 
 
 def rated(limits: Limits) -> bool:
