@@ -33,6 +33,7 @@ from penstock.file_users import has_clear_passwords, read_users
 from penstock.log_ids import LEVEL_NAMES
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
+from penstock.setting_names.foreign_names import FOREIGN
 from penstock.setting_names.setting_names import SCOPED_ALIASES
 from penstock.tls_settings import TlsSettings, read_tls
 from penstock.token_settings import TokenSettings, read_tokens
@@ -64,7 +65,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "sasl-mechanisms": SASL_MECHANISMS,
     "insecure-mechanisms": SASL_MECHANISMS,
     "log-level": tuple(LEVEL_NAMES.values()),
-    "log-format": ("text", "json"),
+    "log-format": ("text", "json", "qpid"),
 }
 """Settings of which only these strings may be the value, or items of the list."""
 
@@ -258,7 +259,7 @@ class Settings:
     log_level: str = "info"
     """Least level of the records of the log: `debug`, `info`, `warning`, `error`; SIGHUP reads it again."""
     log_format: str = "text"
-    """Format of the log: `text`, or `json`, which is a JSON object a line."""
+    """Format of the log: `text`; `json`, which is a JSON object a line; or `qpid`, the form of Qpid's Java broker."""
     slow_turn_ms: int = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
     traces_endpoint: str | None = None
@@ -445,6 +446,7 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
         else:
             near = difflib.get_close_matches(name, [*known, *tunable], n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f", which is one of Artemis; {FOREIGN[name]}" if name in FOREIGN else hint
             raise source.error(("broker", name), f"unknown setting {name}{hint}")
     return at_start, rest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -66,6 +67,34 @@ def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: Broker
     nowhere = penstock_command("publish", f"{name}-none", "x", "--url", broker.url)
     assert (nowhere.returncode, nowhere.stdout) == (1, "0 messages published; 1 reached no queue (NO_ROUTE)\n")
     assert "404" in run(broker, "publish", "k", "x", "--exchange", f"{name}-none", code=1)
+
+
+def test_publish_says_each_period_by_how_long_a_message_is_delayed(broker: BrokerProcess, name: str) -> None:
+    """The third document: the words of Qpid's client for Java, and its period as an option."""
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
+    with started(broker, "publish", name, "one", "two", "three", "--notice", "0.2") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+        notices = [process.stderr.readline() for _ in range(3)]
+        run(broker, "get", name, "--ack", "--count", "2")
+        assert process.wait(PATIENCE) == 0
+    words = re.compile(
+        r"penstock: Message send delayed by ([0-9.]+)s due to broker enforced flow control: queue (\S+): 2 messages > "
+    )
+    delays = []
+    for notice in notices:
+        said = words.match(notice)
+        assert said is not None, notice
+        assert said[2] == name
+        delays.append(float(said[1]))
+    assert delays == sorted(set(delays))
+    assert all(abs(delay / 0.2 - round(delay / 0.2)) < 1e-6 for delay in delays), "whole periods"
+
+
+def test_publish_without_notices_says_once_what_holds_it(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
+    said = run(broker, "publish", name, "one", "two", "three", "--notice", "0", "--timeout", "2", code=1)
+    assert "delayed by" not in said
 
 
 def test_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess) -> None:

@@ -128,6 +128,50 @@ def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_pa
     run(broker, "delete", "vhost", name)
 
 
+def test_notes_of_an_import_have_a_line_each(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "broker.json"
+    policy = {"name": name, "vhost": "/", "pattern": f"^{name}$", "definition": {"queue-mode": "lazy"}}
+    file.write_text(json.dumps({"policies": [policy, {**policy, "name": f"{name}-2"}]}))
+    created, *notes = run(broker, "definitions", "import", str(file)).splitlines()
+    assert created == "2 policies created"
+    assert [note.partition(":")[0] for note in notes] == [
+        f"policy '{name}' of vhost '/'",
+        f"policy '{name}-2' of vhost '/'",
+    ]
+    for each in (name, f"{name}-2"):
+        run(broker, "policies", "clear", each)
+
+
+def test_converted_definitions_go_to_a_file_without_a_broker(tmp_path: Path) -> None:
+    source, file = tmp_path / "broker.xml", tmp_path / "broker.json"
+    source.write_text("<core><name>a</name><global-max-size>1Gb</global-max-size></core>")
+    words = ("definitions", "import", "--from", "artemis", str(source), "--output")
+    remark = "line 1: <name>: not converted: "
+    done = penstock_command(*words, str(file))
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{file}: 1 setting\n{remark}")
+    settings = [{"scope": "broker", "pattern": "", "settings": {"global-max-size": "1Gb"}}]
+    assert json.loads(file.read_text()) == {"settings": settings}
+    piped = penstock_command(*words, "-")
+    assert json.loads(piped.stdout) == {"settings": settings}
+    assert piped.stderr.startswith(remark)
+    told = json.loads(penstock_command(*words, str(file), "--json").stdout)
+    assert told["converted"] == {"settings": 1}
+    assert [(each["line"], each["subject"], each["left"]) for each in told["remarks"]] == [(1, "<name>", True)]
+
+
+def test_conversion_that_cannot_be_made_says_where(tmp_path: Path) -> None:
+    source = tmp_path / "broker.xml"
+    source.write_text("<core>\n</cor>")
+    words = ("definitions", "import", str(source))
+    done = penstock_command(*words, "--from", "artemis")
+    assert (done.returncode, done.stderr) == (1, f"penstock: {source}: line 2: the XML is malformed: mismatched tag\n")
+    done = penstock_command(*words, "--output", "-")
+    assert (done.returncode, done.stderr) == (1, "penstock: --output needs --from: it is for converted definitions\n")
+    done = penstock_command(*words, "--from", "artemis", "--output", str(tmp_path))
+    assert done.returncode == 1
+
+
 def enter(peer: Peer, vhost: str) -> tuple[int, str]:
     """Try to work in a virtual host; code and text of the refusal, 0 if there is none."""
     peer.log_in()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from penstock.flow.token_bucket import smooth
 from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, serving
 
 pytestmark = pytest.mark.clients
@@ -119,3 +121,16 @@ def test_protons_example_sends_as_fast_as_it_receives(broker: BrokerProcess, tmp
         assert run(broker, "amqp10_orders.py", "receive", str(COUNT)) == f"{COUNT} orders are done"
         assert sender.wait(GRACE) == 0
     assert (tmp_path / "log").read_text() == f"{COUNT} orders are accepted\n"
+
+
+def test_example_without_buffering_gives_the_busy_consumer_one_order(broker: BrokerProcess) -> None:
+    last = run(broker, "no_buffering.py", str(COUNT))
+    assert last == f"the busy consumer has 1 order, and the other one had {COUNT - 1}"
+
+
+@pytest.mark.parametrize(("program", "outcome"), [("consumer_rate.py", "done"), ("producer_rate.py", "confirmed")])
+def test_example_of_a_rate_takes_its_time(broker: BrokerProcess, program: str, outcome: str) -> None:
+    said = re.fullmatch(rf"15 orders are {outcome} in ([0-9.]+) s", run(broker, program, "15", "20"))
+    assert said is not None
+    per_s, burst = smooth(20)
+    assert float(said[1]) + 0.01 >= (15 - burst) / per_s, "as printed, with two digits"

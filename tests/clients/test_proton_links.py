@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pika
 import pytest
 
+from penstock.flow.token_bucket import smooth
 from tests.support.brokers import PATIENCE, BrokerProcess, some_name
 
 pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
 
 import proton
 from proton.handlers import MessagingHandler
-from proton.reactor import AtMostOnce, Container, ReceiverOption
+from proton.reactor import AtMostOnce, Container, LinkOption, ReceiverOption
 
 pytestmark = pytest.mark.clients
 
@@ -136,3 +139,60 @@ def test_unsettled_messages_come_again_to_the_link_that_had_them(broker: BrokerP
     client = Resuming(broker, some_name("lasting"))
     client.run_it()
     assert client.received == [(str(n), True) for n in range(3)] + [(str(n), False) for n in range(3)]
+
+
+class RatedSender(Client, LinkOption):  # type: ignore[misc]
+    """A sender with a rate of its own, which saves credit up before it sends all that it may."""
+
+    RATE = 20
+    COUNT = 25
+
+    def links(self) -> None:
+        self.accepted = 0
+        self.rates: list[object] = []
+        self.begun = 0.0
+        self.saving = self.container.schedule(1.0, Later(self.begin))
+        self.sender = self.container.create_sender(self.connection, self.queue, options=self)
+
+    def apply(self, link: Any) -> None:
+        link.properties = proton.PropertyDict({proton.symbol("producerMaxRate"): self.RATE})
+
+    def on_link_opened(self, event: Any) -> None:
+        self.rates.append(event.link.remote_properties[proton.symbol("rate-messages")])
+        self.sender.offered(self.COUNT)
+
+    def begin(self) -> None:
+        self.begun = time.monotonic()
+        self.fill()
+
+    def on_sendable(self, event: Any) -> None:
+        self.fill()
+
+    def fill(self) -> None:
+        while self.begun and self.sender.credit:
+            self.sender.send(proton.Message(body="x"))
+
+    def on_accepted(self, event: Any) -> None:
+        self.accepted += 1
+        per_s, burst = smooth(self.RATE)
+        if self.accepted > burst + per_s * (time.monotonic() - self.begun):
+            self.errors.append(f"{self.accepted} after {time.monotonic() - self.begun} s")
+        if self.accepted == self.COUNT:
+            self.close()
+
+
+class Later:
+    """A call at the end of a time."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action = action
+
+    def on_timer_task(self, event: Any) -> None:
+        self.action()
+
+
+def test_link_with_a_rate_of_its_own_saves_no_burst_up(broker: BrokerProcess) -> None:
+    sender = RatedSender(broker, some_name("rated"))
+    sender.run_it()
+    assert sender.rates == [20.0]
+    assert sender.accepted == RatedSender.COUNT

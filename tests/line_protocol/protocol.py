@@ -18,7 +18,7 @@ from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, CommandInvalid
 from penstock.flow.gate import Gate
-from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection import Connection, blocking_gate
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.protocols.common.login import log_in
@@ -121,7 +121,7 @@ class LineEngine(ProtocolEngine):
         connection = self.connection
         if self.blocked != (connection.reported_blocks > 0):
             self.blocked = not self.blocked
-            gate = connection.blocking_gate(None)
+            gate = blocking_gate(connection, None)
             self.write("FREE" if gate is None else f"BLOCKED {connection.services.block_reason(connection, gate)}")
 
     def details(self) -> dict[str, object]:

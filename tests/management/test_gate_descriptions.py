@@ -28,8 +28,8 @@ def gates() -> dict[str, Gate]:
     address = AddressDepth("orders", BOUNDED, turns)
     address.messages, address.bytes = 9, 900
     rate = RateGate("user guest", turns, driver.broker.timers)
-    rate.messages = TokenBucket(2.0, 1.0)
-    rate.messages.take(1, 10.0)
+    rate.passes.messages = TokenBucket(2.0, 1.0)
+    rate.passes.messages.take(1, 10.0)
     operator = driver.broker.gates.block("user", "", "guest", "upgrade at noon").gate
     made = {
         gate.kind: gate for gate in (vhost.gate, memory.gate, address.gate, rate.gate, operator, Gate("new", "n", []))

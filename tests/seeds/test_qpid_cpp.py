@@ -100,9 +100,7 @@ def test_confirmations_are_withheld_in_both_protocols(
 
 
 @pytest.mark.parametrize("policy", ["ring", "ring_strict"])
-def test_ring_has_no_thresholds(
-    queue: Callable[..., str], board: Board, say: Callable[..., None], policy: str
-) -> None:  # needs: main
+def test_ring_has_no_thresholds(queue: Callable[..., str], board: Board, say: Callable[..., None], policy: str) -> None:
     """'Queues that have been configured with a Limit Policy of type ring do not have queue flow thresholds enabled':
     yes, whatever patterns, policies or the broker say."""
     say("queue", "seeds.ring.#", {"stop-percent": 50, "stop-bytes": 1000})
@@ -111,15 +109,13 @@ def test_ring_has_no_thresholds(
 
 
 @pytest.mark.parametrize("threshold", ["flow_stop_threshold", "qpid.flow_stop_count", "stop-messages"])
-def test_threshold_beside_a_ring_is_refused(
-    refused: Callable[[dict[str, object]], str], threshold: str
-) -> None:  # needs: main
+def test_threshold_beside_a_ring_is_refused(refused: Callable[[dict[str, object]], str], threshold: str) -> None:
     """'Queues that have been configured with a Limit Policy of type ring do not have queue flow thresholds enabled':
     yes. A threshold beside a ring is refused when the queue is declared."""
     assert threshold in refused(RING | {threshold: 5})
 
 
-def test_queue_that_becomes_a_ring_opens_its_gate(  # needs: main
+def test_queue_that_becomes_a_ring_opens_its_gate(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, say: Callable[..., None]
 ) -> None:
     """'Queues that have been configured with a Limit Policy of type ring do not have queue flow thresholds enabled':
@@ -143,7 +139,7 @@ def test_ring_drops_its_oldest_and_blocks_nobody(
 
 
 @pytest.mark.parametrize("policy", [{}, {"qpid.policy_type": "reject"}, {"qpid.policy_type": "self-destruct"}])
-def test_queue_with_a_limit_has_two_thresholds(  # needs: main
+def test_queue_with_a_limit_has_two_thresholds(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, policy: dict[str, object]
 ) -> None:
     """'All other queues with limits have two threshold values': yes, by Qpid's names: 80 and 70 percent, without a
@@ -195,7 +191,7 @@ def test_broker_ceases_to_acknowledge_until_the_hold_deadline(
 
 
 @pytest.mark.parametrize("unit", ["size", "count"])
-def test_size_or_count_alone_closes_the_gate(  # needs: main
+def test_size_or_count_alone_closes_the_gate(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, unit: str
 ) -> None:
     """'Note that either queue size or message count capacity utilization can trigger this': yes."""
@@ -219,7 +215,7 @@ def test_size_or_count_alone_closes_the_gate(  # needs: main
     ],
     ids=["numbers", "percentages", "defaults"],
 )
-def test_gate_opens_below_the_resume_threshold(  # needs: main
+def test_gate_opens_below_the_resume_threshold(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -256,9 +252,7 @@ def test_size_and_count_must_both_be_below(
     assert not board.stopped(name)
 
 
-def test_percentages_are_of_the_capacity(  # needs: main
-    queue: Callable[..., str], board: Board, say: Callable[..., None]
-) -> None:
+def test_percentages_are_of_the_capacity(queue: Callable[..., str], board: Board, say: Callable[..., None]) -> None:
     """'The values for these two parameters are percentages of the capacity limits': yes, as `flow_stop_threshold` and
     `stop-percent` of a queue, a pattern, a policy, a virtual host or the broker."""
     limits = {"qpid.max_count": 1000, "qpid.max_size": 100_000}
@@ -268,7 +262,7 @@ def test_percentages_are_of_the_capacity(  # needs: main
     assert board.marks(queue(limits, prefix="seeds.percent."))[1:] == ((500, 50_000), (199, 19_999))
 
 
-def test_example_stops_at_163840_bytes_of_enqueued_messages(  # needs: main
+def test_example_stops_at_163840_bytes_of_enqueued_messages(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'... if a queue has a qpid.max_size of 204800 (200MB), and a flow_stop_threshold of 80 ... the broker will
@@ -282,7 +276,7 @@ def test_example_stops_at_163840_bytes_of_enqueued_messages(  # needs: main
     assert board.stopped(name)
 
 
-def test_two_hundred_kib_hold_two_thousand_messages_of_100_octets(  # needs: main
+def test_two_hundred_kib_hold_two_thousand_messages_of_100_octets(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'... 163840 bytes of enqueued messages': yes. 1,000 messages of 100 octets fit; the 240 octets that this broker
@@ -292,7 +286,7 @@ def test_two_hundred_kib_hold_two_thousand_messages_of_100_octets(  # needs: mai
     assert not board.stopped(name)
 
 
-def test_flow_control_ends_below_the_resume_threshold_of_the_example(  # needs: main
+def test_flow_control_ends_below_the_resume_threshold_of_the_example(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """'When the resource utilization of the queue falls below the flow_resume_threshold, producer flow control is

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from penstock.server.logs import OCTETS_WAITING, RECORD_MOST, LogLines, Text, _put
+from penstock.server.logs import OCTETS_WAITING, RECORD_MOST, LogLines, Qpid, Text, _put
 
 SCRIPT = """
 import logging, sys
@@ -104,6 +104,33 @@ def test_log_to_the_journal_has_a_priority_and_no_time_on_every_line() -> None:
     assert library[0] == "<3>ERROR PST-2029 : callback"
     assert all(line.startswith("<3>") for line in library)
     assert all(line.startswith(("<6>{", "<3>{")) for line in written("json", "journal"))
+
+
+def test_log_in_qpids_form_begins_with_message_and_has_its_subject_twice() -> None:
+    lines = LogLines(Qpid())
+    subject = "[vh(/test)/qu(My] Queue\n)]"
+    for text, name in (
+        (f"{subject} QUE-1003 : Overfull : Size : 1,200 bytes, Capacity : 1,000", "QUE-1003"),
+        ("BRK-1001 : Startup : Version: 0.1.0", "BRK-1001"),
+        ("definitions imported: 1 queue", "PST-2030"),
+        ("a peer of [::1] is slow", "PST-2003"),
+    ):
+        lines.handle(logging.makeLogRecord({"msg": text, "name": "penstock", "id": name}))
+    assert lines.take()[0].splitlines() == [
+        r"MESSAGE [vh(/test)/qu(My] Queue\n)] [vh(/test)/qu(My] Queue\n)] "
+        "QUE-1003 : Overfull : Size : 1,200 bytes, Capacity : 1,000",
+        "MESSAGE [Broker] [Broker] BRK-1001 : Startup : Version: 0.1.0",
+        "MESSAGE [Broker] [Broker] PST-2030 : definitions imported: 1 queue",
+        "MESSAGE [Broker] [Broker] PST-2003 : a peer of [::1] is slow",
+    ]
+
+
+def test_log_in_qpids_form_has_tracebacks_below_and_priorities_in_the_journal() -> None:
+    told, library, *traceback = written("qpid")
+    assert told == r"MESSAGE [Broker] [Broker] PST-2031 : told of a\nb"
+    assert library == "MESSAGE [Broker] [Broker] PST-2029 : callback"
+    assert traceback[-1] == "ZeroDivisionError: division by zero"
+    assert written("qpid", "journal")[0].startswith("<6>MESSAGE [Broker] [Broker] ")
 
 
 def test_log_on_a_full_disk_is_told_of_when_there_is_room() -> None:

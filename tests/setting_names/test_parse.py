@@ -93,6 +93,8 @@ def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
 @pytest.mark.parametrize("scope", sorted(SCOPES))
 def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
     texts = {**TEXTS, "memory-stop": "40%"}
+    if scope == "address":
+        texts["overflow"] = "block"
     for name in SCOPES[scope]:
         assert set(read_settings(scope, "", {name: texts.get(name, "7")})) == {name}
 

@@ -103,6 +103,9 @@ class QueueModel:
         self.settled += 1
 
     def put_back(self, sequence: int) -> None:
+        if self.deleted:
+            self.settle(sequence)
+            return
         self.out.remove(sequence)
         self.copies[sequence].redelivered = True
 

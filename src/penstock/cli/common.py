@@ -263,11 +263,12 @@ def pairs(words: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
-def print_result(as_json: bool, answer: dict[str, object], sentence: str) -> None:
-    """Print a result: a sentence for people, or the answer as JSON."""
+def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> None:
+    """Print a result: sentences for people, each on its line, or the answer as JSON."""
     if as_json:
         say_json(answer)
-    else:
+        return
+    for sentence in sentences:
         say(sentence)
 
 

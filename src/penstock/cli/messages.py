@@ -40,6 +40,8 @@ INTERRUPTED = 130
 PATIENCE = click.FloatRange(0)
 PROGRESS_S = 1.0
 """Seconds between two progress lines."""
+NOTICE_S = 5.0
+"""Default seconds between two notices of a delayed message: Qpid's qpid.flow_control_wait_notify_period."""
 READ_BYTES = 256 * 1024
 """Octets read from a file at once."""
 SHOWN_MOST = 1000
@@ -67,6 +69,14 @@ SHOWN_MOST = 1000
 @click.option(
     "--timeout", metavar="S", type=PATIENCE, help="Give up after S seconds without any confirm; default: wait for ever."
 )
+@click.option(
+    "--notice",
+    metavar="S",
+    type=PATIENCE,
+    default=NOTICE_S,
+    show_default=True,
+    help="Say each S seconds by how long a message is delayed, and why; 0: never.",
+)
 @JSON
 @URL
 def publish(
@@ -79,6 +89,7 @@ def publish(
     content_type: str | None,
     headers: tuple[str, ...],
     timeout: float | None,
+    notice: float,
     as_json: bool,
     url: str,
 ) -> None:
@@ -101,11 +112,11 @@ def publish(
         with (
             connected(url) as connection,
             Publisher(
-                connection, exchange, key, mandatory=True, patience=timeout, report_every=PROGRESS_S
+                connection, exchange, key, mandatory=True, patience=timeout, report_every=_report_s(notice)
             ) as publisher,
         ):
             try:
-                progress = _publish(publisher, _bodies(bodies, file, whole), properties)
+                progress = _publish(publisher, _bodies(bodies, file, whole), properties, notice)
             except Timeout as error:
                 raise ConfigError(f"gave up: {error}; {_confirmed(publisher.progress())}") from None
             except ConnectionClosed as error:
@@ -129,16 +140,22 @@ def publish(
         sys.exit(1)
 
 
-def _publish(publisher: Publisher, batches: Iterator[list[bytes]], properties: Properties) -> Progress:
-    reporter = Reporter()
+def _publish(publisher: Publisher, batches: Iterator[list[bytes]], properties: Properties, notice_s: float) -> Progress:
+    reporter = Reporter(notice_s)
     for bodies in batches:
         publisher.publish(bodies, properties=properties, on_wait=reporter.tell)
-    progress = publisher.wait(PROGRESS_S)
+    wait_s = _report_s(notice_s)
+    progress = publisher.wait(wait_s)
     while not progress.done:
         reporter.tell(progress)
-        progress = publisher.wait(PROGRESS_S)
+        progress = publisher.wait(wait_s)
     reporter.end()
     return progress
+
+
+def _report_s(notice_s: float) -> float:
+    """Return the seconds between two reports, where a notice may be due each `notice_s`."""
+    return min(PROGRESS_S, notice_s or PROGRESS_S)
 
 
 def _confirmed(progress: Progress) -> str:
@@ -148,11 +165,21 @@ def _confirmed(progress: Progress) -> str:
 
 
 class Reporter:
-    """Reporter of progress on standard error: always on a terminal, else only the reason of a wait."""
+    """Reporter of progress on standard error: always on a terminal, else only the reason and the time of a wait.
 
-    def __init__(self) -> None:
+    A notice of the time has the words of Qpid's client for Java. `notice_s` is the time between two, 0 for none.
+    """
+
+    def __init__(self, notice_s: float) -> None:
         self._reason: str | None = None
         self._reported = False
+        self._notice_s = notice_s
+        self._answered = -1
+        """Messages with an answer, when that changed last or the wait began."""
+        self._since = 0.0
+        """Time of that."""
+        self._notices = 0
+        """Whole periods since then of which a notice has told."""
 
     def tell(self, progress: Progress) -> None:
         """Report the progress."""
@@ -161,10 +188,24 @@ class Reporter:
             self.end()
             why = f"held by the broker: {self._reason}" if self._reason else "the broker lets it go on"
             say(f"penstock: {why}", err=True)
+        self._tell_delay(progress)
         if sys.stderr.isatty():
             line = f"{progress.published:,} published, {progress.acked:,} confirmed"
             click.echo(f"\r{line}", nl=False, err=True)
             self._reported = True
+
+    def _tell_delay(self, progress: Progress) -> None:
+        answered = -1 if progress.blocked is None else progress.acked + progress.nacked
+        if answered != self._answered:
+            self._answered, self._since, self._notices = answered, time.monotonic(), 0
+        if answered < 0 or self._notice_s == 0:
+            return
+        periods = int((time.monotonic() - self._since) / self._notice_s)
+        if periods > self._notices:
+            self._notices = periods
+            self.end()
+            delayed = f"Message send delayed by {periods * self._notice_s:g}s due to broker enforced flow control"
+            say(f"penstock: {delayed}: {progress.blocked}", err=True)
 
     def end(self) -> None:
         """End an unfinished progress line."""

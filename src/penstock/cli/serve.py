@@ -96,8 +96,8 @@ dead letters had collections of 10 ms and more.
 )
 @click.option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
-    help="Write the log as text, or as a JSON object a line; default: text.",
+    type=click.Choice(["text", "json", "qpid"]),
+    help="Write the log as text, as a JSON object a line, or in the Java broker's form; default: text.",
 )
 @click.option("--quiet", is_flag=True, help="Write no log to standard error.")
 @click.option("--check", is_flag=True, help="Check the settings and exit: no port is opened, and no store.")

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,9 @@ from penstock.cli.cursors import asked_last, delete_cursor, lag_of, positions_of
 from penstock.cli.lists import LIST, Columns, Shown, print_list
 from penstock.errors import ConfigError
 from penstock.setting_names.escapes import printable_json
+
+if TYPE_CHECKING:
+    from penstock.cli.conversions.conversion import Conversion
 
 ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
 DURABLE = click.option("--durable", is_flag=True, help="Make it durable; clients must declare it so too.")
@@ -307,7 +310,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "credit",
     ),
     "consumers": (
-        *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "ack_required"),
+        *("queue", "consumer_tag", "channel", "prefetch_count", "credit", "window", "window_bytes", "ack_required"),
         "waits for",
     ),
     "cursors": ("name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"),
@@ -336,6 +339,7 @@ OWN: dict[str, dict[str, Callable[[dict[str, Any]], object]]] = {
         "channel": lambda item: item["channel_details"]["name"],
         "credit": lambda item: item["penstock"]["link_credit"],
         "window": lambda item: (item["penstock"]["adaptive_window"] or {}).get("messages"),
+        "window_bytes": lambda item: item["penstock"].get("window_bytes"),
         "waits for": lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
     },
     "cursors": {
@@ -389,7 +393,7 @@ def list_(kind: str, everywhere: bool, shown: Shown, url: str) -> None:
 def definitions() -> None:
     """Export definitions to a file, or import them: virtual hosts, queues, exchanges, bindings, policies, parameters.
 
-    The format is RabbitMQ's, in both directions.
+    The format is RabbitMQ's, in both directions. An import also reads configurations of Artemis and Qpid.
     """
 
 
@@ -424,29 +428,61 @@ def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) 
         print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
 
 
+FROM = click.option(
+    "--from",
+    "source",
+    type=click.Choice(["artemis", "qpid-java", "qpid-config"]),
+    help="Convert another broker's file.",
+)
+OUTPUT = click.option(
+    "--output", type=click.Path(path_type=Path), help="With --from, write the definitions to this file instead."
+)
+
+
 @definitions.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--here", is_flag=True, help="Import entries without a virtual host into the one in --url.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; tell line by line what the import would do.")
 @click.option("--skip", multiple=True, metavar="KIND", help="Leave out a kind, such as policies; may be given again.")
+@FROM
+@OUTPUT
 @JSON
 @URL
-def import_(file: Path, here: bool, dry_run: bool, skip: tuple[str, ...], as_json: bool, url: str) -> None:
+def import_(
+    file: Path,
+    here: bool,
+    dry_run: bool,
+    skip: tuple[str, ...],
+    source: str | None,
+    output: Path | None,
+    as_json: bool,
+    url: str,
+) -> None:
     """Import the definitions in FILE (- is standard input): all, or none and an error with line and key.
 
     Existing queues and exchanges stay; a difference from FILE is an error. Policies and parameters are changed.
-    With --dry-run the exit code is 1 if anything would be refused. For example: penstock definitions import broker.json
+    With --dry-run the exit code is 1 if anything would be refused. With --from, FILE is the configuration of another
+    broker, and what has no meaning here is told. For example: penstock definitions import broker.json
     """
+    from penstock.client.errors import ControlError
     from penstock.client.policy_control import import_definitions
 
-    with control_session(url) as control:
-        try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text()
-        except OSError as error:
-            raise ConfigError(f"cannot read '{file}': {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
-        answer = import_definitions(control, text, everywhere=not here, skip=skip, dry_run=dry_run)
+    with report_errors():
+        found = None if source is None else _converted(source, file)
+        text = _decoded(file) if found is None else found.text()
+        if output is not None:
+            _write_converted(output, found, as_json)
+            return
+        with control_session(url) as control:
+            try:
+                everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
+                answer = import_definitions(control, text, everywhere=everywhere, skip=skip, dry_run=dry_run)
+            except ControlError as error:
+                if found is None:
+                    raise
+                raise ConfigError(found.relocated(str(error))) from None
+    if found is not None:
+        found.complete(answer)
     if dry_run:
         _print_differences(answer, as_json)
         return
@@ -455,7 +491,58 @@ def import_(file: Path, here: bool, dry_run: bool, skip: tuple[str, ...], as_jso
         sentence += f"; {_counted(answer['changed'])} changed"
     if any(answer["not_imported"].values()):
         sentence += f"; {_counted(answer['not_imported'])} not imported"
-    print_result(as_json, answer, "\n".join([sentence, *answer["notes"]]))
+    print_result(as_json, answer, sentence, *answer["notes"], *_remarks(answer))
+
+
+def _octets(file: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read '{file}': {error.strerror}") from None
+
+
+def _decoded(file: Path) -> str:
+    try:
+        return _octets(file).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
+
+
+def _converted(source: str, file: Path) -> Conversion:
+    """Return the definitions of another broker's file. Raises ConfigError with file and line."""
+    from penstock.cli.conversions import FORMATS
+
+    try:
+        return FORMATS[source](_octets(file))
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def _write_converted(output: Path, found: Conversion | None, as_json: bool) -> None:
+    """Write converted definitions to a file, or to standard output for -; then the remarks go to standard error."""
+    if found is None:
+        raise ConfigError("--output needs --from: it is for converted definitions")
+    answer: dict[str, Any] = {"file": str(output), "converted": {name: len(of) for name, of in found.entries.items()}}
+    found.complete(answer)
+    if str(output) == "-":
+        with writing():
+            click.echo(found.text(), nl=False)
+        for remark in _remarks(answer):
+            say(remark, err=True)
+        return
+    try:
+        output.write_text(found.text())
+    except OSError as error:
+        raise ConfigError(f"cannot write '{output}': {error.strerror}") from None
+    print_result(as_json, answer, f"{output}: {_counted(answer['converted'])}", *_remarks(answer))
+
+
+def _remarks(answer: dict[str, Any]) -> list[str]:
+    """Return what a conversion has left out, or has made something else of, as sentences."""
+    return [
+        f"line {each['line']}: {each['subject']}: {'not converted: ' if each['left'] else ''}{each['reason']}"
+        for each in answer.get("remarks", [])
+    ]
 
 
 def _print_differences(answer: dict[str, Any], as_json: bool) -> None:
@@ -467,6 +554,8 @@ def _print_differences(answer: dict[str, Any], as_json: bool) -> None:
     else:
         for each in found:
             say(f"line {each['line']}: {each['subject']}: {_difference(each)}")
+        for remark in _remarks(answer):
+            say(remark)
         counts = {change: sum(1 for each in found if each["change"] == change) for change in ("created", "changed")}
         unchanged = sum(answer["unchanged"].values())
         said = f"{counts['created']:,} to be created, {counts['changed']:,} to be changed, {unchanged:,} unchanged"

@@ -12,6 +12,7 @@ from penstock.core.consume.consumer import BATCH_MESSAGES, Batch, Consumer, Scan
 from penstock.core.consume.consumer_lists import WaitList
 from penstock.core.consume.drain import drained_consumers
 from penstock.core.consume.rotation import Rotation, next_consumer, review_unmatched, rotation_of, wake_first
+from penstock.core.consume.session import Session
 from penstock.core.effects import Drained, Effect, QueueChanged
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
@@ -47,6 +48,7 @@ class Dispatcher(PublishContext):
         self.expirable = EXPIRED_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting: deque[WaitList] = deque()
+        self.sessions: dict[Session, None] = {}
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
         self._served: list[Queue] = []

@@ -147,7 +147,7 @@ class OriginEnvelope(Envelope):
 class Message:
     """One message in one queue; the queues of a fan-out share the content."""
 
-    __slots__ = ("envelope", "content", "charge", "sequence", "arrived", "past")
+    __slots__ = ("envelope", "content", "charge", "sequence", "arrived", "past", "share")
 
     def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
         self.envelope = address
@@ -160,6 +160,8 @@ class Message:
         """When the broker accepted it: seconds of the caller's monotonic clock."""
         self.past: i16 = NEVER_DELIVERED
         """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored as it is."""
+        self.share: AddressShare | None = None
+        """Its part in the depth of its address; None if it counts in none."""
 
     @property
     def redelivered(self) -> bool:
@@ -219,6 +221,7 @@ class StoredMessage(Message):
         self.sequence = sequence
         self.arrived = arrived
         self.past = NEVER_DELIVERED
+        self.share = None
         self.group: StoredRow | None = None
         """The journal group that writes it.
 
@@ -230,9 +233,9 @@ class StoredMessage(Message):
 
 @mypyc_attr(acyclic=True)
 class TrackedMessage(StoredMessage):
-    """A message with an entry elsewhere: in an address's sum, or with a time to live."""
+    """A message of an address with a bound, or with a time to live."""
 
-    __slots__ = ("share", "expires", "expiry", "is_tombstone")
+    __slots__ = ("expires", "expiry", "is_tombstone")
 
     def __init__(
         self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float, share: AddressShare | None

@@ -83,6 +83,7 @@ class SessionTeardown(Teardown):
         self.broker = broker
         self.session = session
         session.delivering = False
+        broker.sessions.pop(session, None)
         if not session.unsettled.is_empty():
             session.returning = BulkRequeue(broker, session.unsettled.hand_over(), session.end_outcome)
         self._tags: list[str] = []

@@ -484,7 +484,7 @@ class VirtualHost(Topology):
         if name == CONTROL_EXCHANGE:
             target.control = True
         else:
-            target.gates = exchange.gates
+            target.gates = self.gates.topics.gates(self, exchange, route.envelope.routing_key, self.broker.now)
         route.set_target(target, stores, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:

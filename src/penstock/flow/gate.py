@@ -289,10 +289,6 @@ class Gate:
         if self.owner is not None:
             self.owner.passed(charge, now, granted)
 
-    def stops_granted(self, now: float) -> bool:
-        """Return whether a message has to wait here although its credit is counted."""
-        return self.owner is not None and not self.owner.admits_granted(now)
-
     def takes_turn(self, finishing: Gate | None) -> bool:
         """Return whether the message of the present turn is not stopped: the gate is open, or finishes its round."""
         return self.open or self is finishing

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.message import TrackedMessage
 from penstock.core.publish.admission import gates_of
 from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position
@@ -147,7 +146,7 @@ def _is_pressed(position: Position, start: i64, end: i64, upto: i64) -> bool:
         if not gate.open or gate.in_line():
             return True
     for message in position.line.between(start, end, 1, UNLIMITED):
-        if isinstance(message, TrackedMessage) and message.share is not None:
+        if message.share is not None:
             gate = message.share.depth.gate
             if not gate.open or gate.in_line():
                 return True

@@ -58,6 +58,7 @@ CONSUMERS_DETAILED: Final = 1000
 """Most consumers in the answer about one queue or channel; `/api/consumers` lists all."""
 
 NOTHING_PUBLISHED: Final[Shape] = {
+    "rates": None,
     "held": {"messages": 0, "bytes": 0},
     "withheld": 0,
     "waits_at": None,
@@ -66,7 +67,10 @@ NOTHING_PUBLISHED: Final[Shape] = {
     "blocked_s": 0.0,
 }
 """Publishing side of a session without producers."""
-CONSUMER_FIELDS: Final = ("browses", "unacknowledged", "link_credit", "adaptive_window", "delivered", "obstacles")
+CONSUMER_FIELDS: Final = (
+    *("browses", "unacknowledged", "link_credit", "adaptive_window", "window_bytes", "max_rate", "delivered"),
+    "obstacles",
+)
 """Fields of a consumer of Penstock's own."""
 
 

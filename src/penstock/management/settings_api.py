@@ -49,6 +49,8 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
     rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in words else None
     if rate is not None and rate.alias in WITHOUT_BURST:
         sentences.append(f"burst-messages has no effect beside {rate.alias}: set rate-messages instead")
+    if scope == "address" and "/" in pattern and not {"rate-messages", "rate-bytes"}.isdisjoint(words):
+        sentences.append("a rate is one of a whole exchange: it has no effect on its routing keys")
     for name in node.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             sentences.append(
@@ -118,7 +120,7 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
         queue = request.vhost.queue(name, request.connection)
         return {"scope": scope, "name": name, "settings": queue_settings(node.broker, queue)}
     if scope == "address":
-        request.vhost.exchange(name)
+        request.vhost.exchange(name if name in request.vhost.exchanges else name.partition("/")[0])
     elif scope == "vhost":
         node.broker.vhost(name)
     elif scope == "broker":

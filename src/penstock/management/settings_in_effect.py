@@ -79,6 +79,8 @@ def _of_broker(broker: Broker, setting: str, limits: Limits) -> _Default:
 def _of_other(broker: Broker, setting: str, limits: Limits) -> _Default:
     if setting == "weight":
         return _Default(limits.weight, NOT_SAID)
+    if setting == "overflow":
+        return _Default("block", NOT_SAID)
     if setting.startswith("disk-"):
         return _disk(setting, limits)
     if setting.startswith("burst-"):

@@ -10,12 +10,13 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import waits_behind
 from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
+from penstock.core.gates.rate_gate import RateGate
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import WITHHELD
-from penstock.flow.credit import LinkCredit
+from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.management.gate_descriptions import text_of
@@ -152,6 +153,7 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
         "producer": producer.name,
         "confirms": producer.confirming,
         **({} if credit is None else {"credit": credit_view(credit)}),
+        "rates": rates_view(producer.rate),
         "held": {"messages": messages, "bytes": size},
         "withheld": withheld_by(producer),
         "waits_at": None if waits_at is None else {"kind": waits_at.kind, "name": waits_at.name},
@@ -159,6 +161,11 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
         "times_blocked": sum(block.times for _, block in producer.stories()),
         "blocked_s": sum(block.blocked_s(now) for _, block in producer.stories()),
     }
+
+
+def rates_view(rate: RateGate | None) -> dict[str, object] | None:
+    """Return the rates of a producer: a second each, None for no limit; None without any."""
+    return None if rate is None else {"messages": rate.limits.rate_messages, "bytes": rate.limits.rate_bytes}
 
 
 def credit_view(credit: SenderCredit) -> dict[str, object]:
@@ -193,6 +200,8 @@ def consumer_view(consumer: Consumer, now: float) -> dict[str, object]:
         "link_credit": int(credit.granted) if isinstance(credit, LinkCredit) else None,
         "delivered": int(consumer.delivered),
         "adaptive_window": adaptive_window_view(consumer),
+        "window_bytes": None if credit.window_bytes == UNBOUNDED else int(credit.window_bytes),
+        "max_rate": None if consumer.rate_limiter is None else consumer.rate_limiter.rate,
         "obstacles": obstacles(consumer, now),
     }
 

@@ -47,7 +47,7 @@ class Recovery(RowContext):
 
     def __init__(self, broker: Broker, journal: Journal, wall_offset: float) -> None:
         exchanges = [exchange for vhost in broker.vhosts.values() for exchange in vhost.exchanges.values()]
-        super().__init__(wall_offset, False, any(exchange.gates for exchange in exchanges))
+        super().__init__(wall_offset, False, broker.table.has_topics() or any(exchange.gates for exchange in exchanges))
         self.broker = broker
         self.now = broker.now
         self.journal = journal
@@ -183,8 +183,12 @@ class Recovery(RowContext):
 
     @override
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
-        exchange = self.broker.vhosts[queue.vhost].exchanges.get(address.exchange)
-        return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)
+        vhost = self.broker.vhosts[queue.vhost]
+        exchange = vhost.exchanges.get(address.exchange)
+        if exchange is None or not address.exchange:
+            return None
+        gates = self.broker.gates.topics.gates(vhost, exchange, address.routing_key, self.broker.now)
+        return share_of(gates, charge)
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
         """Register pages with a queue, which loads them from now on."""

@@ -61,8 +61,7 @@ class Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = f"{record.levelname} {super().format(record)}"[:RECORD_MOST]
         if self._journal:
-            mark = f"<{_priority(record.levelno)}>"
-            return "".join(f"{mark}{line}\n" for line in text.split("\n"))
+            return _marked(text, record.levelno)
         second, part = divmod(record.created, 1.0)
         if second != self._second:
             self._stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
@@ -79,6 +78,26 @@ class Text(logging.Formatter):
     def formatException(self, ei: Any) -> str:
         """Return a traceback, with its line breaks."""
         return "\n".join(printable(line) for line in super().formatException(ei).split("\n"))
+
+
+class Qpid(Text):
+    """Formatter of the Java broker's operational log: `MESSAGE [subject] [subject] ID : text`, without time and level.
+
+    There the first subject is who acts and the second what it is about. A record without a subject is the broker's.
+    """
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        text = logging.Formatter.format(self, record)[:RECORD_MOST]
+        return _marked(text, record.levelno) if self._journal else text + "\n"
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        name, text = _id_of(record), record.message
+        subject, sign, words = text.partition(f" {name} : ")
+        if not sign or not subject.startswith("["):
+            subject, words = "[Broker]", text.removeprefix(f"{name} : ")
+        return printable(f"MESSAGE {subject} {subject} {f'{name} : {words}' if name else words}")
 
 
 class Json(logging.Formatter):
@@ -108,6 +127,13 @@ class Json(logging.Formatter):
 
 
 Format: TypeAlias = Text | Json
+FORMATS: Final[dict[str, type[Format]]] = {"text": Text, "json": Json, "qpid": Qpid}
+"""Formatters by the value of the setting `log-format`."""
+
+
+def _marked(text: str, level: int) -> str:
+    """Return the lines of a record with their priority, for journald."""
+    return "".join(f"<{_priority(level)}>{line}\n" for line in text.split("\n"))
 
 
 def _priority(level: int) -> int:
@@ -208,11 +234,11 @@ def set_level(name: str) -> bool:
 def logging_to_stderr(level: str = "info", form: str = "text") -> Iterator[None]:
     """Write the log of `penstock` to standard error during the context.
 
-    `form` is "text" or "json". Warnings of libraries go there too. Raises ValueError for an unknown level.
+    `form` is a name in FORMATS. Warnings of libraries go there too. Raises ValueError for an unknown level.
     """
     descriptor = sys.stderr.fileno()
     journal = is_journal(descriptor, os.environ)
-    lines = LogLines(Json(journal) if form == "json" else Text(journal))
+    lines = LogLines(FORMATS[form](journal))
     writer = threading.Thread(target=_write, args=(lines, descriptor), name="penstock-log", daemon=True)
     logger = logging.getLogger("penstock")
     loggers = [logger, *map(logging.getLogger, LIBRARIES)]

@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.errors import PreconditionFailed
 from penstock.setting_names.features import FEATURES
+from penstock.setting_names.foreign_names import check_foreign
 from penstock.setting_names.setting_names import (
     ALIASES,
     FLOW_PREFIXES,
@@ -99,6 +100,7 @@ def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) 
         if ours in own:
             _add(words, subject, ours, read_value(subject, name, _KINDS[ours], value))
             continue
+        check_foreign(subject, name)
         known = [*own, *[alias for alias, word in _ALIASES.items() if word in own]]
         near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
         if near:
@@ -130,7 +132,7 @@ def read_pattern(scope: str, pattern: str) -> str:
         raise PreconditionFailed(f"scope {scope} needs a pattern of names; # matches all")
     if len(pattern.encode(errors="replace")) > PATTERN_MAX:
         raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
-    for word in pattern.split("."):
+    for word in (pattern.replace("/", ".", 1) if scope == "address" else pattern).split("."):
         for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
             if wildcard in word and word != wildcard:
                 raise PreconditionFailed(
@@ -152,7 +154,14 @@ def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict
     words: dict[str, SettingValue] = {}
     for name, value in settings.items():
         ours = setting_named(scope, name)
-        _add(words, subject, ours, read_value(subject, name, known[ours], value))
+        word = read_value(subject, name, known[ours], value)
+        if scope == "address" and ours == "overflow" and word.text != "block":
+            raise PreconditionFailed(
+                f"{subject}: {word.describe()} is a policy of queues, and an address blocks at its bound; "
+                "give it to the queues with a capacity of theirs: "
+                f"`penstock set queue PATTERN {word.describe()}`, or by a policy"
+            )
+        _add(words, subject, ours, word)
     return words
 
 
@@ -161,9 +170,10 @@ def setting_named(scope: str, name: str) -> str:
     known, scoped = SCOPES[scope], SCOPED_ALIASES.get(scope, {})
     ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
     if ours in known and scope in ("vhost", "address"):
-        _check_foreign(scope, name, ours)
+        _check_sum(scope, name, ours)
     if ours in known:
         return ours
+    check_foreign(f"scope {scope}", name)
     elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
@@ -173,7 +183,7 @@ def setting_named(scope: str, name: str) -> str:
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
 
 
-def _check_foreign(scope: str, name: str, ours: str) -> None:
+def _check_sum(scope: str, name: str, ours: str) -> None:
     """Refuse another broker's name for the limit of one queue where it would limit a sum."""
     if ours not in LIMITS_OF_QUEUES or name in (ours, "x-" + ours):
         return
@@ -206,6 +216,7 @@ def _add(words: dict[str, SettingValue], subject: str, ours: str, word: SettingV
 def _check_unknown(subject: str, name: str, value: object) -> None:
     if name in WITHOUT_EFFECT or name in FEATURES:
         return
+    check_foreign(subject, name)
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
         near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"

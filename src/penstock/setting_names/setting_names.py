@@ -90,7 +90,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         **_CREDIT,
         "auto-create": SWITCH,
     },
-    "address": {**_MARKS, **_PERCENTS, **_RATES},
+    "address": {**_MARKS, **_PERCENTS, "overflow": POLICY, **_RATES},
     "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS, "consumer-timeout": MILLISECONDS, **_QUOTA},
     "user": {**_RATES, "weight": WEIGHT},
     "connection": _RATES,
@@ -159,7 +159,12 @@ ALIASES: Final[dict[str, str]] = {
     "x-overflow": "overflow",
 } | {"x-" + word: word for word in OURS}
 
-_BROKER_JS_QUOTA: Final = {"storeOverfullSize": "disk-overfull", "storeUnderfullSize": "disk-underfull"}
+_BROKER_JS_QUOTA: Final = {
+    "storeOverfullSize": "disk-overfull",
+    "storeUnderfullSize": "disk-underfull",
+    "overfull-size": "disk-overfull",  # Until 0.30, in its XML
+    "underfull-size": "disk-underfull",
+}
 
 SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
     "broker": {
@@ -210,6 +215,8 @@ ZERO_IS_NONE: Final = frozenset(
         "flow_resume_threshold",
         "storeOverfullSize",
         "storeUnderfullSize",
+        "overfull-size",
+        "underfull-size",
         "store.filesystem.maxUsagePercent",
     }
 )

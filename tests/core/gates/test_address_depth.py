@@ -86,6 +86,19 @@ def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     assert (int(depth.messages), int(depth.bytes)) == (0, 0)
 
 
+def test_address_is_empty_when_a_delivery_of_a_deleted_queue_is_returned() -> None:
+    house = House()
+    house.queue("a")
+    depth = bounded_address(house, 1000, 800, 500)
+    house.vhost.bind("news", house.vhost.queues["a"], None, "", {})
+    house.publish(house.producer("p"), "", 100, "news")
+    house.session.get(house.vhost.queues["a"], False, house.broker.now)
+    house.broker.delete_queue(house.vhost.queues["a"])
+    assert int(depth.messages) == 1
+    house.broker.end_session(house.session)
+    assert (int(depth.messages), int(depth.bytes)) == (0, 0)
+
+
 def test_address_has_a_rate_and_a_depth_by_pattern() -> None:
     house = House()
     house.queue("a")

@@ -93,6 +93,19 @@ def test_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits
     assert told(producer) == [(1, 1, False)]
 
 
+def test_delivery_that_returns_to_a_deleted_queue_leaves_the_sums() -> None:
+    house = House()
+    house.set("vhost", "/", capacity_bytes=10_000)
+    house.queue("a")
+    house.publish(house.producer("p"), "a", 100)
+    house.session.get(house.vhost.queues["a"], False, house.broker.now)
+    house.broker.delete_queue(house.vhost.queues["a"])
+    contents = house.broker.gates.vhosts["/"]
+    assert contents.exact_measure(house.broker.now).bytes == 100
+    house.broker.end_session(house.session)
+    assert contents.exact_measure(house.broker.now).bytes == 0
+
+
 def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
     house = House()
     house.queue("a")

@@ -15,7 +15,7 @@ from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.settings import changes
 from penstock.flow.level import Level, Thresholds
 from penstock.setting_names import read_settings
-from tests.support.broker_fixture import MIB, House, most_in_a_second
+from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_turn, run_until_quiet
 
 
@@ -344,63 +344,6 @@ def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(hou
     house.broker.begin(house.broker.now + 0.35)
     run_until_quiet(house)
     assert link.left == 3
-
-
-@pytest.mark.parametrize("scope", ["producer", "user", "address"])
-@pytest.mark.parametrize("rate", [3, 10, 200])
-def test_rate_lets_saved_credit_pass_as_slowly_as_all_else(house: House, scope: str, rate: int) -> None:
-    house.queue("a")
-    house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
-    changes.set_settings(
-        house.broker,
-        scope,
-        "amq.fanout" if scope == "address" else "alice",
-        read_settings(scope, "x", {"rate-messages": rate}),
-    )
-    links = [Link(house, "", "amq.fanout") for _ in range(1 if scope == "producer" else 20)]
-    passed: list[float] = []
-
-    def let_pass(until: float, sending: bool) -> None:
-        while house.broker.now < until:
-            for link in links:
-                link.credit.on_flow(100)  # It has more, and says so.
-                if sending:
-                    link.send(1000)
-            run_until_quiet(house)
-            passed.extend([house.broker.now] * (house.depth("a") - len(passed)))
-            house.broker.begin(house.broker.now + 0.002)
-
-    let_pass(house.broker.now + 10.0, False)
-    assert all(link.left > 0 for link in links), "credit is there, and nobody uses it"
-    assert passed == []
-    begun = house.broker.now
-    let_pass(begun + 3.0, True)
-    assert len(passed) >= int(0.95 * 3.0 * rate), "and no slower"
-    let_pass(house.broker.now + 5.0, False)
-    assert most_in_a_second(passed) <= rate + 1
-    assert all(not link.producer.outbox for link in links), "what had to wait has passed"
-    most = len(passed)
-    let_pass(house.broker.now + 1.0, True)
-    assert len(passed) > most
-
-
-def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
-    how = read_settings("user", "alice", {"rate-messages": 20})
-    changes.set_settings(house.broker, "user", "alice", how)
-    house.queue("a")
-    house.queue("b")
-    link, channel = Link(house, "a"), house.producer("channel")
-    for _ in range(200):
-        house.publish(channel, "b", CHARGE)
-    passed: list[float] = []
-    while house.broker.now < 105.0:
-        link.send(1000)
-        run_until_quiet(house)
-        passed.extend([house.broker.now] * (house.depth("a") + house.depth("b") - len(passed)))
-        house.broker.begin(house.broker.now + 0.002)
-    assert most_in_a_second(passed) <= 21
-    assert len(passed) >= 90
-    assert 35 <= house.depth("a") <= 65, "each has its turns"
 
 
 def test_operators_block_of_the_user_ends_grants_and_lets_messages_on_credit_in(house: House) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import CloseSession
@@ -10,6 +12,7 @@ from penstock.core.publish.producer_state import ProducerState
 from penstock.core.settings import changes
 from penstock.errors import ResourceError
 from penstock.setting_names import read_settings
+from tests.profiles import examples
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 
@@ -430,3 +433,76 @@ def test_commit_that_an_operators_gate_held_may_be_tried_again(house: House, ret
     retrying.refused = False
     assert retrying.commit()
     assert house.depth("a") == 1
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    steps=st.lists(
+        st.sampled_from(["publish", "publish and commit", "commit", "rollback", "fill", "take", "wait", "wait long"]),
+        min_size=10,
+        max_size=40,
+    )
+)
+def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_order(steps: list[str]) -> None:
+    """What the client knows by its answers, in their order, is what comes out of the queue."""
+    house = House()
+    client = Client(house, "tx")
+    client.transaction.coordinator.keeps_refused = True
+    house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=3, hold_deadline=5)
+    queue = house.vhost.queues["a"]
+    requests: list[list[int] | None] = []
+    """The publishes before each commit since the request before it; None for a rollback."""
+    outcomes: dict[int, bool] = {}
+    since: list[int] = []
+    came_out: list[int] = []
+
+    def take() -> bool:
+        if queue.ready_queue.ready:
+            came_out.append(int(queue.ready_queue.ready[0].charge))
+        return house.take("a")
+
+    def listen() -> None:
+        for outcome in client.producer.confirms.take():
+            outcomes.update(dict.fromkeys(range(int(outcome.first), int(outcome.last) + 1), outcome.confirmed))
+
+    for _ in range(4):
+        house.publish_now("a", 1)
+    for number, step in enumerate(steps, 1):
+        if "publish" in step and len(since) < 4:
+            client.publish("a", 100 + number)
+            since.append(100 + number)
+        if "commit" in step:
+            requests.append(since)
+            since = []
+            client.transaction.commit()
+        elif step == "rollback":
+            requests.append(None)
+            since = []
+            client.transaction.rollback()
+        elif step == "fill" and queue.fits(1):
+            house.publish_now("a", 1)
+        elif step == "take":
+            take()
+        elif "wait" in step:
+            house.later(2.6 if step == "wait" else 5.1)
+        listen()
+        if client.producer.closing is not None:
+            return  # Together they can never fit: other tests are about that.
+    while take() or client.producer.outbox:
+        house.later(0.1)
+    house.later(6)
+    listen()
+    committed: list[int] = []
+    kept: list[int] = []
+    for number, publishes in enumerate(requests, 1):
+        kept += publishes or []
+        if publishes is None:
+            kept = []
+        elif outcomes[number]:
+            committed += kept
+            kept = []
+    assert sorted(outcomes) == list(range(1, len(requests) + 1)), "each request is answered once"
+    assert [each for each in came_out if each > 1] == committed
+    assert int(client.producer.hold_budget.messages) == len(kept) + len(since)
+    client.end()
+    assert traces(house, client) == []

@@ -27,6 +27,9 @@ def limits(scope: str, **settings: object) -> DiskLimits:
         ("vhost", {"disk-overfull": 1000, "disk-underfull": "none"}, 1000, 900),
         ("vhost", {"storeOverfullSize": 1000, "storeUnderfullSize": 0}, 1000, 900),
         ("vhost", {"storeOverfullSize": 0}, UNLIMITED, UNLIMITED),
+        ("vhost", {"overfull-size": 50000000, "underfull-size": 45000000}, 50000000, 45000000),
+        ("broker", {"overfull-size": 1000, "underfull-size": 0}, 1000, 900),
+        ("broker", {"overfull-size": 0}, UNLIMITED, UNLIMITED),
         ("broker", {"disk-overfull": "none"}, UNLIMITED, UNLIMITED),
     ],
 )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class ConsumeContext(QueueContext):
     """The calls that concern a consumer, besides those for queues. The broker implements it."""
 
+    sessions: dict[Session, None]
+    """Open sessions of clients: those whose unsettled deliveries a count of messages visits."""
     waiting: deque[WaitList]
     """Wait lists of which some consumers may continue, after all other consumers had their turn."""
 

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.death_record import REJECTED
-from penstock.core.message import Message, StoredMessage, TrackedMessage
+from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
 from penstock.core.queue.outlets import ContentChange
 
@@ -96,7 +96,7 @@ def add_headers(queue: Queue, message: Message, added: ContentChange, now: float
     if content is None:
         return
     growth: i64 = len(content) - len(message.content)
-    if isinstance(message, TrackedMessage) and message.share is not None:
+    if message.share is not None:
         return  # Its address counts it with the charge that it came with.
     if growth > 0:
         if not queue.has_memory_for(0, growth):

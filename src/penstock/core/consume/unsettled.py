@@ -78,6 +78,10 @@ class UnsettledDeliveries:
         """Return a number before which every delivery is settled."""
         return self.next_number if self._front == len(self._batches) else self._batches[self._front].first
 
+    def batches(self) -> list[Batch]:
+        """Return the batches with unsettled deliveries, oldest first."""
+        return self._batches[self._front :]
+
     def first_due(self) -> tuple[float, float]:
         """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
         first, allowed_s = NEVER, NEVER

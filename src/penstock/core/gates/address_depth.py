@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
-from penstock.flow.level import Thresholds
+from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns
 
 
@@ -22,6 +24,13 @@ class AddressDepth(CountedDepth):
         self.thresholds = thresholds
         self.update_gate(now)
         self.fit_reserved(now)
+
+    def is_idle(self) -> bool:
+        """Return whether nothing counts in it, and nobody waits for it."""
+        gate = self.gate
+        return (
+            self.messages == 0 and self.reserved.messages == 0 and gate.open and not gate.blocked and not gate.in_line()
+        )
 
     def add(self, messages: i64, bytes: i64, now: float) -> None:
         """Count new messages, or (negative) messages that left their last queue."""
@@ -60,6 +69,10 @@ class AddressShare:
         self.copies -= 1
         if self.copies == 0:
             self.depth.add(-1, -self.charge, now)
+
+
+LEFT: Final = AddressShare(AddressDepth("", Thresholds(Level(), Level(), Level()), Turns()), 0)
+"""Mark of a message that left its queue while the messages there were counted: see `AddressCount`."""
 
 
 def share_of(gates: list[Gate], charge: i64) -> AddressShare | None:

@@ -14,11 +14,13 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.gates.address_count import AddressCount
 from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.gates.disk import Disk
 from penstock.core.gates.metadata_memory import Metadata, NodeMemory, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
+from penstock.core.gates.topic_depths import KnownTopics, TopicDepths
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
@@ -65,6 +67,8 @@ class Gates(NodeMemory):
         """By scope, virtual host and name."""
         self.depths: dict[str, AddressDepth] = {}
         """Depths of addresses that have or had a limit; by `_address`."""
+        self.topics = TopicDepths(table, broker.turns)
+        """Depths of routing keys."""
         self.address_rates: dict[str, RateGate] = {}
         self.user_rates: dict[str, RateGate] = {}
         self.connections: dict[ConnectionGates, None] = {}
@@ -87,11 +91,17 @@ class Gates(NodeMemory):
         for vhost, limits in plan.vhosts:
             self.set_vhost_limit(vhost, limits.thresholds)
             self.set_vhost_quota(vhost, limits.disk)
+        uncounted: dict[Topology, None] = {}
         for vhost, exchange, _ in plan.addresses:
             work.done += ATTACH_WORK
             if work.used_up():
                 yield
-            self.attach_address(vhost, exchange.name)
+            yield from self.topics.renew(vhost, exchange, work, self.broker.now)
+            if self.attach_address(vhost, exchange.name) or self.table.has_topics():
+                uncounted[vhost] = None
+        for vhost in uncounted:
+            count = AddressCount(self.broker, self._bounded(vhost), KnownTopics(self.topics, vhost))
+            yield from count.run(list(vhost.queues.values()))
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
             for origin in list(self.connections):
                 work.done += ATTACH_WORK * (1 + len(origin.producers))
@@ -253,11 +263,14 @@ class Gates(NodeMemory):
         gates += [pool.gate for pool in pools]
         queue.set_gates(gates, pools, self.broker.now)
 
-    def attach_address(self, vhost: Topology, name: str) -> None:
-        """Assign the gates of an address: an exchange of a virtual host."""
+    def attach_address(self, vhost: Topology, name: str) -> bool:
+        """Assign the gates of an address: an exchange of a virtual host.
+
+        Returns whether its depth is limited from now on, and what is in queues already does not count in it yet.
+        """
         exchange = vhost.exchanges.get(name)
         if exchange is None:
-            return
+            return False
         gates: list[Gate] = []
         held = self.operator_gates.get((ADDRESS, vhost.name, name))
         if held is not None:
@@ -268,14 +281,27 @@ class Gates(NodeMemory):
         if rate is not None:
             self.address_rates[key] = rate
             gates.append(rate.gate)
+        before = self.depths.get(key)
+        uncounted = limits.thresholds is not None and (before is None or before.thresholds is NO_BOUND)
         depth = self._depth(key, name, limits.thresholds)
         if depth is not None:
             gates.append(depth.gate)
         exchange.set_gates(gates)
         vhost.epoch += 1
+        return uncounted
+
+    def _bounded(self, vhost: Topology) -> dict[str, AddressDepth]:
+        """Return the depths of a virtual host's addresses with a bound, by exchange."""
+        found: dict[str, AddressDepth] = {}
+        for name in vhost.exchanges:
+            depth = self.depths.get(_address(vhost, name))
+            if depth is not None and depth.thresholds is not NO_BOUND:
+                found[name] = depth
+        return found
 
     def forget_address(self, vhost: Topology, name: str) -> None:
         """Open the gates of a deleted exchange: their waiters check the rest of their road."""
+        self.topics.forget(vhost, name, self.broker.now)
         key = _address(vhost, name)
         self._rate(self.address_rates.pop(key, None), "", Limits())
         depth = self.depths.pop(key, None)

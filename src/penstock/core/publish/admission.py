@@ -17,7 +17,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
-from penstock.flow.level import Level
+from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -83,6 +83,28 @@ def gates_of(queue: Queue) -> list[Gate]:
     return queue.gates if storage is None or queue.deleted else [*queue.gates, *storage.vhost_usage.gates]
 
 
+def stops_granted(gate: Gate, now: float) -> bool:
+    """Return whether a message has to wait at a gate although its credit is counted there."""
+    return gate.owner is not None and not gate.owner.admits_granted(now)
+
+
+def any_stops_granted(gates: list[Gate], now: float) -> bool:
+    """Return whether a message has to wait at any of these gates although its credit is counted there."""
+    for gate in gates:
+        if stops_granted(gate, now):
+            return True
+    return False
+
+
+def credit_limit(gates: list[Gate], charge: i64) -> i64:
+    """Return the most messages (each of this charge) that these gates let a sender have as credit."""
+    most: i64 = UNLIMITED
+    for gate in gates:
+        if gate.owner is not None:
+            most = min(most, gate.owner.credit_limit(charge))
+    return most
+
+
 def first_closed_gate(
     own: list[Gate],
     route: Route,
@@ -101,13 +123,13 @@ def first_closed_gate(
     """
     for gate in own:
         if prepaid != NOT_PREPAID:
-            if gate.stops_granted(now) and not route.control:
+            if stops_granted(gate, now) and not route.control:
                 return gate
         elif not route.control and not gate.lets_pass(charge, 1, now, finishing):
             return gate
     for gate in route.gates:
         if prepaid == RATES_PREPAID and gate.frequent:
-            if gate.stops_granted(now):
+            if stops_granted(gate, now):
                 return gate
         elif not gate.lets_pass(charge, 1, now, finishing) and not is_excused(room, gate, 1, charge):
             return gate
@@ -147,13 +169,13 @@ def gate_for_new_publish(
     """
     for gate in own:
         if prepaid != NOT_PREPAID:
-            if gate.stops_granted(now) and not route.control:
+            if stops_granted(gate, now) and not route.control:
                 return gate
         elif not route.control and (gate.has_line() or not gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
         if prepaid == RATES_PREPAID and gate.frequent:
-            if gate.stops_granted(now):
+            if stops_granted(gate, now):
                 return gate
         elif (gate.has_line() or not gate.admits(charge, 1, now)) and not is_excused(room, gate, 1, charge):
             return gate

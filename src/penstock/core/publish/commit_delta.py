@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from penstock.core.consume.outcome import AddedHeaders, Outcome, is_rejection
 from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
-from penstock.core.message import Message, TrackedMessage
+from penstock.core.message import Message
 from penstock.core.publish.held import HeldPublish
 from penstock.core.queue.overflow import REFUSE
 from penstock.core.queue.queue import Queue
@@ -296,7 +296,7 @@ def shares_of(settlements: list[Settlement]) -> list[tuple[AddressShare, int]]:
     shares: dict[int, tuple[AddressShare, int]] = {}
     for settlement in settlements:
         message = settlement.message
-        if isinstance(message, TrackedMessage) and message.share is not None and settlement.frees():
+        if message.share is not None and settlement.frees():
             share = message.share
             before = shares.get(id(share))
             shares[id(share)] = (share, 1 if before is None else before[1] + 1)

@@ -24,13 +24,8 @@ from typing_extensions import override
 
 from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.core.message import OVERHEAD
-from penstock.core.publish.admission import (
-    OWN_GATES_PREPAID,
-    RATES_PREPAID,
-    credit_gates,
-    is_stored,
-    passes_disk,
-)
+from penstock.core.publish import admission
+from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
@@ -39,7 +34,6 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate, Waiter
-from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -49,7 +43,6 @@ if TYPE_CHECKING:
 QUEUES_MAX: Final = 16
 """Most queues of a road in which room is reserved; beyond, a link's credit has hold room."""
 NO_QUEUES: Final[list[Queue]] = []
-NO_GATES: Final[list[Gate]] = []
 PARTS_MAX: Final = 16
 """Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
 RETRY_AFTER_S: Final = 1.0
@@ -103,7 +96,7 @@ class SenderCredit(Waiter):
         self.available: i64 = 0
         """Messages that the sender has besides, as far as it has said so."""
         self.counts = CreditCounts()
-        self.reservation = Reservation(NO_QUEUES, window.charge, NO_GATES)
+        self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES)
         self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
         self.hold.room.links[id(self)] = self
@@ -188,7 +181,7 @@ class SenderCredit(Waiter):
         producer.has_stored = stored
         if self.route is not None and (self.route.epoch != self.vhost.epoch or self.route.target is not self._target):
             self._follow(now)
-        past = past_disk and not self._waits_at_rate(now)
+        past = past_disk and not admission.any_stops_granted(self._own_gates(), now)
         if route.target is self._target and self.reservation.messages > 0 and past and producer.is_ordinary():
             error = producer.listener.publish_error()
             if error is not None:
@@ -201,10 +194,6 @@ class SenderCredit(Waiter):
         self._settle(self._unsettled(), now)
         producer.publish_prepaid(route, content, charge, self.prepaid_for(route))
 
-    def _waits_at_rate(self, now: float) -> bool:
-        """Return whether a message on counted credit comes faster than a rate lets it pass."""
-        return any(gate.stops_granted(now) for gate in self._own_gates())
-
     def leave_road(self) -> None:
         """Reserve no room on its road from now on: its messages come in transactions, and a commit may need that room.
 
@@ -215,7 +204,7 @@ class SenderCredit(Waiter):
         self.route = None
         self._target = UNRESOLVED
         self._goes_anywhere = True
-        self.reservation.follow(NO_QUEUES, NO_GATES, now)
+        self.reservation.follow(NO_QUEUES, admission.NO_GATES, now)
         self.schedule_review()
 
     # What the sender says
@@ -277,11 +266,7 @@ class SenderCredit(Waiter):
 
     def _window_lacks(self) -> i64:
         """Return how many messages its window lacks, which is smaller where a rate limits it; 0 while half is left."""
-        most = UNLIMITED
-        for gate in self._own_gates():
-            if gate.owner is not None:
-                most = min(most, gate.owner.credit_limit(self.window.charge))
-        return self.window.wanted(self.credit, most)
+        return self.window.wanted(self.credit, admission.credit_limit(self._own_gates(), self.window.charge))
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""

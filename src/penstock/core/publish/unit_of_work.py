@@ -10,10 +10,10 @@ deadline ends their wait, and its confirms number the answers to commits and rol
 whole in one turn (core/publish/unit_commit.py). In confirm mode a refused commit is one refused confirm. Otherwise it
 closes the session of that producer, as class tx of AMQP 0-9-1 wants it (core/publish/transaction.py).
 
-A client may ask for another answer at the hold deadline (`Coordinator.keeps_refused`): the unit is open again, nothing
-of it is lost or applied, and the client commits it again or rolls it back. Where units come one after the other, commits
-that are held behind are refused with it, and all of them are part of the open unit again, in order. A rollback that
-was asked for behind a held commit drops what is refused of that (decision 88).
+A client may ask for another answer at the hold deadline (`Coordinator.keeps_refused`): the unit is open again, with all
+that it had, and the client commits it again or rolls it back (decision 88). Where units come one after the other, the
+commits that are held behind are refused with it, and all of it is part of the open unit, in order. A rollback that was
+asked for behind a held commit drops what is refused of that.
 
 Several units may be open at a time. A delivery is settled in one of them only, so the coordinator records the tags.
 

@@ -1,4 +1,4 @@
-"""Interfaces of what takes messages out of a queue, or puts them back: consumers, requeueing and dead letters.
+"""Interfaces of what takes, returns or counts messages of a queue: consumers, requeueing, dead letters and others.
 
 They are on the layer of the queue. Consuming and publishing implement them.
 """
@@ -50,6 +50,14 @@ class Requeueing(Chore):
 
     def take(self, queue: Queue) -> list[list[Message | None]]:
         """Remove and return the messages of a queue that is purged."""
+        raise NotImplementedError
+
+
+class LateCount:
+    """The count of messages that were in queues before their address got a bound."""
+
+    def count(self, queue: Queue, message: Message, now: float) -> None:
+        """Count a message that is in a queue, unless it counts already, or has left."""
         raise NotImplementedError
 
 

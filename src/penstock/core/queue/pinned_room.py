@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import AddressDepth
-from penstock.core.message import TrackedMessage
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
@@ -126,6 +125,6 @@ def _counts(position: Position, limit: CountedDepth) -> bool:
     if not isinstance(limit, AddressDepth):
         return limit in position.queue.membership.pools
     for message in position.line.between(position.settled, position.planned, 1, UNLIMITED):
-        if isinstance(message, TrackedMessage) and message.share is not None:
+        if message.share is not None:
             return message.share.depth is limit
     return False

@@ -1,4 +1,4 @@
-"""Membership of a queue in shared limits: its virtual host's and the node's memory."""
+"""Membership of a queue in shared limits: its virtual host's, the node's memory, and those of addresses."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.gates.address_depth import LEFT
+from penstock.core.message import Message
 from penstock.flow.level import UNLIMITED
 from penstock.flow.shared_limit import LimitMember, SharedLimit
 
 if TYPE_CHECKING:
+    from penstock.core.queue.outlets import LateCount
     from penstock.core.queue.queue import Queue
 
 NO_POOLS: Final[list[SharedLimit]] = []
@@ -30,6 +33,21 @@ class Membership(LimitMember):
         self._reserved_messages: i64 = 0
         self._reserved_bytes: i64 = 0
         """Bytes counted as reserved in the shared limits; never with slack."""
+        self.late_count: LateCount | None = None
+        """The count of messages that were here before their address got a bound; None if none of them may be left."""
+
+    def count_returned(self, message: Message, now: float) -> None:
+        """Count a message that returns to the queue in the depth of its address, if nobody has counted it there."""
+        if self.late_count is not None:
+            self.late_count.count(self.queue, message, now)
+
+    def leave_addresses(self, messages: list[Message | None], now: float) -> None:
+        """Remove messages that leave the queue from the depths of their addresses."""
+        for message in messages:
+            if message is not None and message.share is not None:
+                message.share.leave(now)
+            elif message is not None and self.late_count is not None:
+                message.share = LEFT
 
     @override
     def reclaim_slack(self) -> None:

@@ -279,9 +279,7 @@ class Queue(GateOwner):
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
         if self.overflow.judge(self, messages, bytes, bytes, self.unacked_level()) != HOLD:
             return True
-        if self.pager is not None and self.pager.could_cover(messages, bytes):
-            return True
-        return self.thresholds.capacity.covers(messages, bytes)
+        return self.can_ever_fit(bytes, messages)
 
     @override
     def describe_overflow(self) -> str:
@@ -328,11 +326,11 @@ class Queue(GateOwner):
         """Return the unacknowledged messages and their bytes."""
         return Level(self.unacked_messages, self.unacked_bytes)
 
-    def can_ever_fit(self, charge: i64) -> bool:
-        """Return whether it would fit into the empty queue."""
-        if self.pager is not None and self.pager.could_cover(1, charge):
+    def can_ever_fit(self, charge: i64, messages: i64 = 1) -> bool:
+        """Return whether so much would fit into the empty queue."""
+        if self.pager is not None and self.pager.could_cover(messages, charge):
             return True
-        return self.thresholds.capacity.covers(1, charge)
+        return self.thresholds.capacity.covers(messages, charge)
 
     # Delivery and settlement
 
@@ -366,17 +364,22 @@ class Queue(GateOwner):
             self.pager.request_pages()
 
     def requeue(self, message: Message, now: float, failed: bool = True) -> None:
-        """Requeue a message at its position.
+        """Requeue a message at its position; one of a deleted queue is dropped.
 
         A failed delivery counts: the message is dead-lettered if its delivery limit is reached.
         """
+        if self.deleted:
+            self.release([message], now)
+            self.settle(1, message.charge, now)
+            return
         if failed:
             message.count_failure()
-            if i64(message.past) > self.delivery_limit() and not self.deleted:
+            if i64(message.past) > self.delivery_limit():
                 self.dead_letter(message, DELIVERY_LIMIT, now)
                 return
         else:
             message.mark_delivered()
+        self.membership.count_returned(message, now)
         if self.storage is not None and isinstance(message, StoredMessage):
             self.storage.journal.on_requeued(message)
         self.ready_queue.put_back(message)
@@ -405,9 +408,7 @@ class Queue(GateOwner):
         storage = self.pager.storage if self.storage is None and self.pager is not None else self.storage
         if storage is not None:
             storage.forget(messages, now)
-        for message in messages:
-            if isinstance(message, TrackedMessage) and message.share is not None:
-                message.share.leave(now)
+        self.membership.leave_addresses(messages, now)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest ready message (drop-head); the caller updates the gate."""

@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.journal.group import GROUP_OPEN
-from penstock.core.message import Message, StoredMessage, TrackedMessage
+from penstock.core.message import Message, StoredMessage
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 
@@ -84,7 +84,7 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
     delivered: i64 = 0 if queue.storage is None else queue.storage.delivered
     charge: i64 = 0
     for message in messages:
-        if isinstance(message, TrackedMessage) and message.share is not None:
+        if message.share is not None:
             message.share.enter(now)
         if not message.redelivered and message.sequence <= delivered:
             message.count_failure()

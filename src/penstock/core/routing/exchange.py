@@ -53,8 +53,8 @@ class Exchange:
         """Gates of the address: its depth, its rate, operator gates; see `set_gates`."""
 
     def set_gates(self, gates: list[Gate]) -> None:
-        """Set the gates on the road of publishes to it."""
-        self.gates = gates
+        """Set the gates on the road of publishes to it, those included that have a route already."""
+        self.gates[:] = gates
         self.version += 1
 
     def set_policy(self, policy: Policy | None) -> None:

@@ -136,7 +136,7 @@ def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] 
             broker.work.done += LOOK_WORK
             if broker.work.used_up():
                 yield
-            if matches(pattern, name):
+            if matches(pattern, name) or (scope == "address" and matches(pattern.partition("/")[0], name)):
                 names.append(name)
     if scope in ("queue", "address", "vhost"):
         return names
@@ -221,6 +221,8 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
     patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
     for scope, pattern in touched:
         patterns[scope].add(pattern)
+        if scope == "address":
+            patterns[scope].add(pattern.partition("/")[0])
     table = broker.table
     if everything:
         plan.broker = table.limits(BROKER, "")

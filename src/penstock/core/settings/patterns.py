@@ -12,23 +12,31 @@ from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
 class Patterns:
     """A set of patterns."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_keys: bool = False) -> None:
+        self._with_keys = with_keys
+        """True for patterns EXCHANGE/KEY-PATTERN, whose first slash is a word."""
         self._topics: TopicTrie[str] = TopicTrie()
 
     def add(self, pattern: str) -> None:
         """Add a pattern; does nothing if it is present."""
-        self._topics.add(pattern.split("."), pattern)
+        self._topics.add(self._words(pattern), pattern)
 
     def discard(self, pattern: str) -> None:
         """Remove a pattern."""
-        self._topics.discard(pattern.split("."), pattern)
+        self._topics.discard(self._words(pattern), pattern)
 
     def matching(self, name: str) -> list[str]:
         """Return the patterns that match, the most specific first."""
         found: list[str] = []
-        self._topics.match(name.split("."), found)
-        found.sort(key=specificity)
+        self._topics.match(self._words(name), found)
+        found.sort(key=self._specificity)
         return found
+
+    def _words(self, name: str) -> list[str]:
+        return name.replace("/", "./.", 1).split(".") if self._with_keys else name.split(".")
+
+    def _specificity(self, pattern: str) -> str:
+        return specificity(pattern.replace("/", "./.", 1) if self._with_keys else pattern)
 
 
 def specificity(pattern: str) -> str:

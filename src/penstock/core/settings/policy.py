@@ -16,6 +16,7 @@ from penstock.content.names import answers_control
 from penstock.core.settings.policy_pattern import PolicyPattern
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.setting_names import Features, SettingValue, read_settings
+from penstock.setting_names.foreign_names import check_foreign
 from penstock.setting_names.parse import setting_named
 from penstock.setting_names.policy_keys import (
     ALTERNATE,
@@ -281,6 +282,7 @@ def _is_setting(title: str, key: str) -> bool:
     """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt one."""
     if key in OURS or key in ALIASES:
         return True
+    check_foreign(title, key)
     near = difflib.get_close_matches(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], n=1, cutoff=NEARLY)
     if near:
         raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near[0]}?")

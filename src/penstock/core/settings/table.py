@@ -21,6 +21,7 @@ from penstock.errors import ResourceError
 from penstock.setting_names import CREDITS, SCOPES, SettingValue
 from penstock.setting_names.setting_value import BROKER, PATTERN, VHOST
 
+ADDRESS: Final = "address"
 COMMAND: Final = "command"
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
@@ -56,6 +57,10 @@ class SettingsTable:
         self._sorted: dict[str, list[str]] = {}
         """The patterns of each scope in order: sorting 10,000 at each query takes milliseconds."""
         self._patterns: dict[str, Patterns] = {}
+        self._keyed = Patterns(with_keys=True)
+        """Those of addresses that have a routing key: EXCHANGE/KEY-PATTERN."""
+        self._topics: int = 0
+        """Their number."""
         self._common: dict[str, Settings] = {}
         """Settings shared by the queues without settings of their own, by virtual host and policies."""
         self.policies = PolicyTable()
@@ -87,6 +92,9 @@ class SettingsTable:
             entries[pattern] = entry
             insort(self._sorted[scope], pattern)
             self._patterns[scope].add(pattern)
+            if scope == ADDRESS and "/" in pattern:
+                self._keyed.add(pattern)
+                self._topics += 1
         self._common.clear()
         before = entry.values(by)
         if by == COMMAND:
@@ -97,6 +105,9 @@ class SettingsTable:
             del entries[pattern]
             del self._sorted[scope][bisect_left(self._sorted[scope], pattern)]
             self._patterns[scope].discard(pattern)
+            if scope == ADDRESS and "/" in pattern:
+                self._keyed.discard(pattern)
+                self._topics -= 1
         return before
 
     def entries_of(self, scope: str, pattern: str, by: str) -> dict[str, SettingValue]:
@@ -131,11 +142,15 @@ class SettingsTable:
     # Resolution
 
     def resolve(self, scope: str, name: str) -> dict[str, SettingValue]:
-        """Return the settings of a name, each by its most specific pattern."""
+        """Return the settings of a name, each by its most specific pattern.
+
+        A topic (EXCHANGE/KEY) that a pattern with a routing key matches has those of its exchange beside.
+        """
         found: dict[str, SettingValue] = {}
         entries = self._entries[scope]
         rank = RANK + 1
-        for pattern in self._patterns[scope].matching(name):
+        keyed = self._keyed.matching(name) if scope == ADDRESS and "/" in name else []
+        for pattern in [*keyed, *self._patterns[scope].matching(name.partition("/")[0] if keyed else name)]:
             entry = entries[pattern]
             for by in (COMMAND, FILE):
                 for setting, word in entry.values(by).items():
@@ -205,6 +220,15 @@ class SettingsTable:
                     words[setting] = word.with_source(BROKER, "", word.by, DEFAULT_RANK)
         subject = "broker" if scope == BROKER else f"{scope} '{name}'"
         return limits(subject, words, self._defaults, self.machine_bytes)
+
+    def has_topics(self) -> bool:
+        """Return whether any pattern of addresses has a routing key."""
+        return self._topics > 0
+
+    def topic_limits(self, exchange: str, key: str) -> Limits:
+        """Resolve the limits of a routing key; none without a pattern EXCHANGE/KEY-PATTERN. Raises as `limits`."""
+        name = f"{exchange}/{key}"
+        return self.limits(ADDRESS, name) if self._keyed.matching(name) else Limits()
 
     def defaults(self) -> Defaults:
         """Return the broker's present default settings."""

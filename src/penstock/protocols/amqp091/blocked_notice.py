@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.protocols.common.connection import blocking_gate
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import short_text
@@ -53,7 +54,7 @@ class BlockedNotice(TimerHandler):
         engine, connection = self.engine, self.engine.connection
         if engine.capabilities.get("connection.blocked") is not True or connection.state is not ConnectionState.RUNNING:
             return
-        gate = connection.blocking_gate(self._gate) if connection.reported_blocks > 0 else None
+        gate = blocking_gate(connection, self._gate) if connection.reported_blocks > 0 else None
         if gate is self._gate:
             return
         if self.is_alone():

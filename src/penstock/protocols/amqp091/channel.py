@@ -96,6 +96,7 @@ class Channel(Session):
             broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
         self.producer.query = str(connection.peer.properties.get(QUERY, ""))
+        broker.sessions[self] = None
 
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the channel: neither it nor its connection is being closed."""

@@ -47,10 +47,10 @@ class Profile:
         A refused message is not returned to such a client.
         """
         self.flow_with_confirms = flow_with_confirms
-        """True if it gets channel.flow on channels with confirms too: it has announced the capability.
+        """True if channel.flow is for its channels with confirms too: it has announced the capability.
 
-        It then reads on while its publishers wait. RabbitMQ's Java client does not if a ConfirmListener publishes: that
-        runs in the thread that reads.
+        RabbitMQ's Java client does not by itself. Its ConfirmListener runs in the thread that reads: one that publishes
+        would wait for itself.
         """
 
 

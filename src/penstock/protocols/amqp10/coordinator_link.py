@@ -148,7 +148,8 @@ class CoordinatorLink(Link):
             write_outcome(self.session, delivery_id, delivery_id, not self.second, ACCEPTED_STATE)
         elif transaction.unit.is_open():
             transaction.reopen()
-            self._reject(delivery_id, rejected_state(refusal, self.session.broker.now), ResourceError(refusal.describe()))
+            state = rejected_state(refusal, self.session.broker.now)
+            self._reject(delivery_id, state, ResourceError(refusal.describe()))
             return
         else:
             if self.retries and transaction.unit.error is not None:  # Rolled back since its commit was refused.

@@ -85,6 +85,7 @@ class AmqpSession(Session):
         self._session_flow_due: bool = False
         """True if a flow of the session is to be written at the end of the turn."""
         self._ack_timeout: AckTimeout | None = None
+        self.broker.sessions[self] = None
 
     def move(self, state: SessionState) -> None:
         """Change the state; see session_state.py for the transitions."""

@@ -182,17 +182,6 @@ class Connection(Worker):
         self.services.schedule_blocked_notice(self)
         return logged
 
-    def blocking_gate(self, named: Gate | None) -> Gate | None:
-        """Return a gate that blocks its publishes: `named` if that does. Rate gates are left out; None: none does."""
-        found: Gate | None = None
-        for producer in [] if self.origin is None else self.origin.producers:
-            if named is not None and id(named) in producer.gates:
-                return named
-            if found is None:
-                found = next((gate for gate in producer.gates.values() if not gate.frequent), None)
-        disk = self.broker.gates.disk.closed_gate() if self.pausing.pieces.waiting else None
-        return disk if disk is not None and (found is None or disk is named) else found
-
     def count_departed(self, producer: Producer) -> None:
         """Count what was lost of a closed producer, all of whose held publishes are decided; it is logged together."""
         if producer.loss is not None:
@@ -363,3 +352,18 @@ class Connection(Worker):
         """Return the name of the connection: con:2(guest@127.0.0.1:40312/)."""
         vhost = "/" if self.vhost is None else "/" + self.vhost.name.removeprefix("/")
         return f"con:{self.number}({self.user}@{self.peer.address}{vhost})"
+
+
+def blocking_gate(connection: Connection, named: Gate | None) -> Gate | None:
+    """Return a gate that blocks publishes of a connection: `named` if that does; None if none does.
+
+    Rate gates are left out.
+    """
+    found: Gate | None = None
+    for producer in [] if connection.origin is None else connection.origin.producers:
+        if named is not None and id(named) in producer.gates:
+            return named
+        if found is None:
+            found = next((gate for gate in producer.gates.values() if not gate.frequent), None)
+    disk = connection.broker.gates.disk.closed_gate() if connection.pausing.pieces.waiting else None
+    return disk if disk is not None and (found is None or disk is named) else found

@@ -189,5 +189,5 @@ class Services:
         raise NotImplementedError
 
     def block_reason(self, connection: Connection, gate: Gate) -> str:
-        """Return why a gate blocks publishes of a connection; see `Connection.blocking_gate`."""
+        """Return why a gate blocks publishes of a connection; see `blocking_gate`."""
         raise NotImplementedError

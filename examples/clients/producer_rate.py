@@ -1,0 +1,36 @@
+"""Publish orders at a limited rate.
+
+    python producer_rate.py 20 10
+
+The second number is the most orders in a second (Artemis: producerMaxRate). A client gives it among the properties of
+its connection, and the broker lets each of its channels pass no more. The operator may set a lower one:
+
+    penstock set producer guest producerMaxRate=5
+"""
+
+import os
+import sys
+import time
+
+import pika
+
+URL = os.environ.get("PENSTOCK_URL", "amqp://guest:guest@127.0.0.1:5672/")
+QUEUE = "orders"
+
+
+def main(count: int, rate: int) -> None:
+    """Publish orders, each confirmed before the next."""
+    parameters = pika.URLParameters(URL)
+    parameters.client_properties = {"producerMaxRate": rate}
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.queue_declare(QUEUE, durable=True)
+        channel.confirm_delivery()
+        begun = time.monotonic()
+        for number in range(1, count + 1):
+            channel.basic_publish("", QUEUE, f"order {number}".encode())
+        print(f"{count} orders are confirmed in {time.monotonic() - begun:.2f} s")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

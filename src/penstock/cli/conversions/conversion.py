@@ -1,0 +1,111 @@
+"""Result of a conversion: definitions with their lines in the source, and what is not converted with the reason."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from penstock.errors import ConfigError
+
+OCTETS_MOST: Final = 4 * 1024 * 1024
+"""Most octets of a converted file: as many as an import of definitions has."""
+NEARLY: Final = 0.85
+"""Similarity (difflib) from which an unknown name counts as a misspelling of one that is converted."""
+LINE: Final = re.compile(r"line (\d+)\b")
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One thing of the source that is not converted, or means something else here."""
+
+    line: int
+    subject: str
+    """The element, attribute or option."""
+    reason: str
+    left: bool = True
+    """False if it is converted, and differs."""
+
+
+class Conversion:
+    """Definitions in the making, entry by entry."""
+
+    def __init__(self) -> None:
+        self.remarks: list[Remark] = []
+        self.entries: dict[str, list[dict[str, object]]] = {}
+        """Entries by section of a definitions file."""
+        self._lines: dict[str, list[int]] = {}
+        """Lines of the entries in the source."""
+        self._known: set[tuple[str, str]] = set()
+        """Sections and texts of the entries."""
+        self._settings: dict[tuple[str, str], dict[str, object]] = {}
+        """Settings by scope and pattern."""
+
+    def add(self, line: int, section: str, entry: dict[str, object]) -> None:
+        """Add an entry; an equal one is added once."""
+        key = (section, json.dumps(entry))
+        if key not in self._known:
+            self._known.add(key)
+            self.entries.setdefault(section, []).append(entry)
+            self._lines.setdefault(section, []).append(line)
+
+    def set(self, line: int, scope: str, pattern: str, settings: dict[str, object]) -> None:
+        """Add settings by pattern, to those of the same pattern if there are any."""
+        known = self._settings.get((scope, pattern))
+        if known is not None:
+            known.update(settings)
+        elif settings:
+            known = self._settings[scope, pattern] = dict(settings)
+            self.add(line, "settings", {"scope": scope, "pattern": pattern, "settings": known})
+
+    def remark(self, line: int, subject: str, reason: str, left: bool = True) -> None:
+        """Add a remark."""
+        self.remarks.append(Remark(line, subject, reason, left))
+
+    def complete(self, answer: dict[str, Any]) -> None:
+        """Put lines of the source into the answer to an import of `text`, and add the remarks."""
+        for difference in answer.get("differences", []):
+            difference["line"] = self.source_line(difference["line"])
+        answer["remarks"] = [asdict(remark) for remark in sorted(self.remarks, key=lambda remark: remark.line)]
+
+    def text(self) -> str:
+        """Return the definitions as the text of a file, with one entry a line."""
+        sections = [
+            f" {json.dumps(name)}: [\n  " + ",\n  ".join(json.dumps(entry) for entry in entries) + "\n ]"
+            for name, entries in self.entries.items()
+        ]
+        return "{\n" + ",\n".join(sections) + "\n}\n"
+
+    def source_line(self, line: int) -> int:
+        """Return the line of the source for a line of `text`; 0 for one without an entry."""
+        first = 3
+        for lines in self._lines.values():
+            if first <= line < first + len(lines):
+                return lines[line - first]
+            first += len(lines) + 2
+        return 0
+
+    def relocated(self, sentence: str) -> str:
+        """Return a sentence about a line of `text` as one about the line of the source."""
+        return LINE.sub(lambda found: f"line {self.source_line(int(found[1])) or found[1]}", sentence, count=1)
+
+
+def check_size(data: bytes) -> None:
+    """Raise ConfigError for a file that is too large to be converted."""
+    if len(data) > OCTETS_MOST:
+        raise ConfigError(f"the file has {len(data):,} octets; at most {OCTETS_MOST:,} are converted")
+
+
+def check_spelling(line: int, name: str, known: Iterable[str]) -> None:
+    """Raise ConfigError for a name that is nearly one of the known: what it means must not be lost."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=NEARLY)
+    if near and near[0] != name:
+        raise ConfigError(f"line {line}: '{name}' is not known; did you mean {near[0]}?")
+
+
+def plain(text: str) -> object:
+    """Return a whole number for its decimal text, else the text."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text

@@ -1,0 +1,130 @@
+"""Depths of topics: the routing keys of an exchange for which a pattern `EXCHANGE/KEY-PATTERN` sets a bound.
+
+Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
+is resolved, and counts in place of that of its exchange. So nothing is done for a message besides. A client may invent
+routing keys: at `TOPICS_MAX` those are dropped that are empty, and further keys of an exchange share one depth.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.topology import Topology
+from penstock.core.settings.table import SettingsTable
+from penstock.flow.gate import Gate
+from penstock.flow.level import Level, Thresholds
+from penstock.flow.turns import Turns
+from penstock.flow.work import Steps, WorkMeter
+
+TOPICS_MAX: Final = 10_000
+"""Routing keys with a depth, some 1,500 octets each."""
+OTHERS: Final = "#"
+"""The key of the depth that further keys of an exchange share."""
+SWEPT_AFTER: Final = 1_000
+"""Routing keys beyond the limit from one look for empty depths to the next."""
+NO_BOUND: Final = Thresholds(Level(), Level(), Level())
+LOOK_WORK: Final = 15
+"""Units of work to resolve the settings of a key."""
+
+
+class TopicDepths:
+    """The depths of topics of all virtual hosts."""
+
+    def __init__(self, table: SettingsTable, turns: Turns, most: int = TOPICS_MAX) -> None:
+        self._table = table
+        self._turns = turns
+        self._most = most
+        self._depths: dict[tuple[str, str], dict[str, AddressDepth]] = {}
+        """By virtual host and exchange, then by routing key."""
+        self._count: int = 0
+        self._calls: int = 0
+        """Number of routing keys that were one too many."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def has_bounds(self) -> bool:
+        """Return whether any routing key may have a bound."""
+        return self._table.has_topics()
+
+    def gates(self, vhost: Topology, exchange: Exchange, key: str, now: float) -> list[Gate]:
+        """Return the gates of a publish to an exchange: the depth of the topic in place of that of the exchange."""
+        depth = self.depth(vhost, exchange, key, now) if self._table.has_topics() else None
+        if depth is None:
+            return exchange.gates
+        return [*[gate for gate in exchange.gates if not isinstance(gate.owner, AddressDepth)], depth.gate]
+
+    def depth(self, vhost: Topology, exchange: Exchange, key: str, now: float) -> AddressDepth | None:
+        """Return the depth of a topic; None if it has no bound. Raises PreconditionFailed (406) as `limits` does."""
+        depths = self._depths.get((vhost.name, exchange.name), {})
+        found = depths.get(key)
+        if found is not None:
+            return found
+        thresholds = self._table.topic_limits(exchange.name, key).thresholds
+        if thresholds is None:
+            return None
+        if self._count >= self._most:
+            self._drop_empty(vhost, exchange)
+        if self._count >= self._most:
+            key = OTHERS
+            found = depths.get(key)
+        if found is None:
+            found = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
+            self._depths.setdefault((vhost.name, exchange.name), {})[key] = found
+            self._count += 1
+        return found
+
+    def renew(self, vhost: Topology, exchange: Exchange, work: WorkMeter, now: float) -> Steps[None]:
+        """Apply changed settings to the topics of an exchange."""
+        depths = self._depths.get((vhost.name, exchange.name), {})
+        for key, depth in list(depths.items()):
+            work.done += LOOK_WORK
+            if work.used_up():
+                yield
+            thresholds = self._table.topic_limits(exchange.name, key).thresholds
+            depth.set_thresholds(NO_BOUND if thresholds is None else thresholds, now)
+            if thresholds is None and depths.pop(key, None) is not None:
+                self._count -= 1
+
+    def forget(self, vhost: Topology, name: str, now: float) -> None:
+        """Open the gates of a deleted exchange's topics."""
+        for depth in self._depths.pop((vhost.name, name), {}).values():
+            depth.set_thresholds(NO_BOUND, now)
+            self._count -= 1
+
+    def _drop_empty(self, vhost: Topology, exchange: Exchange) -> None:
+        """Drop the depths of an exchange in which nothing counts, once in `SWEPT_AFTER` calls."""
+        self._calls += 1
+        if self._calls % SWEPT_AFTER != 1:
+            return
+        depths = self._depths.get((vhost.name, exchange.name), {})
+        for key, depth in list(depths.items()):
+            if depth.is_idle():
+                del depths[key]
+                self._count -= 1
+        exchange.version += 1  # Routes that were resolved before may have a depth that was dropped.
+        vhost.epoch += 1
+
+
+class KnownTopics:
+    """The depths of one virtual host's topics, by exchange and routing key, each looked up once."""
+
+    def __init__(self, topics: TopicDepths, vhost: Topology) -> None:
+        self._topics = topics
+        self._vhost = vhost
+        self._found: dict[tuple[str, str], AddressDepth | None] = {}
+
+    def depth(self, exchange: str, key: str, now: float) -> AddressDepth | None:
+        """Return the depth of a topic; None if it has no bound."""
+        address = (exchange, key)
+        if address not in self._found:
+            if len(self._found) >= TOPICS_MAX:
+                self._found.clear()
+            source = self._vhost.exchanges.get(exchange)
+            if source is None or exchange == "" or not self._topics.has_bounds():
+                self._found[address] = None
+            else:
+                self._found[address] = self._topics.depth(self._vhost, source, key, now)
+        return self._found[address]
