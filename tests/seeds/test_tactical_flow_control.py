@@ -37,13 +37,13 @@ def test_queue_does_not_grow_when_its_consumer_is_slower_than_its_producer(
     def publish() -> None:
         with Connection(broker.url) as connection:
             publisher = Publisher(connection, routing_key=name, window=50)
-            publisher.publish([b"x" * 500] * 300)
+            publisher.publish([b"x" * 500] * 100)
             eventually(lambda: publisher.wait().done, "the confirmations")
 
     def all_came() -> bool:
         consuming.buffers()
         consuming.ack()
-        return len(consuming.bodies) == 300
+        return len(consuming.bodies) == 100
 
     with in_background(publish):
         eventually(all_came, "every message")
