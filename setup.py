@@ -49,6 +49,7 @@ HOT = (
     "core/message",
     "core/publish/producer",
     "core/publish/sender_credit",
+    "core/queue/pool_member",
     "core/queue/queue.",
     "core/queue/queue_room",
     "core/queue/redelivery_mark",

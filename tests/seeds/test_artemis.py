@@ -17,6 +17,7 @@ from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
+from tests.support.raw_client import open_peer, publish_frames
 
 if TYPE_CHECKING:
     from tests.support.proton_links import ProtonClient
@@ -112,7 +113,11 @@ def test_slow_consumer_leaves_its_messages_to_the_others(
 
 
 def test_receiver_without_credit_buffers_nothing(
-    queue: Callable[..., str], producer: Callable[..., Producer], proton: Callable[[], ProtonClient], board: Board
+    queue: Callable[..., str],
+    producer: Callable[..., Producer],
+    taker: Callable[..., Taker],
+    proton: Callable[[], ProtonClient],
+    board: Board,
 ) -> None:
     """'0 to not buffer any messages': yes, none at all over AMQP 1.0, where a receiver grants a credit when it wants a
     message, and with `basic.get`."""
@@ -122,6 +127,7 @@ def test_receiver_without_credit_buffers_nothing(
     idle = client.receiver(name, 0)
     client.settled()
     assert (idle.fetcher.has_message, board.view(name)["unacknowledged"]["messages"]) == (0, 0)
+    assert taker(name).take(1) == [0]
 
 
 def test_window_of_0_gives_a_deterministic_distribution(
@@ -167,8 +173,8 @@ def test_consumer_is_never_faster_than_its_rate(
     assert time.monotonic() - begun > 1.0
 
 
-@pytest.mark.parametrize("rate", [0, -2])
-def test_rate_must_be_positive(refused: Callable[[dict[str, object]], str], rate: int) -> None:
+@pytest.mark.parametrize("rate", [0, -2, 1.5])
+def test_rate_must_be_positive(refused: Callable[[dict[str, object]], str], rate: float) -> None:
     """'The rate must be a positive integer to enable this functionality': yes; anything else is refused."""
     assert f"consumerMaxRate={rate}" in refused({"consumerMaxRate": rate})
 
@@ -487,15 +493,20 @@ def test_rate_of_a_producer_must_be_a_positive_integer(broker: BrokerProcess, ra
     run(broker, "unset", "producer", "nobody")
 
 
+@pytest.mark.parametrize("how", ["pattern", "client-properties"])
 def test_producer_rate_comes_from_the_users_settings_as_well(
-    queue: Callable[..., str], producer: Callable[..., Producer], say: Say, board: Board
+    queue: Callable[..., str], say: Say, board: Board, broker: BrokerProcess, how: str
 ) -> None:
     """'... the rate can be set via the ServerLocator.setProducerMaxRate(int producerMaxRate) method or alternatively
     via some of the ClientSession.createProducer() methods': yes, as link property, in the client properties of a
     connection of AMQP 0-9-1, and by the pattern of a user. Options of a URL are the client's."""
     name = queue()
-    say("producer", "guest", {"producerMaxRate": 20})
-    begun = time.monotonic()
-    producer(name).send(22).confirmed()
-    assert time.monotonic() - begun > 1.0
-    assert board.depth(name) == 22
+    rate: dict[str, object] = {"producerMaxRate": 20}
+    if how == "pattern":
+        say("producer", "guest", rate)
+    properties = {"product": "bare socket"} | (rate if how != "pattern" else {})
+    with open_peer(broker, properties=properties) as peer:
+        begun = time.monotonic()
+        peer.say(publish_frames(1, "", name, b"x") * 22)
+        eventually(lambda: board.depth(name) == 22, "every message")
+        assert time.monotonic() - begun > 1.0

@@ -39,7 +39,7 @@ def test_queue_with_a_limit_is_flow_controlled(
 
 
 def test_producer_of_a_full_queue_is_blocked_and_its_connection_is_not(
-    queue: Callable[..., str], producer: Callable[..., Producer]
+    queue: Callable[..., str], producer: Callable[..., Producer], proton: Callable[[], ProtonClient]
 ) -> None:
     """'This blocks message producers that risk overflowing a destination queue': yes. A second channel of the same
     connection goes on, and so does a second link."""
@@ -51,6 +51,9 @@ def test_producer_of_a_full_queue_is_blocked_and_its_connection_is_not(
         channel.publish(b"x", routing_key=free)
     blocked.until(lambda: confirms.outstanding == 0, "the confirmations of the other channel")
     assert (confirms.acked, blocked.settled().waiting) == (5, 1)
+    client = proton()
+    assert client.sender(full).credit == 0
+    assert client.sender(free).send(5).accepted == 5
 
 
 def test_queue_is_unblocked_when_messages_are_acknowledged_and_not_before(
@@ -89,7 +92,7 @@ def test_confirmations_are_withheld_in_both_protocols(
     board: Board,
 ) -> None:
     """'It works by holding off acknowledging sent messages': yes. Confirms of AMQP 0-9-1 and dispositions of AMQP 1.0
-    are withheld, and so is the answer to a commit."""
+    are withheld."""
     name, other = queue(STOP_5), queue(STOP_5 | {"credit-window-messages": 10})
     assert producer(name).send(8).settled().waiting == 3
     sending = proton().sender(other)
@@ -252,14 +255,19 @@ def test_size_and_count_must_both_be_below(
     assert not board.stopped(name)
 
 
-def test_percentages_are_of_the_capacity(queue: Callable[..., str], board: Board, say: Callable[..., None]) -> None:
+def test_percentages_are_of_the_capacity(queue: Callable[..., str], board: Board) -> None:
     """'The values for these two parameters are percentages of the capacity limits': yes, as `flow_stop_threshold` and
-    `stop-percent` of a queue, a pattern, a policy, a virtual host or the broker."""
+    `stop-percent` of a queue, a pattern, a virtual host or the broker."""
     limits = {"qpid.max_count": 1000, "qpid.max_size": 100_000}
     own = board.marks(queue(limits | {"flow_stop_threshold": 60, "flow_resume_threshold": 40}))
     assert own == ((1000, 100_000), (600, 60_000), (399, 39_999))
-    say("queue", "seeds.percent.#", {"default-flow-stop-threshold": 50, "default-flow-resume-threshold": 20})
-    assert board.marks(queue(limits, prefix="seeds.percent."))[1:] == ((500, 50_000), (199, 19_999))
+    half: dict[str, object] = {"default-flow-stop-threshold": 50, "default-flow-resume-threshold": 20}
+    for scope, pattern in (("queue", "seeds.percent.#"), ("vhost", "/"), ("broker", "")):
+        board.control.set(scope, pattern, half)
+        try:
+            assert board.marks(queue(limits, prefix="seeds.percent."))[1:] == ((500, 50_000), (199, 19_999))
+        finally:
+            board.control.unset(scope, pattern)
 
 
 def test_example_stops_at_163840_bytes_of_enqueued_messages(
@@ -276,7 +284,7 @@ def test_example_stops_at_163840_bytes_of_enqueued_messages(
     assert board.stopped(name)
 
 
-def test_two_hundred_kib_hold_two_thousand_messages_of_100_octets(
+def test_two_hundred_kib_hold_a_thousand_messages_of_100_octets(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'... 163840 bytes of enqueued messages': yes. 1,000 messages of 100 octets fit; the 240 octets that this broker

@@ -80,9 +80,7 @@ class CountedDepth(GateOwner):
 
     @override
     def measure(self) -> Measure:
-        measured = Measure(self.thresholds, self.messages, self.bytes)
-        measured.reserve(self.reserved)
-        return measured
+        return Measure(self.thresholds, self.messages, self.bytes, self.reserved)
 
     @override
     def describe_cause(self, now: float) -> str:

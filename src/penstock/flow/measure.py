@@ -16,7 +16,7 @@ def amount(value: i64) -> str:
 class Measure:
     """A depth and its thresholds at one moment."""
 
-    def __init__(self, thresholds: Thresholds, messages: i64, bytes: i64) -> None:
+    def __init__(self, thresholds: Thresholds, messages: i64, bytes: i64, reserved: ReservedRoom | None = None) -> None:
         """Take a depth, `bytes` in charges. The attributes have bytes as the thresholds count them."""
         self.thresholds = thresholds
         self.messages: i64 = messages
@@ -27,11 +27,9 @@ class Measure:
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
         """Bytes reserved for granted credit, besides the depth."""
-
-    def reserve(self, room: ReservedRoom) -> None:
-        """Take over what is reserved."""
-        self.reserved_messages = room.messages
-        self.reserved_bytes = self.thresholds.capacity.counted(room.messages, room.bytes)
+        if reserved is not None:
+            self.reserved_messages = reserved.messages
+            self.reserved_bytes = thresholds.capacity.counted(reserved.messages, reserved.bytes)
 
     def describe_cause(self, open: bool) -> str:
         """Return the clause of a gate at this depth: the cause of its closing, or the missing room of an open one."""

@@ -435,74 +435,90 @@ def test_commit_that_an_operators_gate_held_may_be_tried_again(house: House, ret
     assert house.depth("a") == 1
 
 
-@settings(max_examples=examples(300), deadline=None)
-@given(
-    steps=st.lists(
-        st.sampled_from(["publish", "publish and commit", "commit", "rollback", "fill", "take", "wait", "wait long"]),
-        min_size=10,
-        max_size=40,
-    )
-)
-def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_order(steps: list[str]) -> None:
-    """What the client knows by its answers, in their order, is what comes out of the queue."""
-    house = House()
-    client = Client(house, "tx")
-    client.transaction.coordinator.keeps_refused = True
-    house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=3, hold_deadline=5)
-    queue = house.vhost.queues["a"]
-    requests: list[list[int] | None] = []
-    """The publishes before each commit since the request before it; None for a rollback."""
-    outcomes: dict[int, bool] = {}
-    since: list[int] = []
-    came_out: list[int] = []
+class Requests:
+    """A client that commits and rolls back without waiting for answers, and what comes out of its queue."""
 
-    def take() -> bool:
-        if queue.ready_queue.ready:
-            came_out.append(int(queue.ready_queue.ready[0].charge))
-        return house.take("a")
+    def __init__(self) -> None:
+        self.house = House()
+        self.client = Client(self.house, "tx")
+        self.client.transaction.coordinator.keeps_refused = True
+        self.house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=3, hold_deadline=5)
+        for _ in range(4):
+            self.house.publish_now("a", 1)
+        self.asked: list[list[int] | None] = []
+        """The publishes before each commit since the request before it; None for a rollback."""
+        self.outcomes: dict[int, bool] = {}
+        """Whether a request has succeeded, by its number."""
+        self.since: list[int] = []
+        """The publishes since the last request."""
+        self.came_out: list[int] = []
 
-    def listen() -> None:
-        for outcome in client.producer.confirms.take():
-            outcomes.update(dict.fromkeys(range(int(outcome.first), int(outcome.last) + 1), outcome.confirmed))
-
-    for _ in range(4):
-        house.publish_now("a", 1)
-    for number, step in enumerate(steps, 1):
-        if "publish" in step and len(since) < 4:
-            client.publish("a", 100 + number)
-            since.append(100 + number)
+    def do(self, step: str, charge: int) -> None:
+        queue = self.house.vhost.queues["a"]
+        if "publish" in step and len(self.since) < 4:
+            self.client.publish("a", charge)
+            self.since.append(charge)
         if "commit" in step:
-            requests.append(since)
-            since = []
-            client.transaction.commit()
+            self.asked.append(self.since)
+            self.since = []
+            self.client.transaction.commit()
         elif step == "rollback":
-            requests.append(None)
-            since = []
-            client.transaction.rollback()
+            self.asked.append(None)
+            self.since = []
+            self.client.transaction.rollback()
         elif step == "fill" and queue.fits(1):
-            house.publish_now("a", 1)
+            self.house.publish_now("a", 1)
         elif step == "take":
-            take()
+            self.take()
         elif "wait" in step:
-            house.later(2.6 if step == "wait" else 5.1)
-        listen()
-        if client.producer.closing is not None:
+            self.house.later(2.6 if step == "wait" else 5.1)
+        self.listen()
+
+    def take(self) -> bool:
+        ready = self.house.vhost.queues["a"].ready_queue.ready
+        self.came_out += [int(ready[0].charge)] if ready else []
+        return self.house.take("a")
+
+    def listen(self) -> None:
+        for outcome in self.client.producer.confirms.take():
+            numbers = range(int(outcome.first), int(outcome.last) + 1)
+            self.outcomes.update(dict.fromkeys(numbers, outcome.confirmed))
+
+    def finish(self) -> None:
+        """Empty the queue, and hear all answers."""
+        while self.take() or self.client.producer.outbox:
+            self.house.later(0.1)
+        self.house.later(6)
+        self.listen()
+
+    def known(self) -> tuple[list[int], list[int]]:
+        """Return what is committed by the answers, in their order, and what waits for another attempt."""
+        committed: list[int] = []
+        kept: list[int] = []
+        for number, publishes in enumerate(self.asked, 1):
+            kept = [] if publishes is None else kept + publishes
+            if publishes is not None and self.outcomes[number]:
+                committed += kept
+                kept = []
+        return committed, kept
+
+
+STEPS = ("publish", "publish and commit", "commit", "rollback", "fill", "take", "wait", "wait long")
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(steps=st.lists(st.sampled_from(STEPS), min_size=10, max_size=40))
+def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_order(steps: list[str]) -> None:
+    rig = Requests()
+    producer = rig.client.producer
+    for number, step in enumerate(steps, 1):
+        rig.do(step, 100 + number)
+        if producer.closing is not None:
             return  # Together they can never fit: other tests are about that.
-    while take() or client.producer.outbox:
-        house.later(0.1)
-    house.later(6)
-    listen()
-    committed: list[int] = []
-    kept: list[int] = []
-    for number, publishes in enumerate(requests, 1):
-        kept += publishes or []
-        if publishes is None:
-            kept = []
-        elif outcomes[number]:
-            committed += kept
-            kept = []
-    assert sorted(outcomes) == list(range(1, len(requests) + 1)), "each request is answered once"
-    assert [each for each in came_out if each > 1] == committed
-    assert int(client.producer.hold_budget.messages) == len(kept) + len(since)
-    client.end()
-    assert traces(house, client) == []
+    rig.finish()
+    committed, kept = rig.known()
+    assert sorted(rig.outcomes) == list(range(1, len(rig.asked) + 1)), "each request is answered once"
+    assert [each for each in rig.came_out if each > 1] == committed
+    assert int(producer.hold_budget.messages) == len(kept) + len(rig.since)
+    rig.client.end()
+    assert traces(rig.house, rig.client) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -88,6 +89,15 @@ class Held:
     def deadline_reason(self, own: list[Gate], now: float) -> str:
         """Return the reason of its refusal at the deadline as a clause, without its target."""
         return self.deadline_message(own, now)
+
+
+def due_at(outbox: deque[Held], now: float) -> list[Held]:
+    """Return the held publishes to refuse at a time: those whose deadline has passed, and those that follow one."""
+    due: list[Held] = []
+    for held in outbox:
+        if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
+            due.append(held)
+    return due
 
 
 class HeldPublish(Held):

@@ -28,7 +28,7 @@ from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.enqueue import enqueue_all
-from penstock.core.publish.held import Held, HeldPublish, HoldBudget
+from penstock.core.publish.held import Held, HeldPublish, HoldBudget, due_at
 from penstock.core.publish.hold_events import ProducerEnded, begin_withheld, end_hold
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.producer_state import PRODUCER_STATES, ProducerState
@@ -448,21 +448,13 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
         self.count_late(self.confirms.expire(soon))
-        due = self._due(soon)
+        due = due_at(self.outbox, soon)
         if due:
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
         earliest, due_by = self._earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
-
-    def _due(self, now: float) -> list[Held]:
-        """Return the held publishes to refuse now: those whose deadline has passed, and those that follow one."""
-        due: list[Held] = []
-        for held in self.outbox:
-            if held.deadline <= now or (due and held.follows(due[len(due) - 1])):
-                due.append(held)
-        return due
 
     @override
     def _gate_of_credit(self) -> Gate | None:

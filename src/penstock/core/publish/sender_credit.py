@@ -266,7 +266,10 @@ class SenderCredit(Waiter):
 
     def _window_lacks(self) -> i64:
         """Return how many messages its window lacks, which is smaller where a rate limits it; 0 while half is left."""
-        return self.window.wanted(self.credit, admission.credit_limit(self._own_gates(), self.window.charge))
+        gates = self._own_gates()
+        if not gates:
+            return self.window.wanted(self.credit)
+        return self.window.wanted(self.credit, admission.credit_limit(gates, self.window.charge))
 
     def _ask(self, now: float) -> None:
         """Grant at once what needs no wait; otherwise wait, unless the sender can go on with what it has."""

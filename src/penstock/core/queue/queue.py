@@ -268,8 +268,7 @@ class Queue(GateOwner):
 
     def measure(self) -> Measure:
         """See `GateOwner.measure`: the depth, with the part that is on the disk."""
-        measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes())
-        measured.reserve(self.reserved)
+        measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes(), self.reserved)
         if self.pager is not None:
             measured.paged_messages = self.pager.messages
             measured.paged_bytes = self.pager.bytes
