@@ -17,6 +17,7 @@ from penstock.client import Connection
 from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.support.checklist_clients import OVERHEAD, Board, Consumer, Producer, Taker
 from tests.support.commands import run
+from tests.support.raw_client import open_peer, publish_frames
 
 if TYPE_CHECKING:
     from tests.support.proton_links import ProtonClient
@@ -63,7 +64,10 @@ def test_consumer_window_is_unbounded_by_default_and_1_mib_by_one_line(
     usual, theirs = queue(), queue(prefix="seeds.window.")
     for name in (usual, theirs):
         producer(name).send(5, MIB // 3).confirmed()
-    assert (consumer(usual).buffers(), consumer(theirs).buffers()) == (5, 3)
+    unbounded, bounded = consumer(usual), consumer(theirs)
+    eventually(lambda: unbounded.buffers() == 5, "every message")
+    eventually(lambda: bounded.buffers() == 3, "a window")
+    assert bounded.buffers() == 3
 
 
 @pytest.mark.parametrize(("window", "out"), [(-1, 5), (0, 1), (2500, 2), ("1MiB", 5)])
@@ -109,7 +113,11 @@ def test_slow_consumer_leaves_its_messages_to_the_others(
 
 
 def test_receiver_without_credit_buffers_nothing(
-    queue: Callable[..., str], producer: Callable[..., Producer], proton: Callable[[], ProtonClient], board: Board
+    queue: Callable[..., str],
+    producer: Callable[..., Producer],
+    taker: Callable[..., Taker],
+    proton: Callable[[], ProtonClient],
+    board: Board,
 ) -> None:
     """'0 to not buffer any messages': yes, none at all over AMQP 1.0, where a receiver grants a credit when it wants a
     message, and with `basic.get`."""
@@ -119,6 +127,7 @@ def test_receiver_without_credit_buffers_nothing(
     idle = client.receiver(name, 0)
     client.settled()
     assert (idle.fetcher.has_message, board.view(name)["unacknowledged"]["messages"]) == (0, 0)
+    assert taker(name).take(1) == [0]
 
 
 def test_window_of_0_gives_a_deterministic_distribution(
@@ -164,8 +173,8 @@ def test_consumer_is_never_faster_than_its_rate(
     assert time.monotonic() - begun > 1.0
 
 
-@pytest.mark.parametrize("rate", [0, -2])
-def test_rate_must_be_positive(refused: Callable[[dict[str, object]], str], rate: int) -> None:
+@pytest.mark.parametrize("rate", [0, -2, 1.5])
+def test_rate_must_be_positive(refused: Callable[[dict[str, object]], str], rate: float) -> None:
     """'The rate must be a positive integer to enable this functionality': yes; anything else is refused."""
     assert f"consumerMaxRate={rate}" in refused({"consumerMaxRate": rate})
 
@@ -291,7 +300,7 @@ def test_credit_never_exceeds_what_an_address_may_hold(
     assert 10 <= total <= 19
 
 
-def test_queue_never_exceeds_its_maximum_size(  # needs: main
+def test_queue_never_exceeds_its_maximum_size(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'... I could set the maximum memory size to 10MiB, and the the server will control the number of credits ... such
@@ -302,7 +311,7 @@ def test_queue_never_exceeds_its_maximum_size(  # needs: main
     assert (board.depth(name), sum(each.acked for each in producers)) == (33, 33)
 
 
-def test_producers_block_at_the_maximum_and_not_before(  # needs: main
+def test_producers_block_at_the_maximum_and_not_before(
     queue: Callable[..., str], producer: Callable[..., Producer], proton: Callable[[], ProtonClient], board: Board
 ) -> None:
     """'When the address gets full, producers will block on the client side': yes. `max-size-bytes` is one mark: the
@@ -353,7 +362,7 @@ def test_address_settings_of_the_example(broker: BrokerProcess, queue: Callable[
     run(broker, "unset", "queue", name)
 
 
-def test_address_settings_of_an_address(broker: BrokerProcess) -> None:  # needs: address
+def test_address_settings_of_an_address(broker: BrokerProcess) -> None:
     """'... specify max-size-bytes and address-full-policy': yes, for an address too. BLOCK is what an address does; its
     other policies are those of queues, and the refusal says so."""
     name = some_name("address")
@@ -364,9 +373,9 @@ def test_address_settings_of_an_address(broker: BrokerProcess) -> None:  # needs
     run(broker, "unset", "address", name)
 
 
-def test_broker_xml_is_read(broker: BrokerProcess, tmp_path: Path) -> None:  # needs: import
-    """'<address-settings> <address-setting match="jms.queue.exampleQueue"> ...': yes, as `definitions import --from
-    artemis`."""
+def test_broker_xml_is_read(broker: BrokerProcess, tmp_path: Path) -> None:
+    """'<address-settings> <address-setting match="jms.queue.exampleQueue"> ...': yes, as `penstock definitions import
+    --from artemis broker.xml`."""
     file = tmp_path / "broker.xml"
     file.write_text(EXAMPLE)
     found = run(broker, "definitions", "import", str(file), "--from", "artemis", "--output", "-")
@@ -374,7 +383,7 @@ def test_broker_xml_is_read(broker: BrokerProcess, tmp_path: Path) -> None:  # n
     assert "100000" in found
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["bound-first", "bound-later"])  # needs: address
+@pytest.mark.parametrize("late", [False, True], ids=["bound-first", "bound-later"])
 def test_address_is_the_sum_of_its_queues(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, say: Say, late: bool
 ) -> None:
@@ -403,22 +412,28 @@ def test_address_is_the_sum_of_its_queues(
     board.keeper.exchange_delete(exchange)
 
 
+@pytest.mark.parametrize("kind", ["exchange", "routing-key"])
 def test_topic_is_the_sum_of_its_subscriptions(
-    queue: Callable[..., str], producer: Callable[..., Producer], board: Board, say: Say
+    queue: Callable[..., str], producer: Callable[..., Producer], board: Board, say: Say, kind: str
 ) -> None:
     """'In the case of JMS topics this means the total memory of all subscriptions in the topic won't exceed
-    max-size-bytes': yes, for an exchange. Each message counts until its last subscription has it acknowledged."""
+    max-size-bytes': yes, for an exchange, and for a topic that is a routing key of one, as `amq.topic/prices.eur`. Each
+    message counts until its last subscription has it acknowledged."""
     exchange, names = some_name("topic"), [queue() for _ in range(3)]
-    board.keeper.exchange_declare(exchange, "fanout")
+    board.keeper.exchange_declare(exchange, "topic")
     for name in names:
-        board.keeper.queue_bind(name, exchange)
-    say("address", exchange, {"max-size-messages": 10, "stop-messages": 9, "resume-messages": 9})
-    publishing = producer("", exchange).send(12).settled()
+        board.keeper.queue_bind(name, exchange, "prices.#")
+    pattern = exchange if kind == "exchange" else f"{exchange}/prices.*"
+    say("address", pattern, {"max-size-messages": 10, "stop-messages": 9, "resume-messages": 9})
+    publishing = producer("prices.eur", exchange).send(12).settled()
     assert [board.depth(name) for name in names] == [10, 10, 10]
+    others = producer("prices.usd", exchange).send().settled()
+    assert others.waiting == (1 if kind == "exchange" else 0)
     for name in names:
         assert publishing.settled().waiting == 3
         board.keeper.queue_purge(name)
     publishing.confirmed()
+    others.confirmed()
     board.keeper.exchange_delete(exchange)
 
 
@@ -458,9 +473,7 @@ def test_maximum_and_policy_change_at_once(
     assert (refused.confirmed().acked, refused.nacked) == (5, 3)
 
 
-def test_producer_is_never_faster_than_its_rate(  # needs: rates
-    queue: Callable[..., str], proton: Callable[[], ProtonClient]
-) -> None:
+def test_producer_is_never_faster_than_its_rate(queue: Callable[..., str], proton: Callable[[], ProtonClient]) -> None:
     """'By specifying such a rate, Apache ActiveMQ Artemis will ensure that producer never produces messages at a rate
     higher than that specified': yes. At most one message more than the rate passes in any second."""
     sending = proton().sender(queue(), producerMaxRate=20)
@@ -471,7 +484,7 @@ def test_producer_is_never_faster_than_its_rate(  # needs: rates
 
 
 @pytest.mark.parametrize("rate", ["0", "1.5", "-2"])
-def test_rate_of_a_producer_must_be_a_positive_integer(broker: BrokerProcess, rate: str) -> None:  # needs: rates
+def test_rate_of_a_producer_must_be_a_positive_integer(broker: BrokerProcess, rate: str) -> None:
     """'The rate must be a positive integer to enable this functionality ... Setting this to -1 disables rate limited
     flow control. The default value is -1': yes; anything else is refused."""
     said = run(broker, "set", "producer", "nobody", f"producerMaxRate={rate}", code=1)
@@ -480,15 +493,20 @@ def test_rate_of_a_producer_must_be_a_positive_integer(broker: BrokerProcess, ra
     run(broker, "unset", "producer", "nobody")
 
 
-def test_producer_rate_comes_from_the_users_settings_as_well(  # needs: rates
-    queue: Callable[..., str], producer: Callable[..., Producer], say: Say, board: Board
+@pytest.mark.parametrize("how", ["pattern", "client-properties"])
+def test_producer_rate_comes_from_the_users_settings_as_well(
+    queue: Callable[..., str], say: Say, board: Board, broker: BrokerProcess, how: str
 ) -> None:
     """'... the rate can be set via the ServerLocator.setProducerMaxRate(int producerMaxRate) method or alternatively
     via some of the ClientSession.createProducer() methods': yes, as link property, in the client properties of a
     connection of AMQP 0-9-1, and by the pattern of a user. Options of a URL are the client's."""
     name = queue()
-    say("producer", "guest", {"producerMaxRate": 20})
-    begun = time.monotonic()
-    producer(name).send(22).confirmed()
-    assert time.monotonic() - begun > 1.0
-    assert board.depth(name) == 22
+    rate: dict[str, object] = {"producerMaxRate": 20}
+    if how == "pattern":
+        say("producer", "guest", rate)
+    properties = {"product": "bare socket"} | (rate if how != "pattern" else {})
+    with open_peer(broker, properties=properties) as peer:
+        begun = time.monotonic()
+        peer.say(publish_frames(1, "", name, b"x") * 22)
+        eventually(lambda: board.depth(name) == 22, "every message")
+        assert time.monotonic() - begun > 1.0

@@ -76,7 +76,7 @@ def test_flow_control_is_rescinded_when_all_queues_are_underfull(
         eventually(lambda: connection.process_data_events(0) or "unblocked" in heard, "the end")
 
 
-def test_queue_is_overfull_above_its_capacity(  # needs: main
+def test_queue_is_overfull_above_its_capacity(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'A Queue is defined as overfull when the size (in bytes) of the messages on the queue exceeds the "capacity" of
@@ -90,7 +90,7 @@ def test_queue_is_overfull_above_its_capacity(  # needs: main
     assert (board.depth(other), board.stopped(other), large.waiting) == (1, True, 1)
 
 
-def test_depth_of_a_java_brokers_queue_has_a_bound(  # needs: main
+def test_depth_of_a_java_brokers_queue_has_a_bound(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'A Queue is defined as overfull when the size ... exceeds the "capacity"': yes, and on purpose there is a bound
@@ -101,7 +101,7 @@ def test_depth_of_a_java_brokers_queue_has_a_bound(  # needs: main
     assert (board.depth(name), board.held(name)) == (173, 1)
 
 
-def test_queue_is_underfull_at_its_resume_capacity(  # needs: main
+def test_queue_is_underfull_at_its_resume_capacity(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """'A Queue becomes "underfull" when its size becomes less than the "flowResumeCapacity"': yes, or equal to it, as
@@ -114,9 +114,9 @@ def test_queue_is_underfull_at_its_resume_capacity(  # needs: main
     publishing.confirmed()
 
 
-def test_configuration_of_a_queue_is_read(tmp_path: Path, broker: BrokerProcess) -> None:  # needs: import
+def test_configuration_of_a_queue_is_read(tmp_path: Path, broker: BrokerProcess) -> None:
     """'Configuring a Queue to use flow control' (XML with `capacity` and `flowResumeCapacity` of a queue, and of all
-    queues of a virtual host): yes, as `definitions import --from qpid-java`."""
+    queues of a virtual host): yes, as `penstock definitions import --from qpid-java virtualhosts.xml`."""
     file = tmp_path / "virtualhosts.xml"
     file.write_text(QUEUES)
     found = json.loads(run(broker, "definitions", "import", str(file), "--from", "qpid-java", "--output", "-"))
@@ -125,9 +125,7 @@ def test_configuration_of_a_queue_is_read(tmp_path: Path, broker: BrokerProcess)
         assert str(value) in said
 
 
-def test_default_of_all_queues_of_a_virtual_host_is_a_policy(  # needs: main
-    queue: Callable[..., str], board: Board
-) -> None:
+def test_default_of_all_queues_of_a_virtual_host_is_a_policy(queue: Callable[..., str], board: Board) -> None:
     """'The default for all queues on a virtual host can also be set': yes, as a policy for `.*`. Scope `vhost` has the
     sum of all queues here, so it refuses `capacity` with that advice."""
     definition = json.dumps({"capacity": 10485760, "flowResumeCapacity": 8388608})
@@ -138,15 +136,13 @@ def test_default_of_all_queues_of_a_virtual_host_is_a_policy(  # needs: main
 
 
 @pytest.mark.parametrize("name", ["capacity", "x-qpid-capacity"])
-def test_resume_capacity_is_the_capacity_by_default(
-    queue: Callable[..., str], board: Board, name: str
-) -> None:  # needs: main
+def test_resume_capacity_is_the_capacity_by_default(queue: Callable[..., str], board: Board, name: str) -> None:
     """'Where no flowResumeCapacity is set, the flowResumeCapacity is set to be equal to the capacity': yes."""
     assert board.marks(queue({name: 1000}))[1:] == ((None, 1000), (None, 1000))
 
 
 @pytest.mark.parametrize("name", ["capacity", "x-qpid-capacity"])
-def test_capacity_of_0_is_no_limit(  # needs: main
+def test_capacity_of_0_is_no_limit(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, name: str
 ) -> None:
     """'Where no capacity is set, capacity is defaulted to 0 meaning there is no capacity limit': yes, 0 is no limit. On
@@ -157,7 +153,7 @@ def test_capacity_of_0_is_no_limit(  # needs: main
     assert board.marks(queue())[0] == (None, 100 * 1024 * 1024)
 
 
-def test_log_has_the_lines_of_the_document(broker: BrokerProcess) -> None:  # needs: main
+def test_log_has_the_lines_of_the_document(broker: BrokerProcess) -> None:
     """'... QUE-1003 : Overfull : Size : 1,200 bytes, Capacity : 1,000 ... CHN-1005 : Flow Control Enforced (Queue
     MyQueue) ... QUE-1004 : Underfull : Size : 600 bytes, Resume Capacity : 800 ... CHN-1006 : Flow Control Removed':
     yes, with the numbers of messages behind them, as in today's Broker-J."""
@@ -181,7 +177,7 @@ def test_log_has_the_lines_of_the_document(broker: BrokerProcess) -> None:  # ne
         each.close()
 
 
-def test_log_may_have_the_form_of_the_document(tmp_path: Path) -> None:  # needs: import
+def test_log_may_have_the_form_of_the_document(tmp_path: Path) -> None:
     """'MESSAGE [vh(/test)/qu(MyQueue)] [vh(/test)/qu(MyQueue)] QUE-1003 : Overfull': yes, as `log-format = "qpid"`."""
     with serving(tmp_path, "--log-format", "qpid") as process:
         producer = Producer(process, "MyQueue")
@@ -267,7 +263,7 @@ def test_quota_blocks_producers_of_what_is_stored(quota: Board) -> None:
 
 
 @pytest.mark.parametrize("names", [("overfull-size", "underfull-size"), ("storeOverfullSize", "storeUnderfullSize")])
-def test_quota_has_the_names_of_the_document(storing: BrokerProcess, names: tuple[str, str]) -> None:  # needs: import
+def test_quota_has_the_names_of_the_document(storing: BrokerProcess, names: tuple[str, str]) -> None:
     """'An example of quota configuration for the BDB message store is provided below' (50000000 and 45000000): yes, by
     the names of its XML and by today's."""
     board = Board(storing)
@@ -375,7 +371,7 @@ def closing(publishing: Producer) -> str:
     return ""
 
 
-def test_transaction_is_not_rolled_back_when_its_commit_is_refused(  # needs: tx
+def test_transaction_is_not_rolled_back_when_its_commit_is_refused(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, broker: BrokerProcess
 ) -> None:
     """'... in particular if the Session is transactional then the current transaction will not be automatically rolled

@@ -67,9 +67,9 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         ("failover while a credit is on its way", NO_CLUSTERS),
         (
             "rates: the average holds, and no burst is stored while idle; they are smooth",
-            "`tests/seeds/test_artemis.py::test_consumer_is_never_faster_than_its_rate`, "
-            "`tests/seeds/test_artemis.py::test_producer_is_never_faster_than_its_rate`; in virtual time "
-            "`tests/flow/test_token_bucket.py::test_the_first_goes_at_once_and_the_next_after_its_time`",
+            "`tests/seeds/test_artemis.py::test_consumer_is_never_faster_than_its_rate`; in virtual time "
+            "`tests/core/gates/test_rate_gate.py::"
+            "test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time`",
         ),
         ("slow consumer: while paging, units of minutes and days, a tiny thread pool", "one unit, no threads"),
         (

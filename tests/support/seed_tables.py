@@ -118,12 +118,12 @@ def sentences() -> Iterator[tuple[str, str, str, str]]:
 
 
 def sentence_table(file: str) -> str:
-    """Return the table of a document's sentences; sentences of several tests are one row."""
-    rows: dict[str, tuple[str, list[str]]] = {}
+    """Return the table of a document's sentences; tests of one sentence and verdict are one row."""
+    rows: dict[tuple[str, str], list[str]] = {}
     for of, sentence, verdict, name in sentences():
         if of == file:
-            rows.setdefault(sentence, (verdict, []))[1].append(f"`{name}`")
-    cells = [(escaped(sentence), verdict, ", ".join(names)) for sentence, (verdict, names) in rows.items()]
+            rows.setdefault((sentence, verdict), []).append(f"`{name}`")
+    cells = [(escaped(sentence), verdict, ", ".join(names)) for (sentence, verdict), names in rows.items()]
     return table(("sentence", "here", "test"), *cells)
 
 
