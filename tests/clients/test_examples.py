@@ -36,10 +36,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def broker(node: BrokerProcess) -> Iterator[BrokerProcess]:
-    """The broker without queues."""
+    """The broker without queues and settings."""
     yield node
     with pika.BlockingConnection(pika.URLParameters(node.url)) as connection:
         connection.channel().queue_delete("orders")
+    run(node, "-m", "penstock", "unset", "queue", "orders", "--if-exists")
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def run(broker: BrokerProcess, *words: str) -> str:
         [sys.executable, *words], cwd=FOLDER, env=environment(broker), capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()[-1]
+    return (done.stdout.splitlines() or [""])[-1]
 
 
 def declare(broker: BrokerProcess) -> None:

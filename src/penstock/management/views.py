@@ -41,7 +41,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "vhost": queue.vhost,
         "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.measure().bytes)},
         "paged": paged(queue),
-        "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
+        "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": unacknowledged_bytes(queue)},
         "highest": {"messages": highest[0], "bytes": highest[1]},
         "capacity": thresholds.capacity.as_dict(),
         "fill_percent": fill_percent(queue),
@@ -61,6 +61,11 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "cursors": [cursor.name for cursor in queue.cursors],
         "gate": gate_state(queue.gate, now),
     }
+
+
+def unacknowledged_bytes(queue: Queue) -> int:
+    """Return the bytes of unacknowledged messages as the limits of the queue count them."""
+    return int(queue.thresholds.capacity.counted(queue.unacked_messages, queue.unacked_bytes))
 
 
 def fill_percent(queue: Queue) -> float | None:

@@ -17,7 +17,7 @@ def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
     assert deliver(house) == [10]
     assert consumer.obstacles(house.broker.now) == ["at its rate of 10 messages/s, the next one in 101 ms"]
     for step in range(1, 5):
-        house.broker.begin(100.0 + step * 0.1 + 0.002)
+        house.broker.begin(100.0 + step * 0.102)
         assert deliver(house) == [10]
     assert house.broker.next_deadline() is not None
     house.broker.begin(110.0)

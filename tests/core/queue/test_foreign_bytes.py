@@ -81,6 +81,7 @@ def test_depth_is_never_above_the_capacity_and_the_gate_is_exact(steps: list[lis
             house.broker.run(1000)
         size = int(queue.bytes) - int(queue.messages) * OVERHEAD
         assert size == int(queue.measure().bytes) <= CAPACITY
+        assert queue.highest()[1] <= CAPACITY
         if size > STOP:
             assert not queue.gate.open
         elif size <= RESUME:

@@ -276,9 +276,8 @@ class Queue(GateOwner):
 
     @override
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        if self.overflow.judge(self, messages, bytes, bytes, self.unacked_level()) != HOLD:
-            return True
-        return self.can_ever_fit(bytes, messages)
+        verdict = self.overflow.judge(self, messages, bytes, bytes, self.unacked_level())
+        return verdict != HOLD or self.can_ever_fit(bytes, messages)
 
     @override
     def describe_overflow(self) -> str:
@@ -346,8 +345,8 @@ class Queue(GateOwner):
         """Remove settled messages from the depth; may open the gate, or make room for waiters."""
         if self.messages > self.highest_messages:
             self.highest_messages = self.messages
-        if self.bytes > self.highest_bytes:
-            self.highest_bytes = self.bytes
+        counted = self.thresholds.capacity.counted(self.messages, self.bytes)
+        self.highest_bytes = counted if counted > self.highest_bytes else self.highest_bytes
         self.messages -= messages
         self.bytes -= bytes
         self.settled += messages
@@ -500,7 +499,8 @@ class Queue(GateOwner):
 
     def highest(self) -> tuple[int, int]:
         """Return the highest messages and the highest bytes ever (perhaps at different times)."""
-        return int(max(self.messages, self.highest_messages)), int(max(self.bytes, self.highest_bytes))
+        counted = self.thresholds.capacity.counted(self.messages, self.bytes)
+        return int(max(self.messages, self.highest_messages)), int(max(counted, self.highest_bytes))
 
     def count_refusal(self) -> None:
         """Count a refused message, to be reported."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED, Level
+from penstock.management import views
 from penstock.management.metrics.exposition import COUNTER, GAUGE, Family
 
 Value = Callable[[Queue, float], object]
@@ -116,7 +117,7 @@ OURS: Final[tuple[QueueFamily, ...]] = (
         "Bytes (charges) that count towards the capacity",
     ),
     QueueFamily(
-        DEPTHS, "penstock_queue_unacknowledged_bytes", GAUGE, lambda queue, now: int(queue.unacked_bytes),
+        DEPTHS, "penstock_queue_unacknowledged_bytes", GAUGE, lambda queue, now: views.unacknowledged_bytes(queue),
         "Bytes (charges) of deliveries that are not acknowledged",
     ),
     QueueFamily(
