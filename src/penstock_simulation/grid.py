@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from penstock.core.message import OVERHEAD
 from penstock.core.settings.thresholds import DEFAULT_CAPACITY_BYTES
+from penstock.flow.level import OVERHEAD
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, miss_of_all
 from penstock_simulation.outcome import Outcome

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from penstock.core.message import OVERHEAD
+from penstock.flow.level import OVERHEAD
 from penstock_simulation.arrivals import Second
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.workload import Source, Worker, Workload

@@ -18,13 +18,13 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.effects import Blocked, GateChanged, Unblocked
-from penstock.core.message import OVERHEAD
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
+from penstock.flow.level import OVERHEAD
 from penstock_simulation.arrivals import Arrival
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.meter import Meter

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from penstock.core.message import OVERHEAD
+from penstock.flow.level import OVERHEAD
 from penstock_simulation import arrivals, services
 from penstock_simulation.arrivals import Arrival, Second
 from penstock_simulation.services import Service

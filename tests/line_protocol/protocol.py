@@ -11,13 +11,14 @@ import json
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
-from penstock.core.message import OVERHEAD, Message
+from penstock.core.message import Message
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, CommandInvalid
 from penstock.flow.gate import Gate
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.common.connection import Connection, blocking_gate
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import Protocol, ProtocolEngine

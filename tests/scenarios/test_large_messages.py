@@ -6,8 +6,8 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.large_content import body_of
-from penstock.core.message import OVERHEAD
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.message import OVERHEAD
 from penstock.errors import PreconditionFailed
+from penstock.flow.level import OVERHEAD
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.simulation import simulate
 from penstock_simulation.workload import Source, Worker, Workload

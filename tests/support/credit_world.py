@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.core.gates.address_depth import depth_of
-from penstock.core.message import OVERHEAD
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
@@ -14,7 +13,7 @@ from penstock.core.settings import changes
 from penstock.errors import BrokerError
 from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import Gate
-from penstock.flow.level import Level, Thresholds
+from penstock.flow.level import OVERHEAD, Level, Thresholds
 from penstock.flow.measure import Measure
 from penstock.setting_names import read_settings
 from tests.support.broker_fixture import MIB, House

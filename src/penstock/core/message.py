@@ -12,7 +12,6 @@ from mypy_extensions import i16, i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressShare
-from penstock.flow.level import OVERHEAD as OVERHEAD
 from penstock.flow.timers import NEVER
 
 FAILURES_MAX: Final = 32767

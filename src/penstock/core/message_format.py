@@ -21,8 +21,9 @@ from penstock.content.selector.neutral_message import NeutralMessage
 from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.large_content import is_large
-from penstock.core.message import OVERHEAD, Message
+from penstock.core.message import Message
 from penstock.errors import FrameError, PreconditionFailed
+from penstock.flow.level import OVERHEAD
 
 HEADS_MAX: Final = 256
 """Most converted heads that a format keeps for each source; at the bound all of them go."""

@@ -18,7 +18,7 @@ from penstock.access.tags import MONITORING
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.large_content import large_content
-from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
@@ -28,6 +28,7 @@ from penstock.errors import (
     NotFound,
     ResourceLocked,
 )
+from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.log_ids import REPLY_DROPPED
 from penstock.management import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.core.message import OVERHEAD
 from penstock.core.publish.credit_window import FIRST_MESSAGE_OCTETS, CreditWindow
+from penstock.flow.level import OVERHEAD
 
 
 def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:

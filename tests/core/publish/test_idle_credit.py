@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.message import OVERHEAD
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
+from penstock.flow.level import OVERHEAD
 from tests.support.broker_fixture import MIB, House
 from tests.support.sender_links import CHARGE, OCTETS, Link, run_until_quiet
 

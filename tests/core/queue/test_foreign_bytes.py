@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.message import OVERHEAD
+from penstock.flow.level import OVERHEAD
 from tests.profiles import examples
 from tests.support.broker_fixture import House
 

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue_settings import Defaults, Settings, resolve
 from penstock.core.settings.thresholds import DEFAULT_RANK
 from penstock.errors import PreconditionFailed
-from penstock.flow.level import UNLIMITED
+from penstock.flow.level import OVERHEAD, UNLIMITED
 from penstock.setting_names import read_arguments, read_settings
 from tests.profiles import examples
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.message import OVERHEAD
 from penstock.errors import PreconditionFailed
+from penstock.flow.level import OVERHEAD
 from penstock.management.incoming_block import IncomingBlock
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end
 from penstock.protocols.amqp091.message_format import Amqp091Format

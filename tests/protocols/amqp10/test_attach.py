@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.message import OVERHEAD
+from penstock.flow.level import OVERHEAD
 from penstock.wire.amqp10 import spec
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, names, performative
 

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.large_bodies import PIECE_OCTETS
 from penstock.core.large_content import body_of, head_of, is_large
-from penstock.core.message import OVERHEAD
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.value_writer import encode_value

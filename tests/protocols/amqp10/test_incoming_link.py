@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.message import OVERHEAD
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec

@@ -87,7 +87,7 @@ class AddressCount(LateCount):
         if isinstance(message, TrackedMessage) and message.is_tombstone:
             return
         share = None if self._seen is None else self._seen.get(id(message.content))
-        if share is None or share.depth is not depth:
+        if share is None or share.depth is not depth or share.copies == 0:  # The identity may be another content's now.
             share = AddressShare(depth, message.charge)
             if self._seen is not None and len(self._seen) < self._recognizes:
                 self._seen[id(message.content)] = share

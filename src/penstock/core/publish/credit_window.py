@@ -16,9 +16,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.message import OVERHEAD
 from penstock.core.queue.queue_settings import CREDIT_WINDOW_BYTES, CREDIT_WINDOW_MESSAGES
-from penstock.flow.level import UNLIMITED
+from penstock.flow.level import OVERHEAD, UNLIMITED
 
 FIRST_GRANT: Final = 64
 """Most messages of the first grant."""

@@ -23,7 +23,6 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.gates.disk_gate import DISK_KIND
-from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
@@ -34,6 +33,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate, Waiter
+from penstock.flow.level import OVERHEAD
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from penstock.core.death_record import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
-from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, TrackedMessage
+from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
@@ -31,7 +31,7 @@ from penstock.core.queue.queue_settings import NOT_SET, Settings
 from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import UNLIMITED, Level
+from penstock.flow.level import OVERHEAD, UNLIMITED, Level
 from penstock.flow.measure import Measure
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler

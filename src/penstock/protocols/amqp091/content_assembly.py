@@ -9,9 +9,9 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.message import OVERHEAD
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
+from penstock.flow.level import OVERHEAD
 from penstock.flow.states import StateTable
 from penstock.management.control_request import octets_max
 from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from penstock.core.message import OVERHEAD
 from penstock.core.routing.attributes import PERSISTENT
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091.cc_bcc import may_have_cc
 from penstock.protocols.amqp091.channel_state import CHANNEL_OPEN
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState

@@ -9,9 +9,9 @@ from mypy_extensions import i32, i64, u8
 from typing_extensions import override
 
 from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
-from penstock.core.message import OVERHEAD
 from penstock.core.message_format import RowEncoder
 from penstock.errors import PreconditionFailed
+from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX
 from penstock.wire.amqp091.codec import CodecError, encode_table
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT

@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from penstock.core.large_bodies import LargeBody
 from penstock.core.large_content import large_content
-from penstock.core.message import OVERHEAD
 from penstock.core.publish.admission import describe_target
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
@@ -25,6 +24,7 @@ from penstock.errors import (
     TransferLimitExceeded,
 )
 from penstock.flow.gate import Gate
+from penstock.flow.level import OVERHEAD
 from penstock.flow.tally import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable

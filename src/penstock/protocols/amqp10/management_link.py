@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import BrokerError, PreconditionFailed
+from penstock.flow.level import OVERHEAD
 from penstock.log_ids import RESPONSE_DROPPED
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.http_messages import read_request

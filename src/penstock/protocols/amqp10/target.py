@@ -8,13 +8,13 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.connection_access import ConnectionAccess
-from penstock.core.message import OVERHEAD
 from penstock.core.message_format import CC
 from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, InvalidField
+from penstock.flow.level import OVERHEAD
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import (
     Address,

@@ -11,7 +11,6 @@ from typing import Final
 from penstock.access.connection_access import ConnectionAccess
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
-from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.held import HoldBudget
@@ -24,6 +23,7 @@ from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
+from penstock.flow.level import OVERHEAD
 from penstock.flow.refusal import Refusal
 from penstock.flow.tally import Tally
 from penstock.flow.timers import NEVER
