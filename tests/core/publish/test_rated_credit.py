@@ -75,7 +75,7 @@ def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whoever_sends_when_and_how_much_the_rate_of_the_user_is_exceeded_in_no_second(house: House, seed: int) -> None:
+def test_rate_of_a_user_is_exceeded_in_no_second_whoever_sends(house: House, seed: int) -> None:
     chance = random.Random(seed)
     house.set("user", "alice", rate_messages=10)
     house.queue("a")

@@ -12,6 +12,8 @@ from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns
 
+NO_BOUND: Final = Thresholds(Level(), Level(), Level())
+
 
 class AddressDepth(CountedDepth):
     """The depth of an address, its thresholds and its gate."""
@@ -71,7 +73,7 @@ class AddressShare:
             self.depth.add(-1, -self.charge, now)
 
 
-LEFT: Final = AddressShare(AddressDepth("", Thresholds(Level(), Level(), Level()), Turns()), 0)
+LEFT: Final = AddressShare(AddressDepth("", NO_BOUND, Turns()), 0)
 """Mark of a message that left its queue while the messages there were counted: see `AddressCount`."""
 
 

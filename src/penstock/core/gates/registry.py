@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.gates.address_count import AddressCount
-from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.address_depth import NO_BOUND, AddressDepth
 from penstock.core.gates.disk import Disk
 from penstock.core.gates.metadata_memory import Metadata, NodeMemory, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
@@ -44,7 +44,6 @@ ATTACH_WORK: Final = 5
 """Units of work to assign the gates of an address, or of a producer."""
 USERS_COUNTED: Final = 1_000
 """Users whose counts are remembered beyond the end of their connections."""
-NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
 
 class Gates(NodeMemory):

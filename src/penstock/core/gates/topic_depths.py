@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.address_depth import NO_BOUND, AddressDepth
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.table import SettingsTable
 from penstock.flow.gate import Gate
-from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns
 from penstock.flow.work import Steps, WorkMeter
 
@@ -24,7 +23,6 @@ OTHERS: Final = "#"
 """The key of the depth that further keys of an exchange share."""
 SWEPT_AFTER: Final = 1_000
 """Routing keys beyond the limit from one look for empty depths to the next."""
-NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 LOOK_WORK: Final = 15
 """Units of work to resolve the settings of a key."""
 
