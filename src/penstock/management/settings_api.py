@@ -16,7 +16,7 @@ from penstock.management.settings_in_effect import settings_in_effect
 from penstock.protocols.common.authorization import check_tag
 from penstock.setting_names import WITHOUT_BURST, SettingValue, check_scope, read_pattern, read_settings
 from penstock.setting_names.parse import setting_named
-from penstock.setting_names.setting_names import JAVAS_CAPACITY, SCOPES
+from penstock.setting_names.setting_names import FOREIGN_BYTES, SCOPES
 from penstock.setting_names.setting_value import shown
 
 if TYPE_CHECKING:
@@ -196,5 +196,5 @@ def _listed(words: dict[str, SettingValue]) -> str:
 
 
 def _by_name(words: dict[str, SettingValue]) -> dict[str, str]:
-    """Return settings as texts, by the broker's own names; the Java broker's capacity is none of them."""
-    return {word.alias if word.alias in JAVAS_CAPACITY else name: shown(word.raw) for name, word in words.items()}
+    """Return settings as texts, by the broker's own names; limits that count otherwise by the names that were used."""
+    return {word.alias if word.alias in FOREIGN_BYTES else name: shown(word.raw) for name, word in words.items()}
