@@ -1,4 +1,4 @@
-"""Processes that publish without confirms and end while what they sent is held: real clients, real sockets."""
+"""Processes that publish without confirms: what they hear while it is held, and what stays when they end."""
 
 from __future__ import annotations
 
@@ -50,6 +50,26 @@ channel = pika.BlockingConnection(pika.URLParameters({url!r})).channel()
 for number in range({sent}):
     channel.basic_publish("", {queue!r}, str(number).encode())
 """
+UNREAD = """
+import select
+select.select([{socket}], [], [])
+"""
+"""Wait until the notice is in the socket, to exit without reading it."""
+LOOKING = """
+import pika
+connection = pika.BlockingConnection(pika.URLParameters({url!r}))
+channel = connection.channel()
+heard = []
+connection.add_on_connection_blocked_callback(lambda _, frame: heard.append(frame.method.reason))
+try:
+    while not heard:
+        channel.basic_publish("", {queue!r}, bytes({size}))
+        connection.process_data_events(0)
+except pika.exceptions.AMQPError as error:
+    heard.append(error)
+print(heard[0])
+"""
+"""Publishes, and looks for events between, until it hears of the block or loses its channel."""
 
 
 def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
@@ -59,8 +79,8 @@ def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
         control.request("settings.set", {"scope": "queue", "pattern": queue, "settings": settings})
 
 
-def run(program: str, **words: object) -> None:
-    """Run a publisher to its end."""
+def run(program: str, **words: object) -> str:
+    """Run a publisher to its end, and return what it prints."""
     process = subprocess.run(
         [sys.executable, "-c", program.format(**words)],
         cwd=ROOT,
@@ -71,6 +91,7 @@ def run(program: str, **words: object) -> None:
         check=False,
     )
     assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def held_by_gone(broker: BrokerProcess) -> int:
@@ -88,6 +109,38 @@ def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_take
         channel = connection.channel()
         channel.queue_declare(name)
         run(program, url=own_broker.url + "%2F", queue=name, sent=SENT)
+        eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
+        assert take(channel, name, SENT) == list(range(SENT))
+    assert own_broker.logged("PST-1019") == []
+
+
+@pytest.mark.parametrize("size", [10, 100_000], ids=["short", "beyond-the-hold-budget"])
+def test_publisher_that_looks_for_events_hears_of_the_block_while_its_publishes_are_held(
+    own_broker: BrokerProcess, name: str, size: int
+) -> None:
+    bound(own_broker, name, 10)
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        connection.channel().queue_declare(name)
+        heard = run(LOOKING, url=own_broker.url + "%2F", queue=name, size=size)
+    assert heard.startswith(f"queue {name}: "), heard
+    assert own_broker.queue(name)["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "socket"),
+    [
+        pytest.param(KOMBU, "connection.connection.transport.sock", id="kombu"),
+        pytest.param(PIKA, "channel.connection._impl._transport._sock", id="pika"),
+    ],
+)
+def test_publishes_of_a_process_that_exits_with_its_notice_unread_stay_in_line(
+    own_broker: BrokerProcess, name: str, program: str, socket: str
+) -> None:
+    bound(own_broker, name)
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name)
+        run(program + UNREAD, url=own_broker.url + "%2F", queue=name, sent=SENT, socket=socket)
         eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
         assert take(channel, name, SENT) == list(range(SENT))
     assert own_broker.logged("PST-1019") == []
@@ -152,10 +205,10 @@ def taken_bodies(channel: BlockingChannel, queue: str, count: int) -> list[bytes
     return bodies
 
 
-def hold_peer(broker: BrokerProcess, queue: str) -> Peer:
-    """A bare publisher of which the half is held."""
+def hold_peer(broker: BrokerProcess, queue: str, properties: dict[str, object] | None = None) -> Peer:
+    """A bare publisher of which the half is held; by default it announces connection.blocked."""
     bound(broker, queue)
-    peer = Peer(broker).open()
+    peer = Peer(broker).open(properties=properties)
     peer.channel(1)
     peer.ask(1, commands.Queue.Declare(queue=queue), commands.Queue.DeclareOk)
     peer.say(b"".join(publish_frames(1, "", queue, b"%d" % number) for number in range(SENT)))
@@ -163,8 +216,10 @@ def hold_peer(broker: BrokerProcess, queue: str) -> Peer:
     return peer
 
 
-def test_reset_loses_what_is_held_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
-    peer = hold_peer(own_broker, name)
+def test_reset_by_a_client_without_notices_loses_what_is_held_and_people_are_told(
+    own_broker: BrokerProcess, name: str
+) -> None:
+    peer = hold_peer(own_broker, name, {})
     peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
     peer.close()
     eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")

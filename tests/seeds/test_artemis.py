@@ -257,19 +257,19 @@ def test_connection_is_not_overloaded(
 ) -> None:
     """'The window size therefore determines the amount of bytes that can be in-flight at any one time ... this prevents
     the remoting connection from getting overloaded': yes. Who has no window, as publishers of AMQP 0-9-1, has 1 MiB of
-    what is held; then its socket is not read."""
+    what is held; then its socket is not read. Until it hears of the block that is 4 MiB."""
     name = queue({"max-size-bytes": 100_000, "hold-deadline": 0})
 
     def publish() -> None:
         with Connection(broker.url) as connection:
             channel = connection.channel()
-            for number in range(200):
+            for number in range(1000):
                 channel.publish(str(number).encode().ljust(20_000), routing_key=name)
             channel.qos(0)
 
     with in_background(publish):
         eventually(lambda: [c for c in board.control.listed("connections") if c["penstock"]["paused"]], "a pause")
-        assert taker(name).take(200) == list(range(200))
+        assert taker(name).take(1000) == list(range(1000))
 
 
 def test_credit_begins_small(queue: Callable[..., str], proton: Callable[[], ProtonClient]) -> None:

@@ -60,7 +60,7 @@ def test_connection_that_floods_is_not_read(
     def publish() -> None:
         with Connection(broker.url) as connection:
             channel = connection.channel()
-            for number in range(300):
+            for number in range(2000):
                 channel.publish(str(number).encode().ljust(10_000), routing_key=name)
             channel.qos(0)
 
@@ -68,7 +68,7 @@ def test_connection_that_floods_is_not_read(
         eventually(
             lambda: [each for each in board.control.listed("connections") if each["penstock"]["paused"]], "a pause"
         )
-        assert taker(name).take(300) == list(range(300))
+        assert taker(name).take(2000) == list(range(2000))
     assert board.view(name)["highest"]["bytes"] <= 100_000 + 300 * OVERHEAD
 
 

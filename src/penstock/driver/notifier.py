@@ -77,7 +77,7 @@ class Notifier:
             self._blocking = {}
             for connection in blocking.values():
                 connection.engine.update_blocked()
-                if connection.blocks == 0:
+                if connection.blocks == 0 or connection.pausing.reads_ahead:
                     self._unblocked.append(connection)
         losing = self._losing
         if losing:

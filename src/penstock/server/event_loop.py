@@ -153,10 +153,12 @@ class EventLoop:
         self.schedule()
 
     def flush(self, transport: Transport) -> None:
-        """Write output that was delayed."""
+        """Write output that was delayed, until which its connection was read ahead."""
         if transport.connection is not None:
             self.driver.begin(self.loop.time())
             self._write(transport.connection)
+            if transport.connection.may_pause():
+                transport.after_reading()
 
     def lost(self, transport: Transport, cause: str = ENDED) -> None:
         """Remove a closed socket; `cause` is the reported reason of its losses."""

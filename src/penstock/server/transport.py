@@ -183,7 +183,7 @@ class Transport(SecuredProtocol):
         self._cancel_pulse()
         if self._write_timer is not None:
             self._write_timer.cancel()
-        if isinstance(exc, BrokenPipeError):  # We wrote after the peer had closed its side.
+        if isinstance(exc, BrokenPipeError) or self._left_unread(exc):  # We wrote after the peer had closed its side.
             self.eof_received()
         if self._close_timer is not None:
             self._close_timer.cancel()
@@ -207,7 +207,9 @@ class Transport(SecuredProtocol):
         """Write bytes; return whether the socket's buffer is full now, which `full` says as well."""
         connection = self.connection
         if self._socket is not None and data:
-            if connection is None or not connection.losses.held_unconfirmed or not self._peer_has_ended():
+            losses = None if connection is None else connection.losses
+            looks = losses is not None and (losses.held_unconfirmed or losses.may_be_unread)
+            if not looks or not self._peer_has_ended():
                 self._socket.write(data)
         return self.full
 
@@ -281,8 +283,13 @@ class Transport(SecuredProtocol):
         if self._socket is not None:
             self._socket.abort()
 
+    def _left_unread(self, error: Exception | None) -> bool:
+        """Tell whether the socket may have been reset because the peer's process ended with a notice unread."""
+        connection = self.connection
+        return isinstance(error, ConnectionResetError) and connection is not None and connection.losses.may_be_unread
+
     def _peer_has_ended(self) -> bool:
-        """Tell whether the peer of a held publisher without confirms has closed its side.
+        """Tell whether the peer of a publisher without confirms, which may have exited, has closed its side.
 
         Input may still be unread. Writing would make the peer's kernel reset what it has not sent yet.
         """

@@ -25,18 +25,61 @@ def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     )
 
 
-def test_a_notice_to_a_publisher_without_confirms_waits_for_a_moment_after_its_last_publish() -> None:
+def test_notice_to_a_publisher_without_confirms_waits_a_tenth_of_a_second_whatever_comes() -> None:
     driver = recording_driver()
     client = Dialogue(driver)
     client.declare("q", capacity_messages=1)
-    assert notices(client, publish("q", b"1")) == pytest.approx(0.5)
-    driver.begin(100.4)
-    assert notices(client, publish("q", b"2")) == pytest.approx(0.5)
-    driver.begin(100.8)
-    assert notices(client, publish("q", b"3")) == pytest.approx(0.2), "after a second it goes out, whatever comes"
-    driver.begin(101.0)
-    assert notices(client, b"") == 0
-    assert [decode_method(payload).name for _, _, payload in client.listen(101.0)] == ["connection.blocked"]
+    assert notices(client, publish("q", b"1")) == pytest.approx(0.1)
+    driver.begin(100.06)
+    assert notices(client, publish("q", b"2")) == pytest.approx(0.04)
+    driver.begin(100.1)
+    assert notices(client, publish("q", b"3")) == 0
+    assert [decode_method(payload).name for _, _, payload in client.listen(100.1)] == ["connection.blocked"]
+
+
+def test_notice_that_waits_is_not_put_off_by_another_reason() -> None:
+    driver = recording_driver()
+    client = Dialogue(driver)
+    for queue in ("a", "b"):
+        client.declare(queue, capacity_messages=1, hold_deadline=0)
+    notices(client, publish("a", b"1"))
+    driver.begin(100.06)
+    notices(client, publish("b", b"2"))
+    drain(driver, "a")
+    assert notices(client, b"") == pytest.approx(0.04)
+    assert reasons(client, 100.1) == ["queue b"]
+
+
+def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_is_read() -> None:
+    driver = recording_driver()
+    client = Dialogue(driver)
+    client.declare("q", capacity_messages=1)
+    sent = b"".join(publish("q", bytes(100_000)) for _ in range(30))
+    assert notices(client, publish("q", b"1") + sent) > 0
+    assert client.connection.pausing.budget.bytes > 2 * driver.connection_limits.hold_bytes
+    assert not client.connection.may_pause()
+    assert reasons(client, 100.1) == ["queue q"]
+    assert client.connection.may_pause()
+
+
+def test_notice_bounds_what_is_read_before_it() -> None:
+    driver = recording_driver()
+    client = Dialogue(driver)
+    client.declare("q", capacity_messages=1)
+    assert notices(client, publish("q", b"1") + publish("q", bytes(5_000_000))) > 0
+    assert client.connection.may_pause()
+
+
+def test_notice_may_be_unread_only_where_no_confirms_are_awaited() -> None:
+    driver = recording_driver()
+    client, confirming = Dialogue(driver), Dialogue(driver)
+    client.declare("q", capacity_messages=1)
+    confirming.confirm()
+    assert not client.connection.losses.may_be_unread
+    notices(client, publish("q", b"1"))
+    assert notices(confirming, publish("q", b"2")) == 0
+    assert client.connection.losses.may_be_unread
+    assert not confirming.connection.losses.may_be_unread
 
 
 def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms_or_consumers_are() -> None:

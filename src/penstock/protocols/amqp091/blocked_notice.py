@@ -1,9 +1,15 @@
 """connection.blocked and connection.unblocked, for clients that announce the capability.
 
-A notice can wait (`delay_s`), because a publisher without confirms may have exited. When a process exits, its kernel
-still sends what we have not read, and resets the connection if the process left input unread: a notice could cause that
-reset and lose publishes. So output that is nothing but a notice waits while reading is paused, and for a moment after
-the last publish. By then the end of the process has been seen.
+A client is told within `LATEST_S` of the closing of its gate, whatever it sends meanwhile (decision 94).
+
+A publisher without confirms may exit with the notice unread. Its kernel then resets the connection, and drops what it
+has not sent yet. Three things keep what the process has published:
+
+- A notice that is the whole output waits for `LATEST_S` (`delay_s`). The end of a process that exits by then is seen,
+  and nothing is written to it.
+- Until its first notice is written, the connection is read beyond its hold budget (`ReadPausing.reads_ahead`).
+- A reset after a notice counts as the end of the socket: held publishes stay in line, and input that has arrived is
+  read first (`Losses.may_be_unread`).
 """
 
 from __future__ import annotations
@@ -22,10 +28,8 @@ from penstock.wire.amqp091.codec import short_text
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
 
-QUIET_S: Final = 0.5
-"""Seconds without input after which a waiting notice is sent."""
-LATEST_S: Final = 1.0
-"""Most seconds that a notice waits while input arrives, unless reading is paused."""
+LATEST_S: Final = 0.1
+"""Seconds that a notice waits for the end of a publisher without confirms, if the output holds nothing else."""
 RENEWAL_S: Final = 1.0
 """Fewest seconds between a notice and another one that only names another gate: some clients log each."""
 
@@ -57,17 +61,19 @@ class BlockedNotice(TimerHandler):
         gate = blocking_gate(connection, self._gate) if connection.reported_blocks > 0 else None
         if gate is self._gate:
             return
+        now = since = engine.broker.now
         if self.is_alone():
+            since = self._since
             engine.out.truncate(0)  # What it says is out of date, and still unsent.
             self._octets = 0
             self._gate = self._taken
-        now = engine.broker.now
+            connection.pausing.reads_ahead = False
         if gate is not None and self._gate is not None and now < self._since + RENEWAL_S:
             engine.broker.timers.add(self, self._since + RENEWAL_S)
         elif gate is not self._gate:
-            self._send(gate)
+            self._send(gate, since)
 
-    def _send(self, gate: Gate | None) -> None:
+    def _send(self, gate: Gate | None, since: float) -> None:
         engine = self.engine
         alone = len(engine.out) == 0
         if gate is None:
@@ -77,7 +83,10 @@ class BlockedNotice(TimerHandler):
             engine.send(0, spec.CONNECTION_BLOCKED, {"reason": reason})
         self._gate = gate
         self._octets = len(engine.out) if alone else 0
-        self._since = engine.broker.now
+        self._since = since
+        if self._may_have_gone():
+            engine.connection.losses.may_be_unread = True
+            engine.connection.pausing.reads_ahead = alone and gate is not None and self._taken is None
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -95,16 +104,16 @@ class BlockedNotice(TimerHandler):
     def on_taken(self) -> None:
         """Record that the output was taken, to be written."""
         self._octets = 0
-        self._taken = self._gate
+        if self._taken is not self._gate:
+            self._taken = self._gate
+            self.engine.connection.pausing.reads_ahead = False
 
     def delay_s(self, now: float) -> float:
         """Return the seconds for which the output must wait because it is only a notice; 0 if it need not."""
         engine = self.engine
         if engine.connection.state is not ConnectionState.RUNNING or not self.is_alone() or not self._may_have_gone():
             return 0.0
-        if engine.connection.may_pause() and engine.connection.may_pulse(now):
-            return engine.limits.pulse_s
-        return max(min(engine.connection.times.received + QUIET_S, self._since + LATEST_S) - now, 0.0)
+        return max(self._since + LATEST_S - now, 0.0)
 
     def _may_have_gone(self) -> bool:
         engine = self.engine

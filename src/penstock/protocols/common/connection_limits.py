@@ -8,6 +8,8 @@ PULSING_S_MAX: Final = 60.0
 """Most seconds of pulses that are budgeted if there is no deadline, or a long one."""
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
 """Mechanisms for logins, the strongest first; many clients take the first that they know."""
+AHEAD: Final = 4
+"""Hold budgets that may be held until connection.blocked is written: 4 MiB is the largest send buffer of Linux."""
 CHARGE_PER_OCTET: Final = 7
 """Highest charge per octet on the wire: the shortest publish has 39 octets and is charged a little over OVERHEAD."""
 
@@ -80,7 +82,8 @@ class ConnectionLimits:
     def hold_bytes_most(self, deadline_s: float) -> int:
         """Return the bytes (charges) at which the next publish of a connection that only publishes is refused.
 
-        This is the sum of the bound, what pulses read in the worst case, and one message.
+        This is the sum of what is held before connection.blocked, what pulses read in the worst case, and one message.
         """
         pulses = self.pulsing_s(deadline_s) / self.pulse_s
-        return self.hold_bytes + int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET + self.message_bytes_max
+        pulsed = int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET
+        return AHEAD * self.hold_bytes + pulsed + self.message_bytes_max

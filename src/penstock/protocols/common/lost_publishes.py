@@ -27,13 +27,15 @@ _WORDS: Final = {
 class Losses:
     """Counts of lost publishes of one connection since the last report."""
 
-    __slots__ = ("cause", "held_unconfirmed", "origin", "messages", "bytes", "_by_cause", "_why")
+    __slots__ = ("cause", "held_unconfirmed", "may_be_unread", "origin", "messages", "bytes", "_by_cause", "_why")
 
     def __init__(self) -> None:
         self.cause: str = ENDED
         """Cause for held publishes when a channel ends that its client did not close."""
         self.held_unconfirmed: bool = False
         """True if a publish without a confirm was held: the process may exit before the publish is admitted."""
+        self.may_be_unread: bool = False
+        """True after a notice to a publisher without confirms: a process that exits without reading it resets."""
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core, present or past; it lists the producers that still exist."""
         self.clear()

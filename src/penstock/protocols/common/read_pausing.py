@@ -11,7 +11,7 @@ from penstock.core.broker import Broker
 from penstock.core.large_bodies import PieceBudget
 from penstock.core.publish.held import HoldBudget
 from penstock.flow.timers import NEVER
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_limits import AHEAD, ConnectionLimits
 
 
 class ReadPausing:
@@ -25,6 +25,8 @@ class ReadPausing:
         """Pieces of large messages that the store has not written yet."""
         self.asked: int = 0
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
+        self.reads_ahead: bool = False
+        """True while a publisher without confirms is about to hear that it is blocked: what it has sent is read."""
         self._paused_at: float = NEVER
         """Time at which the present pause began, in monotonic seconds; NEVER without one."""
 
@@ -58,7 +60,7 @@ class ReadPausing:
         One that only publishes may finish the message that it is sending, and what pulses read.
         """
         if publishes_only:
-            self.budget.bound = self._most() - self._limits.hold_bytes + self._bytes()
+            self.budget.bound = self._most() + (self._limits.asked_bytes if self.asked else 0)
         elif in_transaction:
             self.budget.bound = max(self._bytes(), self._limits.transaction_bytes)
         else:
@@ -66,7 +68,9 @@ class ReadPausing:
 
     def _bytes(self) -> int:
         """Return the hold budget in bytes (charges)."""
-        return self._limits.asked_bytes if self.asked else self._limits.hold_bytes
+        if self.asked:
+            return self._limits.asked_bytes
+        return AHEAD * self._limits.hold_bytes if self.reads_ahead else self._limits.hold_bytes
 
     def _most(self) -> int:
         return self._limits.hold_bytes_most(self._broker.defaults.hold_deadline_s)
