@@ -5,6 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.flow.chores import UNITS_A_TURN, UNITS_AT_LEAST, Chore, Chores
+from penstock.flow.work import WorkMeter
 
 
 class Digging(Chore):
@@ -64,3 +65,23 @@ def test_who_is_in_line_is_not_put_there_again() -> None:
     chores.run(0.0)
     assert one.slices == [10]
     assert not chores.pending()
+
+
+class Counting(Digging):
+    """Work that is counted on the meter, besides what it returns."""
+
+    def __init__(self, units: int, meter: WorkMeter) -> None:
+        super().__init__(units)
+        self.meter = meter
+
+    def work(self, most: i64, now: float) -> i64:
+        self.meter.done += most
+        return super().work(most, now)
+
+
+def test_turn_counts_what_its_chores_count_themselves() -> None:
+    meter = WorkMeter()
+    chores = Chores(meter)
+    for _ in range(4):
+        chores.add(Counting(10 * UNITS_A_TURN, meter))
+    assert chores.run(0.0) == meter.done == UNITS_A_TURN

@@ -104,7 +104,7 @@ class Broker(Dispatcher):
         self.table = SettingsTable(defaults)
         self.defaults = defaults
         """The broker's present default settings."""
-        self.turns = Turns(self.timers)
+        self.turns = Turns(self.timers, self.work)
         self.losses = UnreportedLosses()
         self.closed_session_budget = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
@@ -199,12 +199,12 @@ class Broker(Dispatcher):
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
         self.endings.renew()
-        self.work.done += TIMER_WORK * self.timers.run(self.now)
-        self.work.done += self.turns.chores.run(self.now)
-        self.work.done += self.credits.review()
+        self.work.count(TIMER_WORK * self.timers.run(self.now))
+        self.turns.chores.run(self.now)
+        self.work.count(self.credits.review())
         self.apply_gate_transitions()
         if self.turns.pending:
-            self.work.done += TURN_WORK * self.turns.run(turns, self.now)
+            self.work.count(TURN_WORK * self.turns.run(turns, self.now))
             self.apply_gate_transitions()
         self.credits.report_blocked()
         self.gates.clear_lifted()
@@ -325,7 +325,7 @@ class Broker(Dispatcher):
     def run_waiting(self) -> None:
         self.apply_gate_transitions()
         if self.turns.pending:
-            self.work.done += TURN_WORK * self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now)
+            self.work.count(TURN_WORK * self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now))
             self.apply_gate_transitions()
 
     @override

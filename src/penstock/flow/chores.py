@@ -12,6 +12,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.flow.work import WorkMeter
+
 UNITS_A_TURN: Final = 4000
 """Units of work in one turn, of all chores together."""
 UNITS_AT_LEAST: Final = 200
@@ -27,7 +29,7 @@ class Chore:
         """True while it is queued."""
 
     def work(self, most: i64, now: float) -> i64:
-        """Do about `most` units of work; returns the units spent."""
+        """Do about `most` units of work; returns the units spent, besides those that are counted on the meter."""
         raise NotImplementedError
 
     def has_more(self) -> bool:
@@ -38,7 +40,8 @@ class Chore:
 class Chores:
     """The round-robin queue of chores."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: WorkMeter | None = None) -> None:
+        self._meter = WorkMeter() if meter is None else meter
         self._waiting: deque[Chore] = deque()
 
     def add(self, chore: Chore) -> None:
@@ -52,19 +55,20 @@ class Chores:
         return len(self._waiting) > 0
 
     def run(self, now: float) -> i64:
-        """Do one turn's work; returns the units spent."""
-        spent: i64 = 0
+        """Do one turn's work, and count it; returns the units."""
+        meter = self._meter
+        start = meter.done
         left: i64 = len(self._waiting)
         if left == 0:
             return 0
         share = UNITS_A_TURN // left
         if share < UNITS_AT_LEAST:
             share = UNITS_AT_LEAST
-        while left > 0 and spent < UNITS_A_TURN:
+        while left > 0 and meter.done - start < UNITS_A_TURN:
             left -= 1
             chore = self._waiting.popleft()
-            spent += chore.work(share, now)
+            meter.count(chore.work(share, now))
             chore.listed = False
             if chore.has_more():
                 self.add(chore)
-        return spent
+        return meter.done - start

@@ -35,11 +35,12 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.flow.chores import Chores
+from penstock.flow.chores import UNITS_A_TURN, Chores
 from penstock.flow.flow_totals import FlowTotals
 from penstock.flow.gate import Gate, GateTransition, Waiter
 from penstock.flow.reserved_room import RECALL_S
 from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.flow.work import WorkMeter
 
 SCALE: Final = 64
 """Units of a ticket for each byte, so that fractions of a byte count."""
@@ -67,9 +68,10 @@ class _GateTimer(TimerHandler):
 class Turns:
     """The turns of all waiting producers of the broker."""
 
-    def __init__(self, deadlines: Timers | None = None) -> None:
+    def __init__(self, deadlines: Timers | None = None, meter: WorkMeter | None = None) -> None:
         self.timers = Timers() if deadlines is None else deadlines
-        self.chores = Chores()
+        self._meter = WorkMeter() if meter is None else meter
+        self.chores = Chores(self._meter)
         """Background work in slices, run turn by turn."""
         self.totals = FlowTotals()
         """Totals of all gates since the start."""
@@ -108,9 +110,11 @@ class Turns:
         self.pending = True
 
     def run(self, turns: int, now: float) -> int:
-        """Give up to `turns` turns; returns how many messages passed."""
+        """Give up to `turns` turns, of `UNITS_A_TURN` units of work together; returns how many messages passed."""
         passed = 0
-        while turns > 0 and self._scheduled:
+        meter = self._meter
+        end = meter.done + UNITS_A_TURN
+        while turns > 0 and self._scheduled and meter.done < end:
             turns -= 1
             gate = heapq.heappop(self._scheduled)[2]
             gate.scheduled = False

@@ -58,6 +58,10 @@ class WorkMeter:
         self.done: i64 = 0
         self.limit: i64 = UNLIMITED_WORK
 
+    def count(self, units: i64) -> None:
+        """Count the units that a call returns: `done += call()` forgets those that the call counts itself."""
+        self.done += units
+
     def used_up(self) -> bool:
         """Return whether the present share is used up."""
         return self.done >= self.limit

@@ -143,7 +143,7 @@ class Import:
 
     def _parse(self) -> Steps[None]:
         while not self.defined.complete:
-            self.node.broker.work.done += self.defined.read()
+            self.node.broker.work.count(self.defined.read())
             yield
 
     def take_back(self) -> Steps[None]:

@@ -6,8 +6,6 @@ guessed: docs/http.md lists them. Fields of Penstock's own are under `penstock`.
 
 from __future__ import annotations
 
-import binascii
-import json
 from collections.abc import Iterable
 from itertools import islice
 from math import isfinite
@@ -19,7 +17,7 @@ from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclus
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding
+from penstock.core.routing.binding import Binding, arguments_digest
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
 from penstock.core.settings.policy import PolicyPair
@@ -213,7 +211,7 @@ def binding_of(vhost: VirtualHost, binding: Binding) -> Shape:
         "destination_type": "queue" if binding.exchange is None else "exchange",
         "routing_key": binding.key,
         "arguments": plain(binding.arguments),
-        "properties_key": properties_key(binding.key, binding.arguments),
+        "properties_key": properties_key(binding.key, arguments_digest(binding)),
     }
 
 
@@ -226,16 +224,13 @@ def default_binding(queue: Queue) -> Shape:
         "destination_type": "queue",
         "routing_key": queue.name,
         "arguments": {},
-        "properties_key": properties_key(queue.name, {}),
+        "properties_key": properties_key(queue.name, ""),
     }
 
 
-def properties_key(key: str, arguments: dict[str, object]) -> str:
-    """Return the name of a binding in RabbitMQ's URLs: its key, and a hash of its arguments if it has any."""
-    if not arguments:
-        return quote_plus(key) or "~"
-    encoded = json.dumps(plain(arguments), sort_keys=True).encode()
-    return f"{quote_plus(key)}~{binascii.crc32(encoded):08x}"
+def properties_key(key: str, digest: str) -> str:
+    """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments if it has any."""
+    return f"{quote_plus(key)}~{digest}" if digest else quote_plus(key) or "~"
 
 
 def consumer_of(consumer: Consumer, node: Node) -> Shape:

@@ -83,8 +83,7 @@ class BlockPublisher(ProducerListener):
         self._sinks.count(octets)
         self._unanswered.append(PublishedBlock(request, block, octets, progress_s, self.producer.broker.now))
         self.line.add(block)
-        work = self.producer.broker.work
-        work.done += self.line.work(SHARE, self.producer.broker.now)
+        self.producer.broker.work.count(self.line.work(SHARE, self.producer.broker.now))
         self._release_over()
 
     def end(self) -> None:

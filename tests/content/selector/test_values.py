@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.content.selector.values import (
     ADD,
+    BITS_WORK,
     DIVIDE,
     EQUAL,
     FALSE,
@@ -84,6 +85,25 @@ def test_pattern_matches_what_the_regular_expression_matches(pattern: str, value
     if escape:
         pattern = pattern.replace("!", "!!") + "!%"
     assert Pattern(pattern, escape).matches(value) == (TRUE if alike(value, pattern, escape) else FALSE)
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(st.sampled_from(("a" * 40, "ba", "_", "c", "%")), max_size=12), st.text("abc", max_size=4))
+def test_long_pattern_matches_what_the_regular_expression_matches(parts: list[str], end: str) -> None:
+    pattern = "".join(parts)
+    value = pattern.replace("_", "b").replace("%", "a" * 30) + end
+    assert Pattern(pattern, "").matches(value) == (TRUE if alike(value, pattern, "") else FALSE)
+
+
+@pytest.mark.parametrize("pattern", ["%ab%", "%a_b%", f"%{'a_' * 100}b%", "%bb%aa%a%a%a%"])
+def test_work_of_a_pattern_is_linear_in_the_value(pattern: str) -> None:
+    short, long = ("a" * size for size in (MATCHED_MAX // 2, MATCHED_MAX))
+    assert Pattern(pattern, "").work(long) <= 2 * Pattern(pattern, "").work(short) <= 2 * BITS_WORK
+    assert Pattern(pattern, "").work("a" * (MATCHED_MAX + 1)) == 0, "is not searched"
+
+
+def test_pattern_without_a_search_costs_no_work() -> None:
+    assert [Pattern(text, "").work("a" * MATCHED_MAX) for text in ("abc", "abc%", "%_bc", "a%bc")] == [0] * 4
 
 
 def test_pattern_is_not_compared_with_a_very_long_value() -> None:

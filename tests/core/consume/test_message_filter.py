@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.selector.fields import LIKE_WORK_MAX
 from penstock.content.selector.selector import parse_selector
+from penstock.content.selector.values import SEARCH_WORK
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.message_filter import LOOK_WORK, MessageFilter
 from penstock.core.consume.selector_scan import SelectorScan
@@ -18,6 +20,7 @@ from tests.support.paging_broker import house_with
 from tests.support.selecting_bench import SelectingBench, content
 
 FORMATS = SelectingBench().broker.formats
+MANY_PATTERNS = " OR ".join(["color LIKE '%a_c%'"] * 20) + " OR color LIKE '%ab'"
 
 
 def message(color: str, origin: int = 0) -> Message:
@@ -75,3 +78,16 @@ def test_no_local_is_refused_on_a_queue_that_pages() -> None:
         house.broker.consume(consumer.session, consumer)
     assert house.queues["q"].rotation is None
     assert consumer.session.consumers == {}
+
+
+def test_patterns_count_the_text_that_they_search_and_are_bounded() -> None:
+    text = "a" * 4096
+    plain, costly = (MessageFilter(FORMATS, parse_selector(like)) for like in ("color LIKE '%ab%'", MANY_PATTERNS))
+    assert not plain.matches(message(text))
+    assert plain.searched == SEARCH_WORK + 2
+    assert not plain.matches(message("a"))
+    assert plain.searched == 0
+    assert costly.matches(message("a" * 40 + "b"))
+    assert not costly.matches(message(text + "b")), "longer than any text that is searched"
+    assert not costly.matches(message("a" * 4095 + "b"))
+    assert costly.searched == LIKE_WORK_MAX

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.core.publish.held_block import BlockLine, BlockMark, HeldBlock, RowSource
 from penstock.core.publish.producer import Producer
+from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, Fenced
+from penstock.flow.chores import UNITS_A_TURN
 from tests.profiles import examples
 from tests.support.broker_fixture import House, told
 
@@ -113,6 +115,54 @@ def test_slice_ends_at_its_share_of_work() -> None:
     assert 100 <= lane.line.work(100, house.broker.now) <= 110
     assert 95 <= block.row <= 100
     assert not block.over
+
+
+def house_with_fanout(queues: int) -> tuple[House, Route]:
+    house = House()
+    for number in range(queues):
+        house.queue(f"q{number}")
+        house.vhost.bind("amq.fanout", house.vhost.queue(f"q{number}"), None, "", {})
+    route = house.vhost.route("amq.fanout", "", False)
+    house.vhost.resolve(route, {})
+    return house, route
+
+
+class Fanned(RowSource):
+    """Rows of 10 bytes to the same queues."""
+
+    def load(self, row: int) -> None:
+        self.charge = 10
+
+
+def test_work_of_a_block_is_rows_times_queues_in_each_turn() -> None:
+    house, route = house_with_fanout(500)
+    lane = Lane(house)
+    block = HeldBlock(lane.line, Fanned(100, route))
+    lane.line.add(block)
+    turns = 0
+    while not block.over:
+        row, done = block.row, house.broker.work.done
+        house.broker.run(1000)
+        assert 500 * (block.row - row) <= house.broker.work.done - done <= UNITS_A_TURN + 600
+        turns += 1
+    assert turns == 13
+    assert house.depth("q499") == 100
+
+
+def test_work_of_waiting_publishes_is_messages_times_queues_in_each_turn() -> None:
+    house, route = house_with_fanout(500)
+    house.set("queue", "q0", capacity_messages=1, stop_messages=1, resume_messages=0)
+    producer = house.producer("waiting")
+    for _ in range(40):
+        producer.publish(route, b"x", 10)
+    assert house.depth("q0") == 1
+    house.set("queue", "q0", capacity_messages=100, stop_messages=90, resume_messages=80)
+    while house.broker.turns.pending or house.broker.pending():
+        depth, done = house.depth("q0"), house.broker.work.done
+        house.broker.run(500)
+        assert house.broker.work.done - done >= 500 * (house.depth("q0") - depth)
+        assert house.depth("q0") - depth <= 9
+    assert house.depth("q0") == 40
 
 
 def test_mark_hears_of_rows_in_the_turn_in_which_they_enter() -> None:

@@ -132,6 +132,25 @@ def test_selectors_count_as_work_and_are_bounded_for_one_message() -> None:
     assert bench.broker.work.done - before >= 2000
 
 
+def publish_to_patterns(pattern: str, size: int) -> int:
+    """Publish texts of this size to 28 bindings of 15 patterns each; returns the units of work."""
+    bench = SelectingBench()
+    for number in range(28):
+        text = " OR ".join([f"color LIKE '{pattern}{number}'"] * 15)
+        bench.vhost.bind("amq.fanout", bench.queue, None, str(number), {SELECTOR: text})
+    before = bench.broker.work.done
+    resolve_message(bench.vhost, bench.vhost.route("amq.fanout", "", False), {}, content("a" * size, 1), TOY)
+    return int(bench.broker.work.done - before)
+
+
+def test_patterns_of_selectors_count_the_text_that_they_search() -> None:
+    assert publish_to_patterns("%a_b%", 10) > publish_to_patterns("%", 10)
+    assert publish_to_patterns("%", 4096) == publish_to_patterns("%", 10)
+    for pattern in ("%a_b%", f"%{'a' * 100}b%"):
+        with pytest.raises(ResourceError, match="search too much text for the patterns of its bindings' selectors"):
+            publish_to_patterns(pattern, 4096)
+
+
 def test_dead_letter_goes_where_the_selector_of_a_binding_lets_it() -> None:
     bench = SelectingBench()
     vhost = bench.vhost

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.routing.binding import arguments_digest
 from penstock.core.routing.exchange import Topic
 from penstock.core.vhost import VirtualHost
 from penstock.wire.amqp10.values import Array, Symbol, Typed, ulong
@@ -146,6 +147,25 @@ def test_bindings_with_arguments_are_told_apart_by_their_location(client: Manage
     client.ask("DELETE", found[0]["location"])
     left = client.ask("GET", "/bindings?src=amq.headers&dstq=q&key=").body
     assert [each["arguments"]["n"] for each in left] == [2]
+
+
+def test_binding_is_removed_without_a_look_at_the_others(client: ManagementClient) -> None:
+    client.ask("PUT", "/queues/q", {})
+    exchange = vhost(client).exchanges["amq.headers"]
+
+    def work_of_removing(digest: str) -> int:
+        before = vhost(client).broker.work.done
+        assert client.ask("DELETE", f"/bindings/src=amq.headers;dstq=q;key=;args={digest}").status == 204
+        return int(vhost(client).broker.work.done - before)
+
+    alone = work_of_removing("00" * 16)
+    for number in range(200):
+        vhost(client).bind("amq.headers", vhost(client).queues["q"], None, "", {"n": number})
+    assert work_of_removing("00" * 16) == alone
+    assert work_of_removing("xy" * 16) == alone, "not hexadecimal"
+    assert len(exchange.bindings) == 200
+    work_of_removing(arguments_digest(next(iter(exchange.bindings.values()))))
+    assert [binding.arguments["n"] for binding in exchange.bindings.values()] == list(range(1, 200))
 
 
 def test_exchange_is_bound_to_an_exchange(client: ManagementClient) -> None:

@@ -118,6 +118,11 @@ def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     assert web.get(f"/exchanges/%2F/{name}/bindings/destination")[0]["routing_key"] == "x y"
     assert web.get(f"/bindings/%2F/e/amq.direct/e/{name}")[0]["destination_type"] == "exchange"
     assert web.get(f"/bindings/%2F/e/amq.default/q/{name}")[0]["routing_key"] == name
+    web.do("POST", between, {"routing_key": "c~1 d"}, status=201)
+    web.do("DELETE", f"{between}/c~1+d")
+    for wrong in ("b", "b~", "b~00", "b~b", "c~1+d"):
+        assert web.ask("DELETE", f"{between}/{wrong}").status == 404
+    web.do("DELETE", f"{between}/{quote(with_arguments, safe='')}")
     web.do("DELETE", f"{between}/a.%2523")
     assert web.ask("DELETE", f"{between}/a.%2523").status == 404
     assert web.ask("DELETE", f"/bindings/%2F/e/amq.default/q/{name}/{name}").status == 401

@@ -10,6 +10,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.errors import ResourceError
+
 PROPERTY: Final = 0
 """An application property, by its name."""
 JMS_MESSAGE_ID: Final = 1
@@ -71,6 +73,12 @@ EXCLUDED: Final = frozenset(
     ("JMSDestination", "JMSReplyTo", "JMSExpiration", "JMSRedelivered", "JMSDeliveryTime", "JMSXDeliveryCount")
 )
 """Header fields that no selector may name (JMS 2.0, section 3.8.1.1), and those that change with each delivery."""
+LIKE_WORK_MAX: Final = 2_500
+"""Units of work that the patterns of LIKE may take for one message: a share of a turn."""
+
+
+class PatternsTooCostly(ResourceError):
+    """Patterns of LIKE that would take more work for a message than they may."""
 
 
 class Field:
@@ -89,6 +97,16 @@ class Field:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SelectableMessage:
     """The fields of one message; each message format has a class of its own."""
+
+    work_left: i64 = LIKE_WORK_MAX
+    """Units of work that patterns may still take for it."""
+
+    def spend(self, units: i64) -> None:
+        """Count work of a pattern before it is done. Raises PatternsTooCostly if not enough is left."""
+        if units > self.work_left:
+            self.work_left = 0
+            raise PatternsTooCostly("its selector would compare more text with patterns of LIKE than it may")
+        self.work_left -= units
 
     def lookup(self, field: Field) -> object:
         """Return the value of a field: str, bool, int or float; None for a missing one.

@@ -166,7 +166,10 @@ class Like(Expression):
         value = self.operand.value(message)
         if value is None:
             return UNKNOWN
-        return self.pattern.matches(value) if isinstance(value, str) else FALSE
+        if not isinstance(value, str):
+            return FALSE
+        message.spend(self.pattern.work(value))
+        return self.pattern.matches(value)
 
 
 class IsNull(Expression):

@@ -14,7 +14,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.content.selector.fields import AMQP, EXCLUDED, FIELDS, Field, SelectableMessage
+from penstock.content.selector.fields import AMQP, EXCLUDED, FIELDS, LIKE_WORK_MAX, Field, SelectableMessage
 from penstock.content.selector.nodes import (
     Arithmetic,
     Between,
@@ -64,7 +64,7 @@ NODE_BYTES: Final = 240
 TEXTS: Final = 2
 """Memory of a node with its objects, and how often the letters of a text may be in it besides."""
 LIKE_WORK: Final = 2
-"""Units of work of a LIKE."""
+"""Units of work of a LIKE, besides those of the text that it searches (`Pattern.work`)."""
 
 _COMPARISONS: Final = {
     "=": EQUAL,
@@ -93,12 +93,16 @@ class Selector:
         """As its client wrote it."""
         self.condition = condition
         self.work: i64 = work
-        """Units of work of one evaluation, besides the one of looking at a message."""
+        """Units of work of one evaluation, besides that of looking at a message and that of searching its texts."""
         self.memory = memory
         """Bytes that it takes, at most."""
 
-    def matches(self, message: SelectableMessage) -> bool:
-        """Return whether a message matches: whether the condition is true, not false and not unknown."""
+    def matches(self, message: SelectableMessage, most: i64 = LIKE_WORK_MAX) -> bool:
+        """Return whether a message matches: whether the condition is true, not false and not unknown.
+
+        Patterns may take `most` units of work; `work_left` of the message is what remains. Raises PatternsTooCostly.
+        """
+        message.work_left = most
         return self.condition.truth(message) == TRUE
 
 

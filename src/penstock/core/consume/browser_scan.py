@@ -120,7 +120,9 @@ class BrowserScan(Scan, PageReader):
             return False
         if message.arrived + self.consumer.queue.settings.message_ttl_s <= now:
             return False
-        return self.filter.matches(message)
+        matches = self.filter.matches(message)
+        self.broker.work.done += self.filter.searched
+        return matches
 
     # The disk. A queue that pages has no priorities, and so one line.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.content.selector.fields import LIKE_WORK_MAX, PatternsTooCostly
 from penstock.core.message import Message, OriginEnvelope
 from penstock.core.message_format import MessageFormats, UnreadableContent
 from penstock.errors import NotImplementedHere
@@ -29,7 +30,9 @@ class MessageFilter:
         self.excluded_origin: i64 = excluded_origin
         """Number of the connection that published the messages that it does not want; 0 for none."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
-        """Units of work for each message."""
+        """Units of work for each message, besides `searched`."""
+        self.searched: i64 = 0
+        """Units of work to search the texts of the last message for patterns."""
 
     def check(self, queue: Queue) -> None:
         """Raise NotImplementedHere (540) for no-local on a queue that pages: what was on the disk has no origin."""
@@ -44,7 +47,11 @@ class MessageFilter:
         return 0 if self.selector is None else self.selector.memory
 
     def matches(self, message: Message) -> bool:
-        """Return whether a message is wanted; one that cannot be read matches no selector."""
+        """Return whether a message is wanted.
+
+        One that cannot be read matches no selector, nor does one whose texts are too long for the patterns together.
+        """
+        self.searched = 0
         if self.excluded_origin != 0:
             envelope = message.envelope
             if isinstance(envelope, OriginEnvelope) and envelope.origin == self.excluded_origin:
@@ -54,9 +61,15 @@ class MessageFilter:
             return True
         content = message.content
         try:
-            return selector.matches(self.formats.of(content).selectable(content))
+            fields = self.formats.of(content).selectable(content)
         except UnreadableContent:
             return False
+        try:
+            return selector.matches(fields)
+        except (UnreadableContent, PatternsTooCostly):
+            return False
+        finally:
+            self.searched = LIKE_WORK_MAX - fields.work_left
 
     def describe(self) -> str:
         """Return the obstacle of a consumer that has seen all messages, as a phrase."""

@@ -124,8 +124,9 @@ class SelectorScan(Scan):
         if message is self._unfit:
             self._unfit = None
         else:
-            self.work.done += self.filter.work
-            if not self.filter.matches(message):
+            matches = self.filter.matches(message)
+            self.work.done += self.filter.work + self.filter.searched
+            if not matches:
                 return 0
         consumer = self.consumer
         if consumer.has_byte_limit() and not consumer.accepts(len(found), charge, message.charge):

@@ -403,13 +403,15 @@ class BlockLine(Chore):
 
     @override
     def work(self, most: i64, now: float) -> i64:
+        meter = self.producer.broker.work
+        end = meter.done + most
         units: i64 = 0
-        while units < most and self.has_more():
+        while units + meter.done < end and self.has_more():
             block = self.blocks[0]
             if block.over:
                 self.blocks.popleft()
             else:
-                units += block.take_slice(most - units)
+                units += block.take_slice(end - meter.done - units)
         return units
 
     @override

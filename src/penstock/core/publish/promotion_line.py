@@ -42,7 +42,7 @@ class PromotionLine(Chore):
         promotion.promise(self._broker.now)
         self._line.append(promotion)
         if len(self._line) == 1 and not self._working:
-            self._broker.work.done += self.work(AT_ONCE // COPIES_A_UNIT, self._broker.now)
+            self._broker.work.count(self.work(AT_ONCE // COPIES_A_UNIT, self._broker.now))
         if self._line:
             self._broker.turns.chores.add(self)
 

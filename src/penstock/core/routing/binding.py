@@ -102,6 +102,12 @@ class Bindings:
         self.count -= 1
 
 
+def arguments_digest(binding: Binding) -> str:
+    """Return the digest of a binding's arguments as hexadecimal text; empty without arguments."""
+    digest = binding.binding_key[3]
+    return digest.hex() if isinstance(digest, bytes) else ""
+
+
 def binding_key(queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> BindingKey:
     """Return the identity of a binding within its exchange."""
     # Most have no arguments and need no digest.

@@ -78,6 +78,13 @@ class Exchange:
         """Return this exact binding, or None."""
         return self.bindings.get(binding_key(queue, exchange, key, arguments))
 
+    def find_named(self, kind: str, name: str, key: str, digest: str) -> Binding | None:
+        """Return a binding by kind and name of its destination, key and `arguments_digest`; None if there is none."""
+        try:
+            return self.bindings.get((kind, name, key, bytes.fromhex(digest) if digest else None))
+        except ValueError:
+            return None
+
     def check_binding(self, arguments: dict[str, object]) -> None:
         """Check the arguments of a new binding. Raises PreconditionFailed (406) for invalid ones."""
 

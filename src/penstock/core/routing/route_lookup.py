@@ -6,7 +6,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.content.selector.fields import SelectableMessage
+from penstock.content.selector.fields import PatternsTooCostly, SelectableMessage
+from penstock.content.selector.selector import Selector
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -145,8 +146,18 @@ class RouteLookup:
                 if self._left < 0:
                     self._left = 0
                     raise self._too_much("evaluate too many selectors of bindings on its way to its queues")
-                if not selector.matches(self._message):
+                if not self._matches(selector, self._message):
                     del found[index]
+
+    def _matches(self, selector: Selector, message: SelectableMessage) -> bool:
+        most = self._left // VISITS_A_UNIT
+        try:
+            matches = selector.matches(message, most)
+        except PatternsTooCostly:
+            self._left = 0
+            raise self._too_much("search too much text for the patterns of its bindings' selectors") from None
+        self._left -= (most - message.work_left) * VISITS_A_UNIT
+        return matches
 
     def _visit(self, exchange: Exchange) -> None:
         if self._seen is None:

@@ -14,15 +14,13 @@ Requests do what declarations of AMQP 0-9-1 do, with the same checks. An error i
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding
+from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, arguments_digest
 from penstock.core.routing.exchange import Exchange
-from penstock.core.routing.field_values import comparable
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
 from penstock.protocols.amqp10.http_messages import HttpRequest, pairs, response
 from penstock.protocols.common import authorization, topology
@@ -248,27 +246,30 @@ class ManagementNode:
         named = pairs(request.path.rpartition("/")[2], ";")
         if not {"src", "key", "args"} <= named.keys():
             raise InvalidField("DELETE /bindings/src=:exchange;dstq=:queue;key=:key;args=:hash: a part is missing")
-        found = self._found(named)
-        what, name = (QUEUE, named["dstq"]) if "dstq" in named else (EXCHANGE, named["dste"])
+        what, name = self._led_to(named)
         authorization.check_binding(self._connection.access, self._vhost, named["src"], what, name, named["key"])
-        for binding in found:
-            if arguments_hash(binding.arguments) == named["args"]:
-                self._vhost.drop_binding(binding)
-                break
+        source = self._vhost.exchanges.get(named["src"])
+        binding = None if source is None else source.find_named(what, name, named["key"], named["args"])
+        if binding is not None:
+            self._vhost.drop_binding(binding)
         return 204, None
 
     def _found(self, named: dict[str, str]) -> list[Binding]:
         """Return the bindings of a source, destination and key; none if one of them does not exist."""
-        if "dstq" in named:
-            leading = list(self._vhost.bindings.to(QUEUE, named["dstq"]))
-            if named["dstq"] in self._vhost.queues:
-                self._vhost.queue(named["dstq"], self._connection)  # One that is exclusive to others is locked.
-        elif "dste" in named:
-            leading = list(self._vhost.bindings.to(EXCHANGE, named["dste"]))
-        else:
-            raise InvalidField("a binding needs its destination: dstq (a queue) or dste (an exchange)")
+        what, name = self._led_to(named)
+        leading = self._vhost.bindings.to(what, name)
         self._work.done += len(leading) // BINDINGS_A_UNIT
         return [each for each in leading if each.source.name == named["src"] and each.key == named["key"]]
+
+    def _led_to(self, named: dict[str, str]) -> tuple[str, str]:
+        """Return the kind and the name of a binding's destination. A queue that is exclusive to others is locked."""
+        if "dste" in named and "dstq" not in named:
+            return EXCHANGE, named["dste"]
+        if "dstq" not in named:
+            raise InvalidField("a binding needs its destination: dstq (a queue) or dste (an exchange)")
+        if named["dstq"] in self._vhost.queues:
+            self._vhost.queue(named["dstq"], self._connection)
+        return QUEUE, named["dstq"]
 
     def _destination(self, queue: str, exchange: str) -> tuple[Queue | None, Exchange | None]:
         if queue:
@@ -328,12 +329,5 @@ def _shown_binding(binding: Binding) -> Fields:
     source, key = quote(binding.source.name, safe=""), quote(binding.key, safe="")
     found["binding_key"] = binding.key
     found["arguments"] = arguments
-    found["location"] = f"/bindings/src={source};{where};key={key};args={arguments_hash(binding.arguments)}"
+    found["location"] = f"/bindings/src={source};{where};key={key};args={arguments_digest(binding)}"
     return found
-
-
-def arguments_hash(arguments: dict[str, object]) -> str:
-    """Return what stands for the arguments of a binding in its path; empty for none."""
-    if not arguments:
-        return ""
-    return hashlib.blake2b(repr(comparable(arguments)).encode(errors="surrogatepass"), digest_size=8).hexdigest()

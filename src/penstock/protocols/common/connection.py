@@ -127,7 +127,7 @@ class Connection(Worker):
         self.engine.complete_output()
         output = self.output
         if output.sources and not self.is_closing() and not self.is_closed():
-            self.work.done += output.fill() // SOURCE_OCTETS_A_UNIT
+            self.work.count(output.fill() // SOURCE_OCTETS_A_UNIT)
             data = output.take()
             if output.sources:
                 self.request_flush()

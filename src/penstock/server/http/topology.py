@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 from starlette.responses import Response
 
 from penstock.access.connection_access import EXCHANGE, QUEUE
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.binding import Binding
+from penstock.core.routing.binding import Binding, arguments_digest
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
@@ -166,8 +166,8 @@ async def bind(request: ApiRequest) -> Response:
     key, arguments = short(text(fields, "routing_key"), "a routing key"), arguments_of(fields)
     _check_binding(request, key)
     found, target = _destination(vhost, request.part("kind"), name)
-    vhost.bind(source, found, target, key, arguments)
-    where = quote(rabbitmq_json.properties_key(key, arguments), safe="")
+    made = vhost.bind(source, found, target, key, arguments)
+    where = quote(rabbitmq_json.properties_key(key, arguments_digest(made)), safe="")
     return no_content(201, {"Location": f"{quote(name, safe='')}/{where}"})
 
 
@@ -211,13 +211,19 @@ def _between(request: ApiRequest) -> list[Item]:
 
 
 def _named(request: ApiRequest) -> Item:
+    """Return the binding in the path, whose routing key may have a `~` too."""
     wanted = request.part("key")
-    for item in _between(request):
-        subject = item.subject
-        if isinstance(subject, Binding):
-            key = rabbitmq_json.properties_key(subject.key, subject.arguments)
-        else:
-            key = rabbitmq_json.properties_key(item.name, {})
-        if key == wanted:
-            return item
-    raise not_found()
+    vhost, source = request.vhost(), request.exchange("source")
+    queue, exchange = _destination(vhost, request.part("kind"), request.part("destination"))
+    if source.name == "":
+        if queue is None or rabbitmq_json.properties_key(queue.name, "") != wanted:
+            raise not_found()
+        return Item(queue.name, vhost, queue)
+    what, name = (QUEUE, request.part("destination")) if exchange is None else (EXCHANGE, exchange.name)
+    key, _, digest = wanted.rpartition("~")
+    found = source.find_named(what, name, unquote_plus(wanted), "")
+    if found is None:
+        found = source.find_named(what, name, unquote_plus(key), digest)
+    if found is None:
+        raise not_found()
+    return Item(source.name, vhost, found)
