@@ -54,6 +54,8 @@ def test_token_may_be_signed_by_each_key_of_the_set() -> None:
     [
         ({"aud": "other"}, "audience of the token does not include 'penstock', resource-server-id"),
         ({"aud": None}, "audience"),
+        ({"aud": "other penstock"}, "audience"),
+        ({"aud": ["other penstock"]}, "audience"),
         ({"aud": {"penstock": 1}}, "audience"),
         ({"exp": NOW - 30}, expired_words(NOW - 30, NOW)),
         ({"exp": "soon"}, "exp of the token is no number"),
@@ -63,7 +65,10 @@ def test_token_may_be_signed_by_each_key_of_the_set() -> None:
         ({"iat": NOW + 3600}, "token was issued 3,600 s in the future: the clock here or at its issuer is wrong"),
         ({"sub": None}, "token names no user; claims that may are sub, client_id"),
         ({"sub": 7}, "names no user"),
-        ({"sub": "a" * 256}, "more than 255 characters"),
+        ({"sub": "a" * 256}, "of the token's user has 256 octets; the most is 255"),
+        ({"sub": "\ud800"}, "of the token's user has a control character or a lone surrogate"),
+        ({"sub": "anna\nroot"}, r"name 'anna\nroot' of the token's user has a control character"),
+        ({"sub": "anna\x9b31m"}, "has a control character"),
     ],
 )
 def test_claims_that_do_not_fit_are_refused(claims: dict[str, Any], reason: str) -> None:
@@ -84,8 +89,8 @@ def test_clocks_may_differ_a_little() -> None:
     assert checked(token(exp=NOW - 29, nbf=NOW + 30, iat=NOW + 30)).refusal() == ""
 
 
-def test_audience_may_be_a_list_or_words_and_the_user_another_claim() -> None:
-    assert checked(token(aud=["a", "penstock"])).refusal() == checked(token(aud="a penstock")).refusal() == ""
+def test_audience_may_be_a_list_and_the_user_another_claim() -> None:
+    assert checked(token(aud=["a", "penstock"])).refusal() == ""
     assert checked(token(sub=None, client_id="app")).user == "app"
     named = policy()
     named.name_claims = ["email", "sub"]

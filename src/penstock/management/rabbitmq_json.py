@@ -230,7 +230,8 @@ def default_binding(queue: Queue) -> Shape:
 
 def properties_key(key: str, digest: str) -> str:
     """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments if it has any."""
-    return f"{quote_plus(key)}~{digest}" if digest else quote_plus(key) or "~"
+    quoted = quote_plus(key, errors="surrogatepass")
+    return f"{quoted}~{digest}" if digest else quoted or "~"
 
 
 def consumer_of(consumer: Consumer, node: Node) -> Shape:

@@ -98,6 +98,38 @@ def records_of_an_hour(trail, broker, attack):
     return written
 
 
+def test_changes_of_one_user_push_out_no_others(trail, broker):
+    trail.allowance.burst = 20_000
+    records = []
+    for step in range(20_000):  # Ten minutes of 33 a second.
+        broker.begin(100.0 + step * 0.03)
+        trail.change(ANNA, "queue.declare" if step % 2 else "queue.delete", f"queue {step}", None, {"x": "y" * 5_000})
+        trail.tick()
+        records += trail.take()
+    other = Actor("bob", "10.0.0.8:1", "AMQP 0-9-1")
+    trail.change(other, "user.put", "eve", None, {"tags": []})
+    trail.finish()
+    records += trail.take()
+    assert sum(len(json.dumps(record)) for record in records) < 20_000 + 600 * 400 + 50_000
+    own = [record for record in records if record["user"] == "anna"]
+    assert sum(record.get("count", 1) for record in own) == 20_000, "all of them are counted"
+    summed = [record for record in own if record.get("reason") == "summed"]
+    assert {record["operation"] for record in summed} == {"queue.declare", "queue.delete"}
+    assert not any("after" in record for record in summed)
+    (record,) = [record for record in records if record["user"] == "bob"]
+    assert record["after"] == '{"tags": []}'
+
+
+def test_logins_of_one_user_push_out_no_others(trail):
+    trail.allowance.burst = 2_000
+    for _ in range(1_000):
+        trail.login(ANNA, "PLAIN")
+    trail.finish()
+    records = trail.take()
+    assert len(records) < 15
+    assert sum(record.get("count", 1) for record in records) == 1_000
+
+
 def test_names_that_strangers_choose_push_nothing_out(trail, broker):
     def guess(number):
         actor = Actor(f"name {number}", f"203.0.113.9:{number % 60_000}", "AMQP 0-9-1")
@@ -171,6 +203,29 @@ def test_passwords_of_urls_are_replaced_and_keys_of_routing_are_not(trail):
     assert "hunter2" not in shown
     assert "//bob:***@" in shown
     assert "orders.new" in shown
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "sslpassword", "access_token", "api_key", "client-secret", "sig", "X-Amz-Signature"]
+)
+def test_secrets_in_queries_of_urls_are_replaced(trail, name):
+    uri = f"amqps://host/v?{name}=hunter2&heartbeat=5;{name}=hunter2"
+    trail.change(ANNA, "parameter.put", "shovel", {"uri": uri}, uri)
+    trail.refused(ANNA, "parameter.put", f"'{uri}' is refused")
+    shown = json.dumps(trail.take())
+    assert "hunter2" not in shown
+    assert shown.count(f"?{name}=***&heartbeat=5;{name}=***") == 3
+
+
+def test_password_at_the_end_of_a_long_text_is_replaced(trail):
+    trail.refused(ANNA, "x", " " * 4080 + "//bob:hunter2@host")
+    assert "hunt" not in json.dumps(trail.take())
+
+
+@pytest.mark.parametrize("text", ["?" + "key" * 2000, "?key" * 1500, "&;=" * 2000])
+def test_long_text_without_a_secret_stays_and_takes_no_time(trail, text):
+    trail.refused(ANNA, "x", text)
+    assert trail.take()[0]["reason"] == text[:4096]
 
 
 @given(
