@@ -79,6 +79,14 @@ def depth(channel: BlockingChannel, queue: str) -> int:
     return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
+def test_connection_without_sasl_is_anonymous(broker: BrokerProcess, queue: str) -> None:
+    address = broker.url.rstrip("/").replace("guest:guest@", "")
+    plain = BlockingConnection(address, timeout=PATIENCE, sasl_enabled=False)
+    send(plain, f"/queues/{queue}", "one")
+    assert consume(plain, f"/queues/{queue}", 1) == ["one"]
+    plain.close()
+
+
 def test_messages_are_published_and_consumed_in_order(blocking: BlockingConnection, queue: str) -> None:
     send(blocking, queue, *range(100))
     assert consume(blocking, queue, 100) == list(range(100))
