@@ -111,6 +111,8 @@ class IncomingLink(Link):
         """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
         self._skips: bool = False
         """True if that delivery is a resumed one, whose payload is not needed."""
+        if target.node is not None:
+            session.vhost.senders.add(target.node.place(), self.producer)
 
     # Credit
 
@@ -465,6 +467,8 @@ class IncomingLink(Link):
         """End the publishing side: what has not arrived completely is dropped, and all credit given back."""
         self._drop_pieces()
         self.credit.close()
+        if self.target.node is not None:
+            self.session.vhost.senders.remove(self.target.node.place(), self.producer)
         self._leave_counts()
         if graceful:
             self.producer.close_gracefully()
