@@ -366,6 +366,7 @@ class DeliveryWriter:
         durable = False  # The default of the specification, though it was stored: JMSDeliveryMode is its sender's.
         priority: i64 = ABSENT
         ttl: i64 = ABSENT
+        first = not message.redelivered
         if content[1] != SMALL_ULONG or content[2] <= MESSAGE_ANNOTATIONS:
             sections = self._sections
             sections.walk_beginning(content, 0, len(content))
@@ -373,6 +374,7 @@ class DeliveryWriter:
             if sections.durable != ABSENT:
                 durable = sections.durable == 1
             priority = sections.priority
+            first = first and sections.first_acquirer != 0  # Its publisher may know of an earlier link (3.2.1).
             if sections.ttl != ABSENT:
                 ttl = sections.ttl
                 if envelope.ttl_s != NEVER:
@@ -381,7 +383,7 @@ class DeliveryWriter:
             if sections.message_annotations != ABSENT:
                 content = with_address(content, sections, envelope)
                 annotations = b""
-        header = header_octets(durable, priority, ttl, not message.redelivered, message.failures)
+        header = header_octets(durable, priority, ttl, first, message.failures)
         return header + annotations, content, start
 
     def _format(self) -> MessageFormat:
