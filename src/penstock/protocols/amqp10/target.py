@@ -128,7 +128,7 @@ class Target:
                 )
 
     def _with_copies(self, route: Route, content: bytes) -> Route:
-        copies = self._format.copies(content)
+        copies = self._format.checked_copies(content)
         own = route_with_copies(route, {CC: list(copies)}) if copies else None
         if own is None:
             return route
