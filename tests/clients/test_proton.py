@@ -15,7 +15,7 @@ pytest.importorskip("proton", reason="python-qpid-proton is not installed: there
 
 import proton
 from proton.handlers import MessagingHandler
-from proton.reactor import AtMostOnce, Container, Copy, DurableSubscription, Filter, Selector
+from proton.reactor import AtMostOnce, Container, Copy, DurableSubscription, Filter, LinkOption, Selector
 from proton.utils import BlockingConnection, LinkDetached, SendException
 
 pytestmark = pytest.mark.clients
@@ -79,6 +79,14 @@ def depth(channel: BlockingChannel, queue: str) -> int:
     return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
+def test_connection_without_sasl_is_anonymous(broker: BrokerProcess, queue: str) -> None:
+    address = broker.url.rstrip("/").replace("guest:guest@", "")
+    plain = BlockingConnection(address, timeout=PATIENCE, sasl_enabled=False)
+    send(plain, f"/queues/{queue}", "one")
+    assert consume(plain, f"/queues/{queue}", 1) == ["one"]
+    plain.close()
+
+
 def test_messages_are_published_and_consumed_in_order(blocking: BlockingConnection, queue: str) -> None:
     send(blocking, queue, *range(100))
     assert consume(blocking, queue, 100) == list(range(100))
@@ -132,6 +140,21 @@ def test_released_message_is_not_counted_and_modified_is(blocking: BlockingConne
     seen.append((message.first_acquirer, message.delivery_count))
     assert [count for _, count in seen] == [0, 0, 1, 1]
     assert [first for first, _ in seen] == [True, False, False, False]
+
+
+def test_receiver_gets_no_message_that_is_larger_than_it_takes(
+    blocking: BlockingConnection, channel: BlockingChannel, queue: str
+) -> None:
+    class Limited(LinkOption):  # type: ignore[misc]
+        def apply(self, link: Any) -> None:
+            link.max_message_size = 1000
+
+    send(blocking, queue, "small", "x" * 2000)
+    receiver = blocking.create_receiver(queue, credit=1, options=Limited())
+    assert receive(receiver, 1) == ["small"]
+    with pytest.raises(LinkDetached, match="amqp:link:message-size-exceeded"):
+        receiver.receive()
+    eventually(lambda: depth(channel, queue) == 1, "the large message stays")
 
 
 def test_browser_leaves_what_it_reads(blocking: BlockingConnection, channel: BlockingChannel, queue: str) -> None:

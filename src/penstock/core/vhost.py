@@ -12,6 +12,7 @@ from penstock.content.names import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.message import Envelope
+from penstock.core.publish.attached_senders import AttachedSenders
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.length_limit import limit
@@ -100,6 +101,7 @@ class VirtualHost(Topology):
         self.epoch = 0
         self.era: i64 = 0
         """Counts created and deleted exchanges, a part of those changes."""
+        self.senders = AttachedSenders(broker)
         self.bindings = Bindings()
         self.ending: dict[tuple[str, str], BindingsTeardown] = {}
         """Deleted queues and exchanges, by kind and name, that still have bindings."""
@@ -241,6 +243,7 @@ class VirtualHost(Topology):
         self.purge_queue(queue, now)
         queue.gate.reopen(queue.messages, queue.measure().bytes, now)
         queue.update_gate(now)
+        self.senders.close((QUEUE, queue.name))
         return count
 
     def setup_dead_lettering(self, queue: Queue) -> None:
@@ -336,6 +339,7 @@ class VirtualHost(Topology):
         exchange.deleted = True
         unpersist(self.broker.journal, exchange)
         self._end_bindings(EXCHANGE, exchange.name, list(exchange.bindings.values()))
+        self.senders.close((EXCHANGE, exchange.name))
 
     # Bindings
 

@@ -90,6 +90,11 @@ class LinkCredit(Credit):
         granted = link_credit - unseen
         self.granted = granted if granted > 0 else 0
 
+    def take_back(self, messages: i64) -> None:
+        """Undo the spending of messages that were not delivered after all."""
+        self.granted += messages
+        self.delivery_count = (self.delivery_count - messages) % SERIAL
+
     def drain(self) -> i64:
         """Remove the credit that is left, as if it were spent; returns how much it was."""
         drained = self.granted

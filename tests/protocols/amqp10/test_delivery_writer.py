@@ -60,6 +60,28 @@ def test_stored_message_is_as_durable_as_its_sender_has_said(said: bool | None) 
     assert [header.get("durable") for header in found] == [said is True] * 3
 
 
+@pytest.mark.parametrize(("said", "expected"), [(b"\x42", False), (b"\x41", True), (b"\x40", True)])
+@pytest.mark.parametrize("before", [b"@@@", b"\x41@@", b"\x42\x50\x07@", b"@@\x52\xff"])
+def test_first_acquirer_that_the_publisher_has_denied_stays_so(said: bytes, expected: bool, before: bytes) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    header = b"\x00\x53\x70\xc0" + bytes([len(before) + 2, 4]) + before + said
+    client.say(client.transfer(header + data_section(b"x")))
+    (octets,) = delivered(client.attach_receiver("/queues/q", credit=1))
+    assert decode_message(octets).header["first_acquirer"] is expected
+
+
+@pytest.mark.parametrize("header", [b"", b"\x00\x53\x70\x45", b"\x00\x53\x70\xc0\x02\x01\x41"])
+def test_first_acquirer_is_true_where_the_publisher_says_nothing(header: bytes) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    client.say(client.transfer(header + data_section(b"x")))
+    (octets,) = delivered(client.attach_receiver("/queues/q", credit=1))
+    assert decode_message(octets).header["first_acquirer"] is True
+
+
 def test_annotations_of_qpid_jms_stay_as_they_were_sent() -> None:
     client = Amqp10Dialogue()
     client.declare("q")

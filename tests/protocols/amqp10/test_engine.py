@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, TLS_HEADER, frame
@@ -20,13 +22,59 @@ def test_open_tells_limits_and_properties() -> None:
     assert client.connection.engine.details()["protocol"] == "AMQP 1.0"
 
 
-@pytest.mark.parametrize("header", [AMQP_HEADER, TLS_HEADER])
-def test_connection_without_sasl_is_answered_with_its_header_and_closed(header: bytes) -> None:
-    driver = make_driver()
-    connection = driver.connect(Peer("127.0.0.1:1", True))
-    connection.receive(header)
+def limits_of(mechanisms: list[str], insecure: list[str], rate: int = 0) -> ConnectionLimits:
+    limits = ConnectionLimits()
+    limits.sasl_mechanisms, limits.insecure_mechanisms = mechanisms, insecure
+    limits.login_rate_max = rate
+    return limits
+
+
+@pytest.mark.parametrize(
+    ("header", "address", "limits"),
+    [
+        (TLS_HEADER, "127.0.0.1", limits_of(["PLAIN", "ANONYMOUS"], [])),
+        (AMQP_HEADER, "127.0.0.1", limits_of(["PLAIN"], ["ANONYMOUS"])),
+        (AMQP_HEADER, "10.0.0.1", limits_of(["PLAIN", "ANONYMOUS"], ["PLAIN"])),
+        (AMQP_HEADER, "10.0.0.1", limits_of(["PLAIN", "ANONYMOUS"], ["PLAIN", "ANONYMOUS"])),
+    ],
+)
+def test_connection_without_sasl_is_answered_with_its_header_and_closed(
+    header: bytes, address: str, limits: ConnectionLimits
+) -> None:
+    connection = make_driver(limits).connect(Peer(f"{address}:1", address.startswith("127.")))
+    opening = performative(spec.OPEN, container_id="c")
+    connection.receive(header + opening)
     assert connection.take_output() == SASL_HEADER
     assert connection.is_closed()
+    assert not connection.logged_in
+
+
+@pytest.mark.parametrize("pieces", [1, 8])
+def test_connection_without_sasl_is_anonymous_where_that_is_offered(pieces: int) -> None:
+    connection = make_driver(limits_of(["ANONYMOUS"], [])).connect(Peer("127.0.0.1:1", True))
+    data = AMQP_HEADER + performative(spec.OPEN, container_id="c")
+    size = len(data) // pieces
+    for at in range(0, len(data), size):
+        connection.receive(data[at : at + size])
+    assert (connection.user, connection.peer.mechanism) == ("guest", "ANONYMOUS")
+    assert connection.state is ConnectionState.RUNNING
+    assert connection.take_output().startswith(AMQP_HEADER)
+
+
+def test_connection_without_sasl_counts_as_a_login() -> None:
+    driver = make_driver(limits_of(["ANONYMOUS"], [], 1))
+    first, second = (driver.connect(Peer("127.0.0.1:1", True)) for _ in range(2))
+    first.receive(AMQP_HEADER)
+    second.receive(AMQP_HEADER)
+    assert (first.take_output(), first.logged_in) == (AMQP_HEADER, True)
+    assert (second.take_output(), second.logged_in, second.is_closed()) == (SASL_HEADER, False, True)
+
+
+def test_connection_without_sasl_has_no_second_login() -> None:
+    connection = make_driver().connect(Peer("127.0.0.1:1", True))
+    connection.receive(AMQP_HEADER + SASL_HEADER)
+    connection.take_output()
+    assert connection.is_closing() or connection.is_closed()
 
 
 def test_everything_may_come_in_one_piece() -> None:

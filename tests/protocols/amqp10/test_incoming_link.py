@@ -56,6 +56,26 @@ def test_aborted_message_is_as_if_it_had_never_come() -> None:
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
 
 
+@pytest.mark.parametrize("said", [{"delivery_tag": b"other"}, {"message_format": 7}])
+def test_frame_that_contradicts_the_first_of_its_delivery_detaches_the_link(said: dict[str, object]) -> None:
+    client = sender()
+    body = data_section(bytes(1000))
+    first = client.transfer(body[:300], more=True, delivery_tag=b"tag")
+    (detached,) = client.say(first, performative(spec.TRANSFER, 0, body[300:], handle=0, **said))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:invalid-field")
+    assert (client.depth("q"), client.connection.arriving) == (0, 0)
+
+
+@pytest.mark.parametrize("first", [0, None])
+def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | None) -> None:
+    client = sender()
+    body = data_section(bytes(1000))
+    begun = client.transfer(body[:300], more=True, delivery_tag=b"tag", message_format=first)
+    rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_tag=b"tag", message_format=0)
+    assert names(client.say(begun, rest)) == ["disposition"]
+    assert client.depth("q") == 1
+
+
 def test_interleaved_deliveries_of_two_links_are_counted_apart() -> None:
     client = sender()
     client.attach_sender("/queues/q", handle=5)

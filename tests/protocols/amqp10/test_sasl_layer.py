@@ -137,6 +137,13 @@ def test_frame_that_is_not_expected_closes_the_connection(code: int) -> None:
     assert not client.connection.logged_in
 
 
+def test_empty_frame_closes_the_connection() -> None:
+    client = Login()
+    client.connection.receive(frame(0, b"", spec.FRAME_SASL))
+    assert client.connection.is_closed()
+    assert not client.connection.logged_in
+
+
 def test_login_and_open_may_come_in_one_piece() -> None:
     driver = make_driver()
     connection = driver.connect(Peer("127.0.0.1:1", True))

@@ -23,7 +23,7 @@ from penstock.wire.amqp10.message_rewriter import header_octets
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Symbol
-from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section
 from tests.support.amqp10_messages import decode_message, delivered
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.restored_broker import journaled
@@ -185,6 +185,20 @@ def test_additional_routing_keys_are_an_annotation() -> None:
     queues = [vhost.declare_queue(name, {}, False, False, None, None) for name in ("q", "copy")]
     annotations = b"\x00\x53\x72" + encode_value({Symbol("x-cc"): ["copy"]})
     assert route_of(target(vhost, "/queues/q"), annotations + data_section(b"x")).queues == queues
+
+
+@pytest.mark.parametrize("value", ["copy", 7, ["copy", 7], {"copy": "copy"}])
+def test_additional_routing_keys_of_another_type_are_refused(value: object) -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    annotations = b"\x00\x53\x72" + encode_value({Symbol("x-cc"): value})
+    (rejected,) = client.say(client.transfer(annotations + data_section(b"x")))
+    assert condition(rejected) == "amqp:invalid-field"
+    assert "x-cc" in str(rejected.field("state"))
+    assert client.depth("q") == 0
+    other = b"\x00\x53\x72" + encode_value({Symbol("x-ccs"): value})
+    assert condition(client.say(client.transfer(other + data_section(b"x")))[0]) is None
 
 
 @pytest.mark.parametrize("address", ["/queues/q", ""])

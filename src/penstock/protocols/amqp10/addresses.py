@@ -23,6 +23,7 @@ from typing import Final
 from urllib.parse import quote
 
 from penstock.content.names import is_name
+from penstock.core.routing.binding import EXCHANGE, QUEUE
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.setting_names.setting_value import NAME_MAX
@@ -89,6 +90,10 @@ class Node:
         """Routing key: the queue's name for a queue; empty if `by_subject`."""
         self.by_subject: Final = by_subject
         """True if the subject of each message is its routing key; a subscription has no key then."""
+
+    def place(self) -> tuple[str, str]:
+        """Return kind and name of the queue or exchange."""
+        return (QUEUE, self.queue) if self.queue else (EXCHANGE, self.exchange)
 
     def __repr__(self) -> str:
         return f"<queue {self.queue!r}>" if self.queue else f"<exchange {self.exchange!r} key {self.key!r}>"

@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch
-from penstock.core.large_bodies import LargeReader, PieceListener, Span
+from penstock.core.large_bodies import LargeBody, LargeReader, PieceListener, Span
 from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large
 from penstock.core.message import NEVER_DELIVERED, Envelope, Message
 from penstock.core.message_format import MessageFormat
@@ -119,7 +119,7 @@ class DeliveryWriter:
         """
         session = self._session
         out, ids = session.engine.out, self.ids
-        head, settled = self._head_of(link.handle), batch.consumer.no_ack
+        head, settled = self._head_of(link.handle), link.sends_settled()
         largest = session.engine.peer_max_frame_size - TRANSFER_OVERHEAD
         left = self._room()
         sent: i64 = 0
@@ -286,7 +286,7 @@ class DeliveryWriter:
             if delivery.resumed:
                 out.write(self._resumed_frame(delivery, more))
             else:
-                settled = link.consumer.no_ack
+                settled = link.sends_settled()
                 write_delivery(out, session.number, link.handle, self.ids.next_id, delivery.tag, settled, more, end)
             self.ids.advance(1)
         else:
@@ -332,9 +332,16 @@ class DeliveryWriter:
 
     def _large_parts(self, link: OutgoingLink, number: i64, tag: i64, message: Message) -> PendingDelivery:
         """Return the delivery of a large message: its head, and a reader of its body."""
-        head = head_of(message.content)
         body = body_of(message.content)
         assert body is not None
+        payload, spans = self._large_head(message, body)
+        delivery = PendingDelivery(link, number, tag, payload)
+        delivery.reader = body.open(self._session.broker.large, spans, PieceListener())
+        return delivery
+
+    def _large_head(self, message: Message, body: LargeBody) -> tuple[bytes, list[Span]]:
+        """Return what precedes the body of a large message, and the parts of the body that follow."""
+        head = head_of(message.content)
         is_ours = head[0] == FIRST_OCTET
         header, content, start = self._parts(message, head)
         self._sections.walk(content, 0, len(content))
@@ -343,9 +350,19 @@ class DeliveryWriter:
         if not is_ours:
             payload += DATA_START + int(body.data_octets()).to_bytes(4, "big")
             spans = body.spans
-        delivery = PendingDelivery(link, number, tag, payload)
-        delivery.reader = body.open(self._session.broker.large, spans, PieceListener())
-        return delivery
+        return payload, spans
+
+    def octets_of(self, message: Message) -> i64:
+        """Return the octets of the delivery of a message."""
+        body = body_of(message.content)
+        if body is None:
+            header, content, start = self._parts(message, self._content_of(message))
+            return len(header) + len(content) - start
+        payload, spans = self._large_head(message, body)
+        octets: i64 = len(payload)
+        for span in spans:
+            octets += span.octets
+        return octets
 
     def _content_of(self, message: Message) -> bytes:
         """Return the content of a message in the format of AMQP 1.0; of a large one, what refers to its body."""
@@ -366,6 +383,7 @@ class DeliveryWriter:
         durable = False  # The default of the specification, though it was stored: JMSDeliveryMode is its sender's.
         priority: i64 = ABSENT
         ttl: i64 = ABSENT
+        first = not message.redelivered
         if content[1] != SMALL_ULONG or content[2] <= MESSAGE_ANNOTATIONS:
             sections = self._sections
             sections.walk_beginning(content, 0, len(content))
@@ -373,6 +391,7 @@ class DeliveryWriter:
             if sections.durable != ABSENT:
                 durable = sections.durable == 1
             priority = sections.priority
+            first = first and sections.first_acquirer != 0  # Its publisher may know of an earlier link (3.2.1).
             if sections.ttl != ABSENT:
                 ttl = sections.ttl
                 if envelope.ttl_s != NEVER:
@@ -381,7 +400,7 @@ class DeliveryWriter:
             if sections.message_annotations != ABSENT:
                 content = with_address(content, sections, envelope)
                 annotations = b""
-        header = header_octets(durable, priority, ttl, not message.redelivered, message.failures)
+        header = header_octets(durable, priority, ttl, first, message.failures)
         return header + annotations, content, start
 
     def _format(self) -> MessageFormat:

@@ -188,18 +188,18 @@ class Amqp10Engine(ProtocolEngine):
 
     def _on_header(self, header: bytes) -> None:
         connection = self.connection
-        if connection.state is ConnectionState.HEADER:
-            if header == SASL_HEADER:
-                connection.move(ConnectionState.START)
-                self.sasl = SaslLayer(self)
-                self.sasl.begin()
+        if connection.state is ConnectionState.HEADER and header in (SASL_HEADER, AMQP_HEADER):
+            connection.move(ConnectionState.START)
+            self.sasl = SaslLayer(self, header == SASL_HEADER)
+            self.sasl.begin()
+            if header == SASL_HEADER or connection.is_closed():
                 return
-        elif header == AMQP_HEADER:
+        if connection.state is ConnectionState.TUNE and header == AMQP_HEADER:
             self.out.write(AMQP_HEADER)
             connection.move(ConnectionState.OPEN)
             connection.request_flush()
             return
-        # Anything else is answered with the header that is expected (section 2.2): SASL is not optional here.
+        # Anything else is answered with the header that is expected (section 2.2).
         self.out.write(SASL_HEADER if connection.state is ConnectionState.HEADER else AMQP_HEADER)
         connection.end()
 

@@ -150,5 +150,6 @@ class FrameReader:
     def _sasl_frame(self, engine: Amqp10Engine, data: bytes, pos: i64, body: i64, end: i64) -> None:
         if engine.sasl is None or frame_kind(data, pos) == FRAME_AMQP:
             raise CodecError("a frame of the wrong type for this layer", FRAMING_ERROR)
-        if body < end:
-            engine.sasl.on_frame(decode_performative(data, int(body), int(end))[0])
+        if body == end:
+            raise CodecError("an empty SASL frame: each has exactly one performative (section 5.3.1)", FRAMING_ERROR)
+        engine.sasl.on_frame(decode_performative(data, int(body), int(end))[0])

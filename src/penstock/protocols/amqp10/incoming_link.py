@@ -82,7 +82,7 @@ class IncomingLink(Link):
         self.unsent: UnsentOutcomes | None = UnsentOutcomes() if self.expiry.suspends() else None
         """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
         self._tag: bytes = b""
-        """Delivery-tag of the last delivery of such a link, or of one to the anonymous terminus."""
+        """Delivery-tag of the last delivery of such a link, to the anonymous terminus, or of several frames."""
         self.producer = Producer(
             session.broker,
             f"{session.name}/{self.link_name}",
@@ -111,6 +111,8 @@ class IncomingLink(Link):
         """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
         self._skips: bool = False
         """True if that delivery is a resumed one, whose payload is not needed."""
+        if target.node is not None:
+            session.vhost.senders.add(target.node.place(), self.producer)
 
     # Credit
 
@@ -226,8 +228,11 @@ class IncomingLink(Link):
         if self._arriving_id == ABSENT:
             self._begin(transfer, data)
             self._arriving_id = transfer.delivery_id
+            self._tag = data[transfer.tag_start : transfer.tag_stop]
         elif transfer.delivery_id != ABSENT and transfer.delivery_id != self._arriving_id:
             raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
+        else:
+            self._check_continuation(transfer, data)
         if transfer.settled == 1:
             self._arriving_settled = True
         if transfer.aborted:
@@ -254,6 +259,16 @@ class IncomingLink(Link):
                 self._refuse(delivery_id, settled, fault)
             else:
                 self._on_message(content, 0, len(content), delivery_id, settled, body)
+
+    def _check_continuation(self, transfer: Transfer, data: bytes) -> None:
+        """Check that a further frame repeats what it says of its delivery (section 2.7.5). Raises InvalidField."""
+        if transfer.tag_stop > 0 and data[transfer.tag_start : transfer.tag_stop] != self._tag:
+            raise InvalidField(f"a frame of delivery {self._arriving_id} with another delivery-tag than its first")
+        code = transfer.message_format
+        if code != ABSENT and code != self._format and (code > 0 or self._format > 0):
+            raise InvalidField(
+                f"a frame of delivery {self._arriving_id} with message-format {code}; its first had {self._format}"
+            )
 
     def _drop_pieces(self) -> None:
         self._assembly.drop()
@@ -459,12 +474,15 @@ class IncomingLink(Link):
             self._write(transfer.delivery_id, transfer.delivery_id, True, state)
         if transfer.more:
             self._arriving_id = transfer.delivery_id
+            self._tag = data[transfer.tag_start : transfer.tag_stop]
             self._skips = True
 
     def end(self, graceful: bool) -> None:
         """End the publishing side: what has not arrived completely is dropped, and all credit given back."""
         self._drop_pieces()
         self.credit.close()
+        if self.target.node is not None:
+            self.session.vhost.senders.remove(self.target.node.place(), self.producer)
         self._leave_counts()
         if graceful:
             self.producer.close_gracefully()

@@ -18,7 +18,7 @@ from penstock.content.selector.fields import SelectableMessage
 from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import MessageFormat, UnreadableContent, keys_in
-from penstock.errors import PreconditionFailed
+from penstock.errors import InvalidField, PreconditionFailed
 from penstock.protocols.amqp10.property_conversion import encode_head, encode_message
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
 from penstock.wire.amqp10.composite import encode
@@ -186,6 +186,14 @@ class Amqp10Format(MessageFormat):
     @override
     def copies(self, content: bytes) -> list[str]:
         return keys_in(to_neutral(_annotation(content, COPIES)))
+
+    def checked_copies(self, content: bytes) -> list[str]:
+        """Return the routing keys as `copies` does. Raises InvalidField for another value than a list of strings."""
+        value = to_neutral(_annotation(content, COPIES))
+        keys = keys_in(value)
+        if value is not None and (not isinstance(value, list) or len(keys) < len(value)):
+            raise InvalidField(f"annotation {COPIES} is {value!r:.80}; a list of strings is valid")
+        return keys
 
 
 def _sections(content: bytes) -> Sections:

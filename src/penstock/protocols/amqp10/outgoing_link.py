@@ -17,6 +17,7 @@ from penstock.errors import NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
 from penstock.protocols.amqp10.link import SETTLED, Link
+from penstock.protocols.amqp10.receiver_limit import ReceiverLimit, limit_of
 from penstock.protocols.amqp10.resumption import Resumption
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedReceiver
 from penstock.setting_names import read_consume_arguments, read_priority
@@ -47,7 +48,10 @@ class OutgoingLink(Link):
         tag = self.link_name
         while tag in session.consumers:  # Links to /management may share a name, for they are not stolen.
             tag += f"/{self.peer_handle}"
-        self.consumer = Consumer(tag, session, queue, attach.number("snd_settle_mode") == SETTLED, False, 0)
+        self.limit: ReceiverLimit | None = limit_of(attach)
+        """Limit of the receiver for the size of messages; None for none."""
+        settled = attach.number("snd_settle_mode") == SETTLED
+        self.consumer = Consumer(tag, session, queue, settled and self.limit is None, False, 0)
         self.credit = LinkCredit(0, queue.settings.consumer_window_bytes)
         self.consumer.credit = self.credit
         self.default_outcome = default_outcome
@@ -95,6 +99,10 @@ class OutgoingLink(Link):
                 found[Symbol("consumer-window-max")] = Typed(UINT, min(int(settings.window_most), UINT_MAX))
             found[Symbol("consumer-window-adaptive")] = True
         return found
+
+    def sends_settled(self) -> bool:
+        """Tell whether its deliveries are settled when they are sent."""
+        return self.consumer.no_ack or (self.limit is not None and self.limit.settles)
 
     @override
     def on_flow(self, flow: Flow) -> None:

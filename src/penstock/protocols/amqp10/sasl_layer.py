@@ -1,4 +1,8 @@
-"""SASL layer of a connection: frames between the SASL header and the AMQP header (section 5.3)."""
+"""SASL layer of a connection: frames between the SASL header and the AMQP header (section 5.3).
+
+A client that begins with the AMQP header logs in by ANONYMOUS, without frames, where it is offered that mechanism, as
+with Qpid's brokers and RabbitMQ 3. Elsewhere it is answered with the SASL header, and closed (section 2.2).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from penstock.protocols.amqp10.sasl import SaslExchange, SaslStep
 from penstock.protocols.common.authentication import Verification
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import conclude_login
-from penstock.protocols.common.mechanisms import SCRAM
+from penstock.protocols.common.mechanisms import ANONYMOUS, SCRAM
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER
 from penstock.wire.amqp10.spec import (
@@ -79,18 +83,29 @@ class ScramLoading(Verification):
 
 
 class SaslLayer:
-    """SASL exchange of one connection."""
+    """SASL exchange of one connection; `has_frames` is false for a client that has begun with the AMQP header."""
 
-    def __init__(self, engine: Amqp10Engine) -> None:
+    def __init__(self, engine: Amqp10Engine, has_frames: bool) -> None:
         self._engine = engine
+        self._has_frames = has_frames
         self._exchange = SaslExchange(engine.services, engine.connection.peer)
         self._additional_data: bytes = b""
         """Proof for the client, with the outcome."""
 
     def begin(self) -> None:
-        """Answer the SASL header and offer the mechanisms."""
+        """Answer the SASL header and offer the mechanisms, or log in a client that does without."""
+        if not self._has_frames:
+            self._begin_without_frames()
+            return
         self._engine.out.write(SASL_HEADER)
         self._send(composite(SASL_MECHANISMS, sasl_server_mechanisms=self._exchange.mechanisms))
+
+    def _begin_without_frames(self) -> None:
+        if ANONYMOUS in self._exchange.mechanisms:
+            self._engine.connection.peer.mechanism = ANONYMOUS
+            self._answer(self._exchange.init(ANONYMOUS, None))
+        else:
+            self.conclude(False)
 
     def on_frame(self, performative: Composite) -> None:
         """Act on a SASL frame. Raises BrokerError."""
@@ -128,11 +143,17 @@ class SaslLayer:
         """Tell the client that it is logged in, and the AMQP header follows; or refuse it, and close."""
         if accepted:
             self._engine.connection.move(ConnectionState.TUNE)
-            self._send(composite(SASL_OUTCOME, code=OK, additional_data=self._additional_data or None))
+            self._send_outcome(OK)
             self._engine.sasl = None
         else:
-            self._send(composite(SASL_OUTCOME, code=SYS_TEMP if self._exchange.is_temporary else AUTH))
+            if not self._has_frames:
+                self._engine.out.write(SASL_HEADER)
+            self._send_outcome(SYS_TEMP if self._exchange.is_temporary else AUTH)
             self._engine.connection.end()
+
+    def _send_outcome(self, code: int) -> None:
+        if self._has_frames:
+            self._send(composite(SASL_OUTCOME, code=code, additional_data=self._additional_data or None))
 
     def _send(self, performative: Composite) -> None:
         self._engine.send(0, performative, FRAME_SASL)

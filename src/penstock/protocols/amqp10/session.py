@@ -301,7 +301,10 @@ class AmqpSession(Session):
     def deliver(self, batch: Batch) -> None:
         link = self.links.receiver_of(batch.consumer)
         if link is not None:
-            self.writer.write(link, batch)
+            if link.limit is None:
+                self.writer.write(link, batch)
+            else:
+                link.limit.deliver(link, batch)
         if batch.waits_for_disk:
             self.connection.output.await_deliveries()
         if not batch.consumer.no_ack:

@@ -65,6 +65,8 @@ class Target:
         self._origin: i64 = origin
         """Number of the connection, for no-local; 0 for none."""
         self._format = formats
+        self.node: Node | None = None
+        """The queue or exchange of all its messages; None for the anonymous terminus."""
 
     def fixed_route(self) -> Route | None:
         """Return the route of all its messages; None if it depends on the message."""
@@ -126,7 +128,7 @@ class Target:
                 )
 
     def _with_copies(self, route: Route, content: bytes) -> Route:
-        copies = self._format.copies(content)
+        copies = self._format.checked_copies(content)
         own = route_with_copies(route, {CC: list(copies)}) if copies else None
         if own is None:
             return route
@@ -154,6 +156,7 @@ class FixedTarget(Target):
         origin: i64,
     ) -> None:
         super().__init__(vhost, access, unroutable, formats, origin)
+        self.node = node
         self._route: Route = _new_route(vhost, access, node, b"", origin)
 
     @override
@@ -208,7 +211,7 @@ class SubjectTarget(Target):
         origin: i64,
     ) -> None:
         super().__init__(vhost, access, unroutable, formats, origin)
-        self._node = node
+        self.node = node
         self._routes: dict[bytes, Route] = {}
 
     @override
@@ -221,7 +224,8 @@ class SubjectTarget(Target):
         subject = _text(data, sections, SUBJECT)
         found = self._routes.get(subject)
         if found is None:
-            found = _new_route(self.vhost, self._access, self._node, subject, self._origin)
+            assert self.node is not None
+            found = _new_route(self.vhost, self._access, self.node, subject, self._origin)
             _remember(self._routes, subject, found)
         return found
 
