@@ -199,12 +199,14 @@ class Broker(Dispatcher):
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
         self.endings.renew()
-        self.work.count(TIMER_WORK * self.timers.run(self.now))
+        called = self.timers.run(self.now)  # What these count themselves is on the meter before their number is added.
         self.turns.chores.run(self.now)
-        self.work.count(self.credits.review())
+        reviewed = self.credits.review()
+        self.work.done += TIMER_WORK * called + reviewed
         self.apply_gate_transitions()
         if self.turns.pending:
-            self.work.count(TURN_WORK * self.turns.run(turns, self.now))
+            passed = self.turns.run(turns, self.now)
+            self.work.done += TURN_WORK * passed
             self.apply_gate_transitions()
         self.credits.report_blocked()
         self.gates.clear_lifted()
@@ -325,7 +327,8 @@ class Broker(Dispatcher):
     def run_waiting(self) -> None:
         self.apply_gate_transitions()
         if self.turns.pending:
-            self.work.count(TURN_WORK * self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now))
+            passed = self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now)
+            self.work.done += TURN_WORK * passed
             self.apply_gate_transitions()
 
     @override
