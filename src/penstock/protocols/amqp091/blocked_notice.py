@@ -23,7 +23,7 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.protocols.common.connection import blocking_gate
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import short_text
+from penstock.wire.amqp091.codec import method_frame, short_text
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.engine import Amqp091Engine
@@ -52,6 +52,10 @@ class BlockedNotice(TimerHandler):
         self._octets: int = 0
         """Octets of the last notice, if the output holds nothing else."""
         self._since: float = 0.0
+        self._buffered: bool = False
+        """True while the output holds a notice."""
+        self._passing: bytes = b""
+        """Notices that pass the output, which waits for fsync and holds none."""
 
     def update(self) -> None:
         """Send a notice if the gate that blocks the connection is another one than that of the last notice."""
@@ -66,6 +70,7 @@ class BlockedNotice(TimerHandler):
             since = self._since
             engine.out.truncate(0)  # What it says is out of date, and still unsent.
             self._octets = 0
+            self._buffered = False
             self._gate = self._taken
             connection.pausing.reads_ahead = False
         if gate is not None and self._gate is not None and now < self._since + RENEWAL_S:
@@ -76,17 +81,30 @@ class BlockedNotice(TimerHandler):
     def _send(self, gate: Gate | None, since: float) -> None:
         engine = self.engine
         alone = len(engine.out) == 0
-        if gate is None:
-            engine.send(0, spec.CONNECTION_UNBLOCKED, {})
-        else:
-            reason = short_text(engine.services.block_reason(engine.connection, gate))
-            engine.send(0, spec.CONNECTION_BLOCKED, {"reason": reason})
         self._gate = gate
+        if engine.connection.output.waits_for_disk() and not self._buffered:
+            self._taken = gate
+            self._passing += self._frame(gate)
+        else:
+            self._buffered = True
+            engine.out.write(self._frame(gate))
+        engine.connection.request_flush()
         self._octets = len(engine.out) if alone else 0
         self._since = since
         if self._may_have_gone():
             engine.connection.losses.may_be_unread = True
             engine.connection.pausing.reads_ahead = alone and gate is not None and self._taken is None
+
+    def _frame(self, gate: Gate | None) -> bytes:
+        if gate is None:
+            return method_frame(0, spec.CONNECTION_UNBLOCKED)
+        reason = short_text(self.engine.services.block_reason(self.engine.connection, gate))
+        return method_frame(0, spec.CONNECTION_BLOCKED, reason=reason)
+
+    def take(self) -> bytes:
+        """Take the notices that pass the output; empty if there are none."""
+        passing, self._passing = self._passing, b""
+        return passing
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -104,6 +122,7 @@ class BlockedNotice(TimerHandler):
     def on_taken(self) -> None:
         """Record that the output was taken, to be written."""
         self._octets = 0
+        self._buffered = False
         if self._taken is not self._gate:
             self._taken = self._gate
             self.engine.connection.pausing.reads_ahead = False

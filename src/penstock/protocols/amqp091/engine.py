@@ -131,8 +131,9 @@ class Amqp091Engine(ProtocolEngine):
         return 0.0 if self.notice is None else self.notice.delay_s(now)
 
     @override
-    def take_heartbeat(self) -> bytes:
-        return b"" if self.heartbeat is None else self.heartbeat.take()
+    def take_urgent(self) -> bytes:
+        notice = b"" if self.notice is None else self.notice.take()
+        return notice if self.heartbeat is None else self.heartbeat.take() + notice
 
     @override
     def update_blocked(self) -> None:

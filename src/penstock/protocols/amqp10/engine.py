@@ -312,7 +312,7 @@ class Amqp10Engine(ProtocolEngine):
                 session.write_flows()
 
     @override
-    def take_heartbeat(self) -> bytes:
+    def take_urgent(self) -> bytes:
         return b"" if self.idle is None else self.idle.take()
 
     # Sessions

@@ -119,11 +119,11 @@ class Connection(Worker):
     def take_output(self) -> bytes:
         """Take the pending output. The event loop calls `output.drained` when the peer has taken it."""
         self.output.touched = False
+        urgent = self.engine.take_urgent()
         if self.output.waits_for_disk():
-            data = self.engine.take_heartbeat()
-            if data:
-                self.peer.traffic.count_sent(len(data))
-            return data
+            if urgent:
+                self.peer.traffic.count_sent(len(urgent))
+            return urgent
         self.engine.complete_output()
         output = self.output
         if output.sources and not self.is_closing() and not self.is_closed():
@@ -134,6 +134,8 @@ class Connection(Worker):
         else:
             data = output.take()
         self.engine.on_output_taken()
+        if urgent:
+            data = urgent + data
         if data:
             self.times.sent = self.broker.now
             self.peer.traffic.count_sent(len(data))

@@ -90,8 +90,8 @@ class ProtocolEngine:
     def on_output_taken(self) -> None:
         """Record that the event loop has taken the output."""
 
-    def take_heartbeat(self) -> bytes:
-        """Take the heartbeat that is due although all other output waits for fsync; empty if none is."""
+    def take_urgent(self) -> bytes:
+        """Take what passes output that waits for fsync: a heartbeat that is due, or a notice; empty without one."""
         return b""
 
     # For people
