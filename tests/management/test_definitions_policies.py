@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.settings.policy_pattern import CLASS_WORK
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
@@ -107,3 +108,15 @@ def test_kinds_are_skipped_one_by_one() -> None:
     found = imported(driver, False, ["operator_policies", "settings"], **ALL)
     assert found["made"] == {"policies": 1, "parameters": 1, "global_parameters": 1}
     assert found["not_imported"] == {"operator_policies": 1, "settings": 1}
+
+
+def test_policy_counts_the_work_to_compile_its_pattern() -> None:
+    def spent(pattern: str) -> int:
+        driver = make_driver()
+        imported(driver, policies=[{**POLICY, "pattern": pattern}])
+        return int(driver.broker.work.done)
+
+    assert spent(r"\pL" * 10) - spent("abc" * 10) == 10 * CLASS_WORK
+    assert spent("a" * 2_000) - spent("a" * 1_000) == 500
+    with pytest.raises(BrokerError, match="is longer than 4,096 octets"):
+        spent("a" * 5_000)

@@ -158,6 +158,7 @@ class VirtualHost(Topology):
         self.gates.metadata.admit(f"queue '{name}' in vhost '{self.name}'", self.name, arguments)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
+        self.broker.work.done += self.table.policies.work(self.name, name)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments), kind_of(features))
         check(name, settings, features, self.broker.journal)
         check_writable(self.broker.journal, durable and owner is None)
@@ -304,6 +305,7 @@ class VirtualHost(Topology):
         then, without gates.
         """
         self.exchanges[exchange.name] = exchange
+        self.broker.work.done += self.table.policies.work(self.name, exchange.name)
         policy = self.table.policies.best(self.name, EXCHANGES, exchange.name, False)
         exchange.set_policy(policy)
         exchange.arguments_charge = self.gates.metadata.add(self.name, exchange.arguments)

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from penstock.core.settings import changes
 from penstock.core.settings.parameters import Parameter
-from penstock.core.settings.policy import read_policy
+from penstock.core.settings.policy import Policy, read_policy, reading_work
 from penstock.core.settings.policy_changes import PolicyChange, change_policies_steps, setting
 from penstock.core.settings.table import COMMAND
 from penstock.errors import PreconditionFailed
@@ -53,7 +53,7 @@ class PolicyKind(DefinitionKind):
     def compare(self, entry: Entry, planned: Planned) -> Difference:
         self.check_once(entry)
         host = self.check_vhost(entry, planned)
-        policy = read_policy(host, entry.text("name"), self._fields(entry), self._operator)
+        policy = self._read(host, entry)
         before = self.node.broker.table.policies.get(host, policy.name, self._operator)
         if before is None:
             found = self.difference(entry, CREATED)
@@ -69,7 +69,7 @@ class PolicyKind(DefinitionKind):
     def make(self, entry: Entry, made: Made) -> None:
         self.check_once(entry)
         host = vhost_admin.find_vhost(self.node, entry.text("vhost")).name
-        policy = read_policy(host, entry.text("name"), self._fields(entry), self._operator)
+        policy = self._read(host, entry)
         before = self.node.broker.table.policies.get(host, policy.name, self._operator)
         if (before is not None and before.equals(policy)) or (host, policy.name) in self._gathered:
             return
@@ -98,6 +98,11 @@ class PolicyKind(DefinitionKind):
             if change.key.vhost in self.node.broker.vhosts
         ]
         yield from change_policies_steps(self.node.broker, back)
+
+    def _read(self, host: str, entry: Entry) -> Policy:
+        fields = self._fields(entry)
+        self.node.broker.work.done += reading_work(fields)
+        return read_policy(host, entry.text("name"), fields, self._operator)
 
     def _fields(self, entry: Entry) -> dict[str, object]:
         return entry.table("value") if self._operator else entry.fields

@@ -187,6 +187,7 @@ class QueueKind(DefinitionKind):
         check_name("queue name", name)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, False)
+        broker.work.done += broker.table.policies.work(host, name)
         settings = broker.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
         check(name, settings, features, broker.journal)
         planned.queues.add((host, name))

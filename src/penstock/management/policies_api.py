@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.access.connection_access import DEFAULT_EXCHANGE
 from penstock.access.tags import ADMINISTRATOR
-from penstock.core.settings.policy import Policy, read_policy
+from penstock.core.settings.policy import Policy, read_policy, reading_work
 from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, setting
 from penstock.core.settings.settings_change import SettingsChange
 from penstock.flow.work import Steps
@@ -31,6 +31,7 @@ def set_policy_steps(
     the arguments of a queue, ResourceError (506) at a limit.
     """
     find_vhost(node, vhost)
+    node.broker.work.done += reading_work(fields)
     policy = read_policy(vhost, name, fields, operator)
     before = node.broker.table.policies.get(vhost, name, operator)
     plan = yield from change_policies_steps(node.broker, [setting(policy)])

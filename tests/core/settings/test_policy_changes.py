@@ -160,6 +160,29 @@ def test_policies_of_many_queues_change_in_steps_of_stated_work(bench: Bench) ->
     assert spent <= 2_000 * (2 + 15 + 100 + 10) + 1_000
 
 
+def test_declarations_and_changes_of_settings_count_the_policies_looked_through(bench: Bench) -> None:
+    def work() -> list[int]:
+        found = []
+        for act in (
+            lambda: bench.queue("q"),
+            lambda: bench.vhost.declare_exchange("e", "direct", {}, False, False, False),
+            lambda: bench.set("queue", "q", capacity_messages=5),
+        ):
+            before = bench.broker.work.done
+            act()
+            found.append(int(bench.broker.work.done - before))
+        bench.set("queue", "q", capacity_messages=6)
+        bench.broker.delete_queue(bench.vhost.queue("q"))
+        bench.vhost.delete_exchange("e", False)
+        return found
+
+    without = work()
+    fields: dict[str, object] = {"definition": {"max-length": 5}}
+    some = [setting(read_policy("/", f"p{n}", {**fields, "pattern": f"^none{n}"}, False)) for n in range(99)]
+    finish(change_policies_steps(bench.broker, some))
+    assert [more - less for more, less in zip(work(), without, strict=True)] == [99, 99, 99]
+
+
 def test_queue_that_policies_apply_to_shares_its_settings(bench: Bench) -> None:
     put(bench, "p", "^q", max_length=5)
     one, two, other = bench.queue("q1"), bench.queue("q2"), bench.queue("r")

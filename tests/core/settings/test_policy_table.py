@@ -30,7 +30,7 @@ def test_policies_apply_by_priority_then_by_name_and_in_their_vhost_only() -> No
     ]  # fmt: skip
     assert [best(table, "q", operator=True), best(table, "x", operator=True)] == ["o", None]
     assert table.best("/", "", "q", False) is None
-    assert (table.count, table.number("/")) == (5, 4)
+    assert (table.count, table.work("/", "q"), table.work("none", "q")) == (5, 4, 0)
     replaced = table.put(policy("high", "^nothing$", 5))
     assert replaced is not None
     assert replaced.pattern.text == "^q"
@@ -48,3 +48,13 @@ def test_policies_are_bounded() -> None:
     with pytest.raises(ResourceError, match="there are 1,000 policies, the most that there may be; policy 'more'"):
         table.put(policy("more", "a"))
     table.put(policy("p5", "b"))
+
+
+def test_work_of_a_look_through_policies_grows_with_their_patterns_and_the_name() -> None:
+    table = PolicyTable()
+    for name in "ab":
+        table.put(policy(name, "x" * 2048))
+    assert (table.work("/", ""), table.work("/", "q" * 200)) == (2, 2 + 200)
+    table.put(policy("b", "y"))
+    table.drop("/", "a", False)
+    assert table.work("/", "q" * 200) == 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.protocols.amqp10.session import LINKS_A_UNIT
 from penstock.protocols.amqp10.unsent_outcomes import TAGS_MAX, UnsentOutcomes
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, performative
+from tests.support.broker_fixture import House
 
 LASTING = composite(spec.TARGET, address="/queues/q", expiry_policy="never")
 
@@ -90,3 +94,49 @@ def test_tags_are_bounded_and_the_oldest_is_forgotten() -> None:
     assert len(found) == TAGS_MAX
     assert (b"9" in found, found[b"10"]) == (False, ACCEPTED_STATE)
     assert condition(client.say(client.transfer(b"\x00"))[0]) == "amqp:decode-error"
+
+
+def awaiting(*ids: int) -> UnsentOutcomes:
+    """Return the deliveries of a link that its sender is to settle, with these delivery-ids."""
+    unsent = UnsentOutcomes()
+    for number, delivery_id in enumerate(ids):
+        unsent.add(number, b"%d" % delivery_id)
+        unsent.await_settlement(number, number, delivery_id, ACCEPTED_STATE)
+    return unsent
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "looked_at", "kept"),
+    [
+        (3, 3, 1, {1, 2, 4, 0xFFFFFFFE, 0xFFFFFFFF}),
+        (0xFFFFFFFF, 2, 4, {3, 4, 0xFFFFFFFE}),
+        (4, 3, 0, {1, 2, 3, 4, 0xFFFFFFFE, 0xFFFFFFFF}),
+        (2, 1000, 6, {1, 0xFFFFFFFE, 0xFFFFFFFF}),
+        (0xFFFFFF00, 2, 6, {3, 4}),
+    ],
+)
+def test_range_that_its_sender_settles_is_looked_up_by_its_shorter_side(
+    first: int, last: int, looked_at: int, kept: set[int]
+) -> None:
+    unsent = awaiting(1, 2, 3, 4, 0xFFFFFFFE, 0xFFFFFFFF)
+    assert unsent.on_settled(first, last) == looked_at
+    producer = House().producer("p")
+    assert {int(tag) for tag in unsent.outcomes(producer)} == kept
+
+
+def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
+    for _ in range(10):
+        client.say(*[client.transfer(body()) for _ in range(32)])
+    work = client.driver.broker.work
+
+    def spent(first: int, last: int) -> int:
+        before = work.done
+        client.say(performative(spec.DISPOSITION, role=False, first=first, last=last, settled=True, state=accepted()))
+        return int(work.done - before)
+
+    one = spent(5000, 5000)
+    assert spent(5000, 9000) - one == 320 // LINKS_A_UNIT
+    assert spent(0, 159) - one == 160 // LINKS_A_UNIT

@@ -235,7 +235,7 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
             if broker.work.used_up():
                 yield
             if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
-                broker.work.done += RESOLVE_WORK
+                broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
                 resolve_queue(broker, vhost, queue, plan, passing_over)
         for exchange in list(vhost.exchanges.values()):
             broker.work.done += LOOK_WORK

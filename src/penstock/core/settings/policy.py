@@ -13,7 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.content.names import answers_control
-from penstock.core.settings.policy_pattern import PolicyPattern
+from penstock.core.settings.policy_pattern import PolicyPattern, compile_work
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.setting_names import Features, SettingValue, read_settings
 from penstock.setting_names.foreign_names import check_foreign
@@ -190,6 +190,12 @@ def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool
     policy.priority = _priority(title, fields.get("priority"))
     _read_definition(policy, title)
     return policy
+
+
+def reading_work(fields: dict[str, object]) -> i64:
+    """Return the units of work to read a policy, about."""
+    text = fields.get("pattern")
+    return compile_work(text) if isinstance(text, str) else 1
 
 
 def kind_of(features: Features) -> str:

@@ -135,7 +135,6 @@ def _prepare_vhost(
     table = broker.table
     everything = len(policies) >= MATCHED_A_STEP
     look_work = LOOK_WORK * min(len(policies), MATCHED_A_STEP)
-    work = RESOLVE_WORK + table.policies.number(vhost.name)
     for queue in list(vhost.queues.values()):
         broker.work.done += look_work
         if broker.work.used_up():
@@ -143,13 +142,13 @@ def _prepare_vhost(
         kind = kind_of(queue.features)
         if queue.deleted or not (everything or any(concerns(policy, queue, kind) for policy in policies)):
             continue
-        broker.work.done += work
+        broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
         resolve_queue(broker, vhost, queue, plan, passing_over)
     for exchange in list(vhost.exchanges.values()):
         broker.work.done += look_work
         if broker.work.used_up():
             yield
         if everything or any(policy.covers(EXCHANGES, exchange.name) for policy in policies):
-            broker.work.done += work
+            broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, exchange.name)
             policy = table.policies.best(vhost.name, EXCHANGES, exchange.name, False)
             plan.exchanges.append((vhost, exchange, policy))

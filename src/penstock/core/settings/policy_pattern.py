@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from mypy_extensions import i64
+
 from penstock.errors import PreconditionFailed
 
 PATTERN_OCTETS: Final = 4096
 """Longest expression."""
 MEMORY_BYTES: Final = 256 * 1024
 """Memory of a compiled expression; RE2 refuses what needs more, and matches slower near the limit."""
+CLASS_WORK: Final = 400
+"""Units of work to compile a class of characters of Unicode."""
+
+
+def compile_work(text: str) -> i64:
+    """Return the units of work to compile an expression, about: most are those of Unicode's classes, such as `\\pL`."""
+    if len(text) > PATTERN_OCTETS:
+        return 1
+    return 1 + len(text) // 2 + CLASS_WORK * (text.count("\\p") + text.count("\\P"))
 
 
 class PolicyPattern:

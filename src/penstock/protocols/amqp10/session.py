@@ -338,10 +338,11 @@ class AmqpSession(Session):
     def _on_sender_settled(self, disposition: Disposition) -> None:
         """Forget deliveries whose sender has settled second."""
         if disposition.settled:
-            self.engine.work.done += len(self.links.by_handle) // LINKS_A_UNIT
+            looked_at: i64 = len(self.links.by_handle)
             for link in self.links.by_handle.values():
                 if isinstance(link, IncomingLink) and link.unsent is not None:
-                    link.unsent.on_settled(disposition.first, disposition.last)
+                    looked_at += link.unsent.on_settled(disposition.first, disposition.last)
+            self.engine.work.done += looked_at // LINKS_A_UNIT
 
     # End
 

@@ -13,7 +13,7 @@ from penstock.core.publish.producer import Producer
 from penstock.flow.confirms import HELD, REFUSED
 from penstock.wire.amqp10.composite import as_described, decode_composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
-from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.serial import serial_add, serial_distance
 
 TAGS_MAX: Final = 2048
 """Most deliveries of a link; the oldest is forgotten beyond, and would be sent again."""
@@ -58,11 +58,19 @@ class UnsentOutcomes:
                 self._awaited[int((delivery_id + number - first) & 0xFFFFFFFF)] = (tag, state)
             number += 1
 
-    def on_settled(self, first: i64, last: i64) -> None:
-        """Forget deliveries that their sender has settled."""
-        for delivery_id in list(self._awaited):
+    def on_settled(self, first: i64, last: i64) -> i64:
+        """Forget deliveries that their sender has settled; returns how many were looked up."""
+        awaited = self._awaited
+        count = serial_distance(first, last) + 1
+        if count < len(awaited):
+            for after in range(count):
+                awaited.pop(int(serial_add(first, after)), None)
+            return count if count > 0 else 0
+        looked_at: i64 = len(awaited)
+        for delivery_id in list(awaited):
             if serial_distance(first, delivery_id) >= 0 and serial_distance(delivery_id, last) >= 0:
-                del self._awaited[delivery_id]
+                del awaited[delivery_id]
+        return looked_at
 
     def outcomes(self, producer: Producer) -> dict[bytes, bytes]:
         """Return the states of all deliveries that are decided, by tag; those that are held are left out.
