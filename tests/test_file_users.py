@@ -83,6 +83,11 @@ def test_permissions_take_the_place_of_everything_everywhere(tmp_path: Path) -> 
     assert (table.user_limit("ada", "max-connections"), table.user_limit("ada", "max-channels")) == (2, -1)
 
 
+def test_name_with_a_control_character_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the name 'a\\nda' of a user has a control character"):
+        load(write(tmp_path, r'"a\nda" = "secret"'))
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

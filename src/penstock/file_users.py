@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.access.access_table import GUEST, check_limits
+from penstock.access.access_table import GUEST, check_limits, check_user_name
 from penstock.access.password_hash import SHA256, PasswordHash, file_password, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import ADMINISTRATOR, TAGS
@@ -54,6 +54,7 @@ def read_users(
                 "topic_permissions and limits",
             )
         try:
+            check_user_name(name)
             user = User(name, _password(table, folder, environment), _tags(name, table, first=not found), FILE)
             _permit(user, table)
         except (BrokerError, ConfigError) as refused:

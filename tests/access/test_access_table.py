@@ -206,7 +206,15 @@ def test_unknown_and_endless_limits_are_refused() -> None:
         table.set_vhost_limits("/none", {"max-queues": 1})
 
 
-@pytest.mark.parametrize(("name", "said"), [("", "must not be empty"), ("ä" * 128, "has 256 octets; the most is 255")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "must not be empty"),
+        ("ä" * 128, "has 256 octets; the most is 255"),
+        ("an\nna", "has a control character or a lone surrogate"),
+        ("\udfff", "has a control character or a lone surrogate"),
+    ],
+)
 def test_bad_names_are_refused(name: str, said: str) -> None:
     table = make_table("root")
     with pytest.raises(PreconditionFailed, match=said):

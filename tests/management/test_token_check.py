@@ -63,7 +63,10 @@ def test_token_may_be_signed_by_each_key_of_the_set() -> None:
         ({"iat": NOW + 3600}, "token was issued 3,600 s in the future: the clock here or at its issuer is wrong"),
         ({"sub": None}, "token names no user; claims that may are sub, client_id"),
         ({"sub": 7}, "names no user"),
-        ({"sub": "a" * 256}, "more than 255 characters"),
+        ({"sub": "a" * 256}, "of the token's user has 256 octets; the most is 255"),
+        ({"sub": "\ud800"}, "of the token's user has a control character or a lone surrogate"),
+        ({"sub": "anna\nroot"}, r"name 'anna\nroot' of the token's user has a control character"),
+        ({"sub": "anna\x9b31m"}, "has a control character"),
     ],
 )
 def test_claims_that_do_not_fit_are_refused(claims: dict[str, Any], reason: str) -> None:

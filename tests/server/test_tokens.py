@@ -47,6 +47,13 @@ def test_a_token_of_another_is_refused(broker: BrokerProcess) -> None:
     broker.await_logged("token is signed by another than the key that it names")
 
 
+@pytest.mark.parametrize("user", ["\ud800", "anna\nroot"])
+def test_token_whose_user_is_no_name_is_refused(broker: BrokerProcess, user: str) -> None:
+    with pytest.raises(LoginRefused):
+        Connection(url(broker, token("penstock.read:*/*", sub=user)))
+    broker.await_logged("of the token's user has a control character or a lone surrogate")
+
+
 def test_a_connection_ends_with_its_token(broker: BrokerProcess) -> None:
     given = token("penstock.read:*/*", exp=time.time() - 28)
     with closing(Peer(broker)) as peer:

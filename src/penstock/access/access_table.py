@@ -6,6 +6,7 @@ of the file is changed there only. `epoch` counts the changes: what was learnt a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -36,6 +37,7 @@ TEXTS_OCTETS: Final = 64 * 1024 * 1024
 """Most octets of all names, tags and expressions of users in the store."""
 NAME_OCTETS: Final = 255
 """Longest name, and longest tag, in octets."""
+_NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 TAGS_MOST: Final = 64
 """Most tags of a user."""
 LIMIT_MOST: Final = 2**31 - 1
@@ -122,7 +124,7 @@ class AccessTable:
         Raises PreconditionFailed for a user of the settings file, for a bad name or tag, and where the last
         administrator would lose its tag; ResourceError at the limits of the table.
         """
-        _check_name("user", name)
+        check_user_name(name)
         check_tags(tags)
         user = self._stored.get(name)
         self._check_changeable(name)
@@ -267,7 +269,7 @@ class AccessTable:
         """Set the topic permission of a user for an exchange. Raises as `set_permission`."""
         user = self._changeable(name)
         self._check_vhost(vhost)
-        _check_name("exchange", exchange)
+        _raise_flaw("exchange", exchange, _length_flaw(exchange))
         permission.check(name, vhost, exchange)
         topics = user.topic_permissions.get(vhost, {})
         self._check_more(name, exchange not in topics, permission.octets() + len(vhost) + len(exchange))
@@ -434,7 +436,7 @@ def check_tags(tags: Sequence[str]) -> None:
     if len(tags) > TAGS_MOST:
         raise PreconditionFailed(f"a user has at most {TAGS_MOST} tags, not {len(tags)}")
     for tag in tags:
-        _check_name("tag", tag)
+        check_user_name(tag, "tag")
 
 
 def check_limits(limits: Mapping[str, int], known: Sequence[str]) -> None:
@@ -453,12 +455,28 @@ def _set_limit(limits: dict[str, int], name: str, value: int) -> None:
         limits[name] = value
 
 
-def _check_name(what: str, name: str) -> None:
-    if not name:
-        raise PreconditionFailed(f"the name of a {what} must not be empty")
+def name_flaw(name: str) -> str:
+    """Return the rule that the name of a user breaks, whatever says it: a token, a back end; empty for none."""
+    return _length_flaw(name) or (
+        "has a control character or a lone surrogate (half a character)" if _NO_TEXT.search(name) else ""
+    )
+
+
+def check_user_name(name: str, what: str = "user") -> None:
+    """Raise PreconditionFailed for a name that breaks a rule of `name_flaw`."""
+    _raise_flaw(what, name, name_flaw(name))
+
+
+def _length_flaw(name: str) -> str:
     octets = len(name.encode(errors="replace"))
-    if octets > NAME_OCTETS:
-        raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} octets; the most is {NAME_OCTETS}")
+    if octets == 0:
+        return "must not be empty"
+    return f"has {octets} octets; the most is {NAME_OCTETS}" if octets > NAME_OCTETS else ""
+
+
+def _raise_flaw(what: str, name: str, flaw: str) -> None:
+    if flaw:
+        raise PreconditionFailed(f"the name {name[:60]!r} of a {what} {flaw}")
 
 
 def _count(user: User) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
+from penstock.access.access_table import name_flaw
 from penstock.access.permission import Permission
 from penstock.access.rules import Rules
 from penstock.access.served_rules import ServedRules
@@ -21,8 +22,6 @@ from penstock.core.broker import Broker
 from penstock.errors import PenstockError
 from penstock.protocols.common.services import CredentialCheck
 
-NAME_LETTERS: Final = 255
-"""Longest name of a user, in characters."""
 PASSWORD_LETTERS: Final = 4096
 """Longest password, in characters."""
 VHOSTS_MOST: Final = 100
@@ -116,8 +115,12 @@ class BackEndCheck(CredentialCheck):
 
     @override
     def is_slow(self) -> bool:
-        if len(self.user) > NAME_LETTERS or len(self._password) > PASSWORD_LETTERS or "\0" in self.user:
-            self._error = "name or password is too long, or no text"
+        flaw = name_flaw(self.user)
+        if flaw:
+            self._error = f"the name of the user {flaw}"
+            return False
+        if len(self._password) > PASSWORD_LETTERS:
+            self._error = f"the password has more than {PASSWORD_LETTERS} characters"
             return False
         self._rules = self._users.recall(self.user, self._password, self.address)
         return self._rules is None

@@ -232,10 +232,11 @@ def default_binding(queue: Queue) -> Shape:
 
 def properties_key(key: str, arguments: dict[str, object]) -> str:
     """Return the name of a binding in RabbitMQ's URLs: its key, and a hash of its arguments if it has any."""
+    quoted = quote_plus(key, errors="surrogatepass")
     if not arguments:
-        return quote_plus(key) or "~"
+        return quoted or "~"
     encoded = json.dumps(plain(arguments), sort_keys=True).encode()
-    return f"{quote_plus(key)}~{binascii.crc32(encoded):08x}"
+    return f"{quoted}~{binascii.crc32(encoded):08x}"
 
 
 def consumer_of(consumer: Consumer, node: Node) -> Shape:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
+from penstock.access.access_table import name_flaw
 from penstock.access.rules import Rules
 from penstock.access.token_rules import SCOPES_MOST, TokenRules, scopes_of
 from penstock.core.broker import Broker
@@ -22,8 +23,6 @@ from penstock.protocols.common.services import CredentialCheck
 
 TOKEN_OCTETS: Final = 16_384
 """Longest token, in octets."""
-NAME_LETTERS: Final = 255
-"""Longest name of a user, in characters."""
 SHOWN_LETTERS: Final = 60
 """Most characters of a text of a token that the log shows."""
 ALGORITHMS: Final = {
@@ -160,8 +159,9 @@ class TokenCheck(CredentialCheck):
         names = [claims[claim] for claim in policy.name_claims if isinstance(claims.get(claim), str) and claims[claim]]
         if not names:
             raise TokenError(f"token names no user; claims that may are {', '.join(policy.name_claims)}")
-        if len(names[0]) > NAME_LETTERS:
-            raise TokenError(f"user of the token has a name of more than {NAME_LETTERS} characters")
+        flaw = name_flaw(names[0])
+        if flaw:
+            raise TokenError(f"name {_shown(names[0])} of the token's user {flaw}")
         scopes: list[str] = []
         for claim in policy.scope_claims:
             scopes += scopes_of(claims.get(claim), policy.scope_prefix)

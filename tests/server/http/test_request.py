@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 
 import pytest
@@ -43,6 +44,20 @@ def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web
         assert answer.startswith(b"HTTP/1.1 400")
         assert answer.count(b"HTTP/1.1") == 1
         assert b"either Content-Length or Transfer-Encoding" in answer
+
+
+@pytest.mark.parametrize("path", ["/queues", "/queues?page=1", "/queues/%2F", "/definitions", "/bindings", "/overview"])
+async def test_lone_surrogate_in_a_name_spoils_no_answer(path: str) -> None:
+    name = "half \ud800 ä"
+    async with in_process(http="127.0.0.1:0") as broker:
+        vhost = broker.driver.broker.vhosts["/"]
+        vhost.declare_queue(name, {"k": name}, False, False, None, None)
+        web = Web(broker.http_url)
+        answer = await asyncio.to_thread(web.ask, "GET", path)
+        assert answer.status == 200
+        assert path == "/overview" or name in json.dumps(answer.json, ensure_ascii=False)
+        missing = await asyncio.to_thread(web.ask, "GET", "/queues/%2F/%ED%A0%80")
+        assert missing.status == 404
 
 
 @pytest.mark.parametrize("path", ["/api/queues", "/api/queues?page=1&page_size=500", "/api/definitions"])

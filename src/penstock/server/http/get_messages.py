@@ -25,7 +25,7 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import InternalError, NotFound, ResourceLocked
 from penstock.management.rabbitmq_json import Shape, plain
 from penstock.protocols.common.authorization import check_read_queue
-from penstock.server.http.request import ApiRequest, bad_request, text, whole
+from penstock.server.http.request import ApiRequest, bad_request, json_octets, text, whole
 
 ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 MESSAGES_MOST: Final = 1000
@@ -191,7 +191,7 @@ class Taking:
             "message_count": left,
             "properties": properties,
         }
-        head = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+        head = json_octets(found)[:-1]
         encoding, payload = "string", None if self._base64 else await self._as_text(shown)
         if payload is None:
             encoding, payload = "base64", await self._as_base64(shown)

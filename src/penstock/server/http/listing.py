@@ -6,7 +6,6 @@ The query parameters are RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for 
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Final
@@ -23,7 +22,7 @@ from penstock.management.paged_list import Item
 from penstock.management.queue_order import QUEUE_ORDERS, Key
 from penstock.management.queue_page import FIRST_MOST, QueueOrder, first_steps
 from penstock.management.rabbitmq_json import Shape
-from penstock.server.http.request import ApiRequest, HttpError, LongAnswer, bad_request, json_response
+from penstock.server.http.request import ApiRequest, HttpError, LongAnswer, bad_request, json_octets, json_response
 
 AT_ONCE: Final = 4
 """Objects formatted per slice: some tenths of a millisecond."""
@@ -108,7 +107,7 @@ async def _page(request: ApiRequest, shown: list[Item], filtered: int, total: in
         "total_count": total,
     }
     texts = b"".join([part async for part in _stream(request, shown, making)])
-    head = json.dumps(numbers, separators=(",", ":")).removesuffix("}").encode()
+    head = json_octets(numbers).removesuffix(b"}")
     return Response(b'%b,"items":%b}' % (head, texts), media_type="application/json")
 
 
@@ -221,17 +220,17 @@ def _key(content: Shape, column: str) -> Key:
 
 async def _stream(request: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
     """Stream a list in slices; objects deleted meanwhile are omitted."""
-    before = "["
+    before = b"["
     async for slice_ in _slices(request, items):
         texts = [
-            json.dumps(chosen(request, making(request.driver, item)), separators=(",", ":"), ensure_ascii=False)
+            json_octets(chosen(request, making(request.driver, item)))
             for item in slice_
             if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]
         if texts:
-            yield (before + ",".join(texts)).encode()
-            before = ","
-    yield b"[]" if before == "[" else b"]"
+            yield before + b",".join(texts)
+            before = b","
+    yield b"[]" if before == b"[" else b"]"
 
 
 async def _slices(request: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:

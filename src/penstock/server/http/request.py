@@ -66,8 +66,12 @@ class HttpError(Exception):
 
 def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return an answer in JSON."""
-    body = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
-    return Response(body, status, headers, "application/json")
+    return Response(json_octets(content), status, headers, "application/json")
+
+
+def json_octets(content: object) -> bytes:
+    """Return a value as JSON in UTF-8; a lone surrogate, which UTF-8 does not have, is an escape of JSON."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(errors="backslashreplace")
 
 
 class LongAnswer(StreamingResponse):

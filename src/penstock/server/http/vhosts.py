@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -15,7 +14,15 @@ from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
 from penstock.management.paged_list import Item
 from penstock.server.http.listing import collected, listed, one, sample_ranges
-from penstock.server.http.request import ApiRequest, LongAnswer, bad_request, json_response, no_content, not_found
+from penstock.server.http.request import (
+    ApiRequest,
+    LongAnswer,
+    bad_request,
+    json_octets,
+    json_response,
+    no_content,
+    not_found,
+)
 
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
@@ -68,7 +75,7 @@ async def export(request: ApiRequest) -> Response:
 
 async def _export(request: ApiRequest, only: VirtualHost | None, for_rabbitmq: bool) -> AsyncIterator[bytes]:
     head = definitions_export.head(request.driver, only is None)
-    yield _json(head)[:-1]
+    yield json_octets(head)[:-1]
     for section in definitions_export.SECTIONS:
         if only is not None and section in definitions_export.FOR_ALL:
             continue
@@ -76,7 +83,7 @@ async def _export(request: ApiRequest, only: VirtualHost | None, for_rabbitmq: b
         yield b',"' + section.encode() + b'":['
         async for items in _collected(request, section, only):
             shapes = definitions_export.exported(items, only is None, for_rabbitmq)
-            part = [_json(each) for each in shapes]
+            part = [json_octets(each) for each in shapes]
             if part:
                 yield before + b",".join(part)
                 before = b","
@@ -100,10 +107,6 @@ async def _collected(request: ApiRequest, section: str, only: VirtualHost | None
                 await request.pause()
     yield some
     await request.pause()
-
-
-def _json(content: object) -> bytes:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 async def import_(request: ApiRequest) -> Response:
