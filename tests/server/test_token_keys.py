@@ -6,13 +6,16 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.management.token_check import TokenError
+from penstock.management.token_check import TokenError, TokenKey
+from penstock.server import token_keys
 from penstock.server.token_keys import APART_S, FRESH_S, OCTETS_MOST, STALE_S, FetchedKeys, parse_keys
+from tests.support.brokers import PATIENCE
 from tests.support.tokens import ec_key, jwk, pem, rsa_key
 
 
@@ -27,11 +30,21 @@ class Provider(http.server.ThreadingHTTPServer):
     status = 200
     asked = 0
 
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.came = threading.Semaphore(0)
+        """Requests after the first."""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, Provider)
         self.server.asked += 1
+        if self.server.asked > 1:
+            self.server.came.release()
+        assert self.server.may_answer.wait(PATIENCE)
         self.send_response(self.server.status)
         self.send_header("Location", "/elsewhere")
         self.end_headers()
@@ -43,10 +56,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    found = Provider(("127.0.0.1", 0), Handler)
+    found = Provider()
     thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield found
+    found.may_answer.set()
     found.shutdown()
     thread.join()
     found.server_close()
@@ -74,7 +88,7 @@ def test_keys_are_fetched_once_for_a_time(provider: Provider) -> None:
     assert provider.asked == 1
     clock.now += 1
     keys.find("one")
-    assert provider.asked == 2
+    assert provider.came.acquire(timeout=PATIENCE), "it is asked again, while the old keys serve"
 
 
 def test_a_key_that_is_new_is_found_but_strangers_cannot_make_the_broker_ask_at_will(provider: Provider) -> None:
@@ -101,6 +115,53 @@ def test_old_keys_stay_while_the_provider_is_away_but_not_for_ever(provider: Pro
     clock.now += STALE_S
     with pytest.raises(TokenError, match=r"cannot be had from 'http://127\.0\.0\.1.*500"):
         keys.find("one")
+
+
+def in_thread(keys: FetchedKeys, key_id: str) -> Future[TokenKey]:
+    future: Future[TokenKey] = Future()
+
+    def find() -> None:
+        try:
+            future.set_result(keys.find(key_id))
+        except TokenError as error:
+            future.set_exception(error)
+
+    threading.Thread(target=find, daemon=True).start()
+    return future
+
+
+def test_old_keys_serve_while_the_provider_is_slow(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_keys, "FETCH_S", 3_600.0)
+    provider.answer = key_set(jwk(rsa_key(), "one"))
+    keys, clock = keys_of(provider)
+    first = keys.find("one")
+    provider.may_answer.clear()
+    clock.now += FRESH_S
+    assert in_thread(keys, "one").result(PATIENCE) is first
+    assert provider.came.acquire(timeout=PATIENCE)
+    clock.now += FRESH_S
+    assert in_thread(keys, "one").result(PATIENCE) is first
+    assert provider.asked == 2, "one fetch at a time"
+
+
+def test_unknown_keys_stop_no_known_ones(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_keys, "FETCH_S", 3_600.0)
+    monkeypatch.setattr(token_keys, "WAIT_S", 3_600.0)
+    provider.answer = key_set(jwk(rsa_key(), "one"))
+    keys, clock = keys_of(provider)
+    first = keys.find("one")
+    provider.may_answer.clear()
+    clock.now += APART_S
+    waits = in_thread(keys, "two")
+    assert provider.came.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        with pytest.raises(TokenError, match=r"names 'two', .* has 1 others; they are being fetched again"):
+            in_thread(keys, "two").result(PATIENCE)
+    assert in_thread(keys, "one").result(PATIENCE) is first
+    assert not waits.done()
+    provider.answer = key_set(jwk(rsa_key(), "one"), jwk(rsa_key("two"), "two"))
+    provider.may_answer.set()
+    assert waits.result(PATIENCE).algorithms == first.algorithms
 
 
 def test_query_of_the_source_is_not_shown(provider: Provider) -> None:

@@ -1,13 +1,15 @@
 """Keys that sign tokens: from a file, or from the URL of an identity provider.
 
-Theory of operation. The threads that verify tokens call `find`. It fetches the keys when they are older than
-`FRESH_S`, and when a token names a key that is not there, at most once in `APART_S`. While the provider cannot be
-reached, the old keys stay, up to `STALE_S`.
+Theory of operation. The threads that verify tokens call `find`. It has a thread fetch the keys when they are older than
+`FRESH_S`, and when a token names a key that is not there, at most once in `APART_S`. While the provider is slow or
+cannot be reached, the old keys serve, up to `STALE_S`. One thread may wait for a key that is not there; as long as it
+does, other such tokens are refused at once. So neither the provider nor unknown keys stop logins with known keys.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import urllib.request
@@ -29,6 +31,8 @@ APART_S: Final = 10.0
 """Least seconds between two attempts to fetch them."""
 FETCH_S: Final = 5.0
 """Seconds that a fetch may wait for each answer of the server, and twice that for all of it."""
+WAIT_S: Final = 3 * FETCH_S
+"""Most seconds that a token waits for a fetch: its time, and some for the name of the server."""
 OCTETS_MOST: Final = 1024 * 1024
 """Most octets of a set of keys."""
 KEYS_MOST: Final = 100
@@ -54,7 +58,12 @@ class FetchedKeys(TokenKeys):
         self._shown = source.partition("?")[0]
         """The source for the log: its query may hold a secret."""
         self._clock = clock
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        """Guard of all that follows; it is held for moments only, never during a fetch."""
+        self._fetching = False
+        """True while a thread fetches the keys."""
+        self._waiting = 0
+        """Number of threads that wait for it."""
         self._keys: dict[str, TokenKey] = {}
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
@@ -62,18 +71,30 @@ class FetchedKeys(TokenKeys):
 
     @override
     def find(self, key_id: str) -> TokenKey:
-        with self._lock:
-            now = self._clock()
-            age = None if self._fetched_at is None else now - self._fetched_at
-            if age is None or age >= FRESH_S or self._get(key_id) is None:
-                self._try(now)
-            if self._fetched_at is None or now - self._fetched_at >= STALE_S:
-                raise TokenError(f"keys of tokens cannot be had from '{self._shown}': {self._error}")
-            found = self._get(key_id)
-            if found is None:
-                named = repr(key_id[:SHOWN_LETTERS]) if key_id else "no key"
-                raise TokenError(f"token names {named}, and '{self._shown}' has {len(self._keys)} others")
-            return found
+        with self._changed:
+            key = self._usable(key_id)
+            if key is None or self._age() >= FRESH_S:
+                self._begin_fetch()
+            if key is None:
+                self._await_fetch()
+                key = self._usable(key_id)
+            if key is None:
+                raise TokenError(self._refusal(key_id))
+            return key
+
+    def _age(self) -> float:
+        """Return the age of the keys in seconds; infinity while there are none."""
+        return math.inf if self._fetched_at is None else self._clock() - self._fetched_at
+
+    def _usable(self, key_id: str) -> TokenKey | None:
+        return self._get(key_id) if self._age() < STALE_S else None
+
+    def _refusal(self, key_id: str) -> str:
+        if self._age() >= STALE_S:
+            return f"keys of tokens cannot be had from '{self._shown}': {self._error or 'they are being fetched'}"
+        named = repr(key_id[:SHOWN_LETTERS]) if key_id else "no key"
+        again = "; they are being fetched again" if self._fetching else ""
+        return f"token names {named}, and '{self._shown}' has {len(self._keys)} others{again}"
 
     def _get(self, key_id: str) -> TokenKey | None:
         if not key_id and len(self._keys) == 1:
@@ -82,17 +103,41 @@ class FetchedKeys(TokenKeys):
             return self._keys[""]  # A PEM file has a key without an id.
         return self._keys.get(key_id)
 
-    def _try(self, now: float) -> None:
-        """Fetch the keys, unless that was tried a moment ago; an error is kept."""
-        if self._tried_at is not None and now - self._tried_at < APART_S:
+    def _begin_fetch(self) -> None:
+        """Have a thread fetch the keys, unless one does or did a moment ago."""
+        now = self._clock()
+        if self._fetching or (self._tried_at is not None and now - self._tried_at < APART_S):
             return
         self._tried_at = now
         try:
-            self._keys = parse_keys(self._read())
-            self._fetched_at = now
-            self._error = ""
+            threading.Thread(target=self._fetch_keys, args=(now,), name="penstock-token-keys", daemon=True).start()
+        except RuntimeError as error:  # The machine has no thread left.
+            self._error = str(error)
+        else:
+            self._fetching = True
+
+    def _await_fetch(self) -> None:
+        """Wait for the fetch that runs. While there are keys, only one thread does: the others serve their tokens."""
+        if self._age() < STALE_S and self._waiting:
+            return
+        self._waiting += 1
+        self._changed.wait_for(lambda: not self._fetching, WAIT_S)
+        self._waiting -= 1
+
+    def _fetch_keys(self, now: float) -> None:
+        keys: dict[str, TokenKey] = {}
+        problem = "internal error"
+        try:
+            keys = parse_keys(self._read())
         except (OSError, ValueError, HTTPException) as error:
-            self._error = str(error) or type(error).__name__
+            problem = str(error) or type(error).__name__
+        finally:
+            with self._changed:
+                if keys:
+                    self._keys, self._fetched_at, problem = keys, now, ""
+                self._error = problem
+                self._fetching = False
+                self._changed.notify_all()
 
     def _read(self) -> bytes:
         if urlsplit(self._source).scheme in ("http", "https"):
