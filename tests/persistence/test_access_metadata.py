@@ -13,6 +13,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.persistence.access_metadata import PERMISSION, USER
+from penstock.persistence.metadata_codec import pack
 from tests.support.restored_broker import Declared, journaled
 
 NAMES = st.sampled_from(["guest", "anna", "ot/to", "ä"])
@@ -95,6 +96,21 @@ def test_nothing_is_stored_while_guest_is_alone() -> None:
     store.write()
     assert store.names() == []
     assert store.restored()[0].broker.access.names() == ["guest"]
+
+
+def test_secret_of_salts_comes_back() -> None:
+    driver = journaled()
+    store = Declared(driver)
+    keys = driver.services.scram_keys("eve")
+    store.write()
+    again = store.restored()[0]
+    assert again.broker.access.scram_secret.octets == driver.broker.access.scram_secret.octets != b""
+    assert again.services.scram_keys("eve") == keys
+    (name,) = store.shelf.things
+    store.shelf.things[name] = pack({"secret": "zz"})
+    again, remarks = store.restored()
+    assert remarks == ["scram-secret 'salts' in the store cannot be read: its 'secret' is damaged"]
+    assert again.broker.access.scram_secret.octets == b""
 
 
 def test_a_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:

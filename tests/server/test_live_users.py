@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import pytest
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.client.errors import ConnectionClosed
-from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import composite, encode_composite
+from penstock.wire.amqp10.frames import SASL_HEADER, frame
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving, some_name
 from tests.support.commands import run
 from tests.support.postgres import cluster, needs_postgres
 
@@ -30,6 +34,33 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
         return
     with cluster() as server:
         yield "--store", server.url(schema=some_name("store"))
+
+
+def salt_of(broker: BrokerProcess, user: str) -> bytes:
+    """The salt in the first challenge of SCRAM-SHA-256, from a client of AMQP 1.0."""
+    init = composite(spec.SASL_INIT, mechanism="SCRAM-SHA-256", initial_response=f"n,,n={user},r=abcdef".encode())
+    with socket.create_connection((broker.host, broker.port), PATIENCE) as client:
+        client.sendall(SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL))
+        heard = b""
+        while b",i=4096" not in heard:
+            more = client.recv(4096)
+            assert more, f"no challenge in {heard!r}"
+            heard += more
+    return heard.partition(b",s=")[2].partition(b",")[0]
+
+
+def test_salts_of_scram_outlive_the_broker_whoever_exists(store: tuple[str, str], tmp_path: Path) -> None:
+    users = ("anna", "eve", "ada")
+    settings = tmp_path / "penstock.toml"
+    settings.write_text("[users]\nada = 'lovelace'\n")
+    options = ("--config", str(settings), *store)
+    with serving(tmp_path, *options) as broker:
+        with Connection(url_of(broker, "ada", "lovelace")) as connection, ControlClient(connection) as control:
+            control.request("user.declare", {"name": "anna", "password": SECRET, "tags": []})
+        before = [salt_of(broker, user) for user in users]
+        assert len(set(before)) == 3
+    with serving(tmp_path, *options) as broker:
+        assert [salt_of(broker, user) for user in users] == before
 
 
 def test_users_outlive_the_broker_and_nothing_tells_their_passwords(store: tuple[str, str], tmp_path: Path) -> None:

@@ -35,7 +35,15 @@ class VhostLimits:
         self.limits = limits
 
 
-AccessRecord = User | PermissionRecord | TopicPermissionRecord | VhostLimits
+class ScramSecret:
+    """Secret of the salts for SCRAM that belong to no stored user; it outlives the broker, as other salts do."""
+
+    def __init__(self) -> None:
+        self.octets: bytes = b""
+        """The secret; empty until SCRAM is used."""
+
+
+AccessRecord = User | PermissionRecord | TopicPermissionRecord | VhostLimits | ScramSecret
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

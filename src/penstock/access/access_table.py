@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from penstock.access.access_records import (
     AccessRecorder,
     PermissionRecord,
+    ScramSecret,
     TopicPermissionRecord,
     VhostLimits,
 )
@@ -53,6 +54,7 @@ class AccessTable:
         self.expressions = Expressions()
         self.recorder = AccessRecorder()
         """Recorder of the changes of users of the store, and of limits of virtual hosts."""
+        self.scram_secret: Final = ScramSecret()
         self.vhost_limits: dict[str, dict[str, int]] = {}
         """Limits by virtual host and name."""
         self._vhosts = vhosts

@@ -20,8 +20,9 @@ class ScramKeyCache:
     A derivation takes milliseconds, so it is done once. A user with a hash has the keys that were derived when its
     password was set, or at its first login with PLAIN.
 
-    The salt depends on the name and the secret only. So an unknown name has a salt, always the same, and nobody can
-    tell it from a known one (RFC 5802 section 9). Nothing is stored for unknown names.
+    Without such keys the salt depends on the name and a secret only. So an unknown name has a salt, always the same,
+    and nobody can tell it from a known one (RFC 5802 section 9). The secret is stored, as are the salts of stored
+    users: otherwise a restart would tell them apart. Nothing is stored for unknown names.
     """
 
     def __init__(self, table: AccessTable, secret: bytes, work: WorkMeter) -> None:
@@ -52,4 +53,12 @@ class ScramKeyCache:
     def _octets(self, purpose: str, user: str) -> bytes:
         """Return 32 octets that only this broker can compute from a name."""
         name = f"{purpose} {user}".encode(errors="surrogatepass")
-        return hashlib.blake2b(name, digest_size=32, key=self._secret).digest()
+        return hashlib.blake2b(name, digest_size=32, key=self._stored_secret()).digest()
+
+    def _stored_secret(self) -> bytes:
+        """Return the secret of the table; SCRAM makes it when it is first used."""
+        found = self._table.scram_secret
+        if not found.octets:
+            found.octets = hashlib.blake2b(b"scram", digest_size=32, key=self._secret).digest()
+            self._table.recorder.change(found)
+        return found.octets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.access_records import AccessRecord, PermissionRecord, TopicPermissionRecord
+from penstock.access.access_records import AccessRecord, PermissionRecord, ScramSecret, TopicPermissionRecord
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import PLAIN, PasswordHash, file_password, read_hash
 from penstock.access.permission import Permission, TopicPermission
@@ -18,6 +18,7 @@ USER: Final = "user"
 PERMISSION: Final = "permission"
 TOPIC_PERMISSION: Final = "topic-permission"
 VHOST_LIMITS: Final = "vhost-limits"
+SCRAM_SECRET: Final = "scram-secret"
 
 
 def access_name(record: AccessRecord) -> tuple[str, str]:
@@ -28,6 +29,8 @@ def access_name(record: AccessRecord) -> tuple[str, str]:
         return PERMISSION, key_of(record.user, record.vhost)
     if isinstance(record, TopicPermissionRecord):
         return TOPIC_PERMISSION, key_of(record.user, record.vhost, record.exchange)
+    if isinstance(record, ScramSecret):
+        return SCRAM_SECRET, "salts"
     return VHOST_LIMITS, key_of(record.vhost)
 
 
@@ -42,6 +45,8 @@ def access_fields(record: AccessRecord) -> dict[str, object]:
     if isinstance(record, TopicPermissionRecord):
         topic = {"exchange": record.exchange, "write": record.permission.write, "read": record.permission.read}
         return {"user": record.user, "vhost": record.vhost, **topic}
+    if isinstance(record, ScramSecret):
+        return {"secret": record.octets.hex()}
     return {"vhost": record.vhost, "limits": dict(record.limits)}
 
 
@@ -94,6 +99,14 @@ def restore_topic_permission(table: AccessTable, fields: Fields) -> None:
     permission = TopicPermission(fields.text("write"), fields.text("read"))
     user, vhost, exchange = fields.text("user"), fields.text("vhost"), fields.text("exchange")
     table.restore_permission(TopicPermissionRecord(user, vhost, exchange, permission))
+
+
+def restore_scram_secret(table: AccessTable, fields: Fields) -> None:
+    """Set the secret of the salts for SCRAM. Raises StoreError."""
+    try:
+        table.scram_secret.octets = bytes.fromhex(fields.text("secret"))
+    except ValueError:
+        raise StoreError("its 'secret' is damaged") from None
 
 
 def restore_vhost_limits(table: AccessTable, fields: Fields) -> None:

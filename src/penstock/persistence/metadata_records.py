@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
+from penstock.access.access_records import PermissionRecord, ScramSecret, TopicPermissionRecord, VhostLimits
 from penstock.access.user import User
 from penstock.core.gates.operator import OperatorGate
 from penstock.core.journal.group import MetadataChange
@@ -79,7 +79,7 @@ def name_of(subject: object) -> tuple[str, str]:
         return PARAMETER, key_of(subject.component, subject.vhost, subject.name)
     if isinstance(subject, VirtualHost):
         return VHOST, key_of(subject.name)
-    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits)):
+    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits, ScramSecret)):
         return access_name(subject)
     assert isinstance(subject, Journal)
     return NUMBERS, "queues"
@@ -122,7 +122,7 @@ def _fields_of(subject: object) -> dict[str, object]:
         return {"component": subject.component, "vhost": subject.vhost, "name": subject.name, "content": value}
     if isinstance(subject, VirtualHost):
         return {"name": subject.name, "metadata": table_as_json(subject.metadata)}
-    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits)):
+    if isinstance(subject, (User, PermissionRecord, TopicPermissionRecord, VhostLimits, ScramSecret)):
         return access_fields(subject)
     assert isinstance(subject, Journal)
     return {"next": numbers_end(int(subject.next_queue))}

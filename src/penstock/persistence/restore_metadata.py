@@ -85,6 +85,7 @@ class MetadataRestorer:
         steps: dict[str, Callable[[Fields], None]] = {
             kinds.NUMBERS: self._numbers,
             kinds.VHOST: self._vhost,
+            access.SCRAM_SECRET: lambda fields: access.restore_scram_secret(table, fields),
             access.USER: lambda fields: access.restore_user(table, fields),
             access.PERMISSION: lambda fields: access.restore_permission(table, fields),
             access.TOPIC_PERMISSION: lambda fields: access.restore_topic_permission(table, fields),
