@@ -173,6 +173,29 @@ def test_passwords_of_urls_are_replaced_and_keys_of_routing_are_not(trail):
     assert "orders.new" in shown
 
 
+@pytest.mark.parametrize(
+    "name", ["password", "sslpassword", "access_token", "api_key", "client-secret", "sig", "X-Amz-Signature"]
+)
+def test_secrets_in_queries_of_urls_are_replaced(trail, name):
+    uri = f"amqps://host/v?{name}=hunter2&heartbeat=5;{name}=hunter2"
+    trail.change(ANNA, "parameter.put", "shovel", {"uri": uri}, uri)
+    trail.refused(ANNA, "parameter.put", f"'{uri}' is refused")
+    shown = json.dumps(trail.take())
+    assert "hunter2" not in shown
+    assert shown.count(f"?{name}=***&heartbeat=5;{name}=***") == 3
+
+
+def test_password_at_the_end_of_a_long_text_is_replaced(trail):
+    trail.refused(ANNA, "x", " " * 4080 + "//bob:hunter2@host")
+    assert "hunt" not in json.dumps(trail.take())
+
+
+@pytest.mark.parametrize("text", ["?" + "key" * 2000, "?key" * 1500, "&;=" * 2000])
+def test_long_text_without_a_secret_stays_and_takes_no_time(trail, text):
+    trail.refused(ANNA, "x", text)
+    assert trail.take()[0]["reason"] == text[:4096]
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

@@ -45,6 +45,11 @@ _SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_k
 _PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
 """Names of fields that hold no secret, although they look so."""
 _URL_SECRET: Final = re.compile(r"(//[^/@\s:]*):[^/@\s]*@")
+_QUERY_SECRET: Final = re.compile(
+    r"([?&;][^=?&;\s]{0,60}(?:passw|pwd|secret|token|hash|credential|private|key|sig|auth)[^=?&;\s]{0,60}=)[^&;\s\"']+",
+    re.IGNORECASE,
+)
+"""Secret in the query of a URL, with its name; the names are short, so that no text takes long to search."""
 
 
 class Actor:
@@ -258,12 +263,13 @@ def shown(value: object) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a text without the passwords of URLs in it, of `TEXT_MAX` letters at most."""
-    return _URL_SECRET.sub(rf"\1:{SECRET}@", text[:TEXT_MAX])
+    """Return a text without passwords and secret parameters of URLs in it, of `TEXT_MAX` letters at most."""
+    hidden = _URL_SECRET.sub(rf"\1:{SECRET}@", text[: 2 * TEXT_MAX])  # A password that is cut has no end.
+    return _QUERY_SECRET.sub(rf"\1{SECRET}", hidden)[:TEXT_MAX]
 
 
 def without_secrets(value: object) -> object:
-    """Return a value in which passwords, hashes, tokens and the passwords of URLs are replaced."""
+    """Return a value in which passwords, hashes, tokens and the secrets of URLs are replaced."""
     if isinstance(value, str):
         return shown_text(value)
     if isinstance(value, dict):
