@@ -44,7 +44,7 @@ EVENTS: Final = ("start", "stop", "login", "login-refused", "access-refused", "c
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
 """The fields as a schema for Spark: `spark.read.schema(SCHEMA).json(directory)`."""
 
-FILES: Final = RecordFiles("audit-", VERSION, "audit log", mode=0o600)
+FILES: Final = RecordFiles("audit-", VERSION, "audit log")
 
 
 def files(directory: str | Path) -> list[Path]:

@@ -28,15 +28,13 @@ def _nobody(path: Path) -> None:
 class RecordFiles:
     """Names, version and reader of one kind of files."""
 
-    def __init__(self, prefix: str, version: int, log: str, mode: int = 0o644) -> None:
+    def __init__(self, prefix: str, version: int, log: str) -> None:
         self.prefix = prefix
         """Beginning of each name."""
         self.version = version
         """Version of the schema that is written, in the field `v`."""
         self.log = log
         """Name of the log for people."""
-        self.mode = mode
-        """Permissions of new files."""
 
     def path(self, directory: Path, number: int) -> Path:
         """Return the path of a file by its number."""

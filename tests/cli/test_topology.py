@@ -119,6 +119,15 @@ def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_pa
     assert run(broker, "definitions", "export", str(file), "--here", vhost=name) == f"{file}: 1 vhost, 1 queue\n"
     assert file.stat().st_mode & 0o777 == 0o600, "hashes of passwords are in it"
     assert json.loads(run(broker, "definitions", "export", "--here", vhost=name))["queues"][0]["name"] == "q"
+    old, link = tmp_path / "old.json", tmp_path / "link.json"
+    old.write_text("x" * 100_000)
+    old.chmod(0o644)
+    run(broker, "definitions", "export", str(old), "--here", vhost=name)
+    assert (old.stat().st_mode & 0o777, old.read_text()) == (0o600, file.read_text())
+    link.symlink_to(tmp_path / "elsewhere")
+    refused = run(broker, "definitions", "export", str(link), "--here", vhost=name, code=1)
+    assert refused == f"penstock: cannot write '{link}': it is a symbolic link\n"
+    assert not (tmp_path / "elsewhere").exists()
     run(broker, "delete", "queue", "q", vhost=name)
     assert run(broker, "definitions", "import", str(file)) == "1 queue created\n"
     file.write_text(file.read_text().replace('"durable"', '"durabel"'))
@@ -152,6 +161,7 @@ def test_converted_definitions_go_to_a_file_without_a_broker(tmp_path: Path) -> 
     assert done.stdout.startswith(f"{file}: 1 setting\n{remark}")
     settings = [{"scope": "broker", "pattern": "", "settings": {"global-max-size": "1Gb"}}]
     assert json.loads(file.read_text()) == {"settings": settings}
+    assert file.stat().st_mode & 0o777 == 0o600
     piped = penstock_command(*words, "-")
     assert json.loads(piped.stdout) == {"settings": settings}
     assert piped.stderr.startswith(remark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import stat
 import subprocess
 import time
 from collections import Counter
@@ -137,6 +138,21 @@ def test_depths_are_sampled_where_they_changed_and_only_there(tmp_path: Path) ->
         peer.ask(1, commands.Queue.Purge(queue="busy"), commands.Queue.PurgeOk)
         eventually(lambda: samples("busy")[-1]["messages"] == 0, "one for the change")
         assert samples("quiet") == []
+
+
+def test_files_are_their_owners_and_no_links(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with serving(tmp_path, "--flow-log", str(folder)):
+        (path,) = flowlog.files(folder)
+        assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(path.stat().st_mode)) == (0o700, 0o600)
+    victim = tmp_path / "victim"
+    victim.write_text("not a record")
+    path.unlink()
+    path.symlink_to(victim)
+    refused = penstock_command("serve", "--listen", "127.0.0.1:0", "--http", "off", "--flow-log", str(folder))
+    assert refused.returncode == 1
+    assert f"cannot write the flow log to '{folder}'" in refused.stderr
+    assert victim.read_text() == "not a record"
 
 
 def test_without_a_directory_there_is_no_flow_log_and_off_means_none(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -62,6 +64,20 @@ def writing() -> Iterator[None]:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The interpreter flushes it at exit.
         raise OutputError(error) from None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, also one that is there; a link is not followed. Raises ConfigError."""
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # /dev/null stays everybody's.
+                os.fchmod(file.fileno(), 0o600)
+                file.truncate()
+            file.write(text)
+    except OSError as error:
+        problem = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise ConfigError(f"cannot write '{path}': {problem}") from None
 
 
 MODULES: dict[str, str] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from penstock.cli.common import (
     report_errors,
     say,
     say_json,
+    write_private,
     writing,
 )
 from penstock.cli.completion import names_of, names_of_target
@@ -409,7 +409,7 @@ HERE = click.option("--here", is_flag=True, help="Export only the virtual host i
 def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) -> None:
     """Write the definitions to FILE, or to standard output.
 
-    A new FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
+    FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
     penstock definitions export broker.json
     """
     with control_session(url) as control:
@@ -419,11 +419,7 @@ def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) 
             with writing():
                 click.echo(text, nl=False)
             return
-        try:
-            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-                opened.write(text)
-        except OSError as error:
-            raise ConfigError(f"cannot write '{file}': {error.strerror}") from None
+        write_private(file, text)
         counts = {name: len(items) for name, items in found.items() if isinstance(items, list)}
         print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
 
@@ -530,10 +526,7 @@ def _write_converted(output: Path, found: Conversion | None, as_json: bool) -> N
         for remark in _remarks(answer):
             say(remark, err=True)
         return
-    try:
-        output.write_text(found.text())
-    except OSError as error:
-        raise ConfigError(f"cannot write '{output}': {error.strerror}") from None
+    write_private(output, found.text())
     print_result(as_json, answer, f"{output}: {_counted(answer['converted'])}", *_remarks(answer))
 
 

@@ -198,7 +198,7 @@ class RecordLog:
     def _go_on(self) -> None:
         """Continue the last file after its last complete line, or begin a new one. Raises OSError."""
         self.directory.mkdir(
-            parents=not self._writer.is_alive(), exist_ok=True
+            0o700, parents=not self._writer.is_alive(), exist_ok=True
         )  # Never a removed data directory again.
         known = self.files.list(self.directory)
         number = self.files.number_of(known[-1]) or 1 if known else 1
@@ -206,7 +206,7 @@ class RecordLog:
 
     def _begin(self, number: int) -> None:
         path = self.files.path(self.directory, number)
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self.files.mode)
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         self._close()
         self._file = opened
         self._number = number
