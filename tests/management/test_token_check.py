@@ -54,6 +54,8 @@ def test_token_may_be_signed_by_each_key_of_the_set() -> None:
     [
         ({"aud": "other"}, "audience of the token does not include 'penstock', resource-server-id"),
         ({"aud": None}, "audience"),
+        ({"aud": "other penstock"}, "audience"),
+        ({"aud": ["other penstock"]}, "audience"),
         ({"aud": {"penstock": 1}}, "audience"),
         ({"exp": NOW - 30}, expired_words(NOW - 30, NOW)),
         ({"exp": "soon"}, "exp of the token is no number"),
@@ -87,8 +89,8 @@ def test_clocks_may_differ_a_little() -> None:
     assert checked(token(exp=NOW - 29, nbf=NOW + 30, iat=NOW + 30)).refusal() == ""
 
 
-def test_audience_may_be_a_list_or_words_and_the_user_another_claim() -> None:
-    assert checked(token(aud=["a", "penstock"])).refusal() == checked(token(aud="a penstock")).refusal() == ""
+def test_audience_may_be_a_list_and_the_user_another_claim() -> None:
+    assert checked(token(aud=["a", "penstock"])).refusal() == ""
     assert checked(token(sub=None, client_id="app")).user == "app"
     named = policy()
     named.name_claims = ["email", "sub"]

@@ -150,7 +150,7 @@ class TokenCheck(CredentialCheck):
         """Check the claims. Raises TokenError."""
         policy = self._policy
         audience = claims.get("aud")
-        audiences = audience.split() if isinstance(audience, str) else audience
+        audiences = [audience] if isinstance(audience, str) else audience
         if not isinstance(audiences, list) or policy.resource_server not in audiences:
             raise TokenError(f"audience of the token does not include '{policy.resource_server}', resource-server-id")
         if policy.issuer and claims.get("iss") != policy.issuer:
