@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
@@ -72,11 +74,11 @@ def offers(driver: BrokerDriver, subject: str = "", address: str = "127.0.0.1") 
     return connection, bytes(start.args["mechanisms"]).decode()  # type: ignore[call-overload]
 
 
-def choose(connection: Connection, mechanism: str) -> str:
+def choose(connection: Connection, mechanism: str, response: bytes = b"") -> str:
     """Choose a mechanism without a password; return the name of what the broker says."""
     properties = {"capabilities": CLOSES}
     connection.receive(
-        method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism=mechanism, response=b"")
+        method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism=mechanism, response=response)
     )
     connection.broker.begin(connection.broker.now + 10)
     connection.services.dispatch_effects()
@@ -99,6 +101,25 @@ def test_a_certificate_is_the_login_of_its_user() -> None:
         connection, _ = offers(driver, subject, "10.0.0.1")
         assert choose(connection, "EXTERNAL") == "connection.close"
         assert not connection.logged_in
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        (b"ada", "connection.tune"),
+        (b"\0*\0*", "connection.tune"),  # amqp091-go
+        (b"eve", "connection.close"),
+        (b"ada\0", "connection.close"),
+        (b"\xff", "connection.close"),
+    ],
+)
+def test_response_to_external_names_nobody_else(response: bytes, answer: str) -> None:
+    driver = make_driver()
+    for user in ("ada", "eve"):
+        driver.broker.access.put_user(user, None, [])
+    connection, _ = offers(driver, "ada", "10.0.0.1")
+    assert choose(connection, "EXTERNAL", response) == answer
+    assert connection.logged_in is (answer == "connection.tune")
 
 
 def test_a_client_of_this_machine_may_be_anonymous_as_guest() -> None:

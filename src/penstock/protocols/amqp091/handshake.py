@@ -12,7 +12,14 @@ from penstock.protocols.amqp091.client_profiles import profile_of
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.login import check_login_rate, conclude_login, count_login, log_in
-from penstock.protocols.common.mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, offered_mechanisms
+from penstock.protocols.common.mechanisms import (
+    AMQPLAIN,
+    ANONYMOUS,
+    EXTERNAL,
+    PLAIN,
+    external_refusal,
+    offered_mechanisms,
+)
 from penstock.protocols.common.peer import QUERY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.amqplain import parse_amqplain
@@ -96,8 +103,12 @@ def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
     connection = engine.connection
     connection.peer.mechanism = mechanism
     check_login_rate(connection)
-    if mechanism == EXTERNAL or mechanism == ANONYMOUS:
-        _log_in_without_password(engine, connection.peer.tls_subject if mechanism == EXTERNAL else GUEST)
+    if mechanism == EXTERNAL:
+        user = connection.peer.tls_subject
+        _log_in_without_password(engine, user, external_refusal(response, user))
+        return
+    if mechanism == ANONYMOUS:
+        _log_in_without_password(engine, GUEST, "")
         return
     user, password = _credentials(mechanism, response)
     connection.user = user[:KEPT_LETTERS]
@@ -108,10 +119,13 @@ def _mechanisms(engine: Amqp091Engine) -> list[str]:
     return offered_mechanisms(engine.services, engine.connection.peer, MECHANISMS)
 
 
-def _log_in_without_password(engine: Amqp091Engine, user: str) -> None:
-    """Log a client in by its certificate or as guest; the response is not looked at (as in RabbitMQ)."""
+def _log_in_without_password(engine: Amqp091Engine, user: str, refusal: str) -> None:
+    """Log a client in by its certificate or as guest, unless its response is refused; that to ANONYMOUS is a trace."""
     connection, services = engine.connection, engine.services
     connection.user = user[:KEPT_LETTERS]
+    if refusal:
+        conclude_login(connection, user, refusal, 0.0)
+        return
     refusal = services.access_refusal(user, connection.peer.loopback)
     conclude_login(connection, user, refusal, count_login(services, user, refusal, connection.peer.network))
 

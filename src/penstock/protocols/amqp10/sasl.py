@@ -14,7 +14,7 @@ from penstock.access.scram import ScramKeys
 from penstock.errors import CommandInvalid
 from penstock.flow.states import StateTable
 from penstock.protocols.common.login import count_login
-from penstock.protocols.common.mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, offered_mechanisms
+from penstock.protocols.common.mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, external_refusal, offered_mechanisms
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import CredentialCheck, Services
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
@@ -157,8 +157,9 @@ class SaslExchange:
     def _external(self, response: bytes) -> SaslStep:
         """Log in the user of the certificate; the response is empty, or names the same user."""
         self.user = self._peer.tls_subject
-        if response and response != self.user.encode():
-            raise SaslError("an EXTERNAL response asks to act for another user")
+        refusal = external_refusal(response, self.user)
+        if refusal:
+            raise SaslError(refusal)
         return self._checked(b"", self._services.access_refusal(self.user, self._peer.loopback))
 
     def _scram_first(self, response: bytes) -> SaslStep:
