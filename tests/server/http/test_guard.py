@@ -14,7 +14,21 @@ from tests.support.http_client import Web
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:15672", "localhost.evil.example", "127.0.0.1.evil.example", "[evil]", "0x7f.1"],
+    [
+        "evil.example",
+        "evil.example:15672",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "[evil]",
+        "0x7f.1",
+        "[::1]x",
+        "[::1]:x",
+        "[::1].evil.example",
+        "[::1]@evil.example",
+        "localhost:@evil.example",
+        "localhost:1:2",
+        "::1",
+    ],
 )
 def test_host_of_a_foreign_name_is_refused_though_the_login_is_right(web: Web, host: str) -> None:
     answer = web.ask("GET", "/overview", headers={"Host": host})

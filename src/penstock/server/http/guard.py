@@ -12,6 +12,7 @@ Programs other than browsers send no Origin, and see none of this.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -34,6 +35,8 @@ SECURITY_HEADERS: Final = {
 """Headers of every answer: what a browser may do with it (OWASP Secure Headers)."""
 STRICT_TRANSPORT: Final = "max-age=31536000"
 """Value of Strict-Transport-Security over TLS: a year."""
+_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+"""Name and port of a Host header (RFC 9110, section 7.2)."""
 SHOWN: Final = 100
 """Most letters of a name in an error."""
 
@@ -104,7 +107,6 @@ class BrowserGuard:
 
 
 def _without_port(host: str) -> str:
-    """Return the name in a Host header: `name:15672` is name, `[::1]:15672` is [::1]."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+    """Return the name in a Host header: `name:15672` is name, `[::1]:15672` is [::1]; empty for another text."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found[1]
