@@ -192,7 +192,7 @@ class Broker:
                 self.driver.recorder.wall_offset = self.driver.broker.wall_offset
             if self._audit_log is not None:
                 self._audit_log.start()
-                self.driver.audit.enabled = True
+                self.driver.audit.enable(self._audit_log.files_most * self._audit_log.file_bytes)
             if self.settings.traces_endpoint is not None:
                 self.driver.tracer = HoldTracer(self.driver.broker, collector_at(self.settings.traces_endpoint))
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, None, self._audit_log)

@@ -98,6 +98,38 @@ def records_of_an_hour(trail, broker, attack):
     return written
 
 
+def test_changes_of_one_user_push_out_no_others(trail, broker):
+    trail.allowance.burst = 20_000
+    records = []
+    for step in range(20_000):  # Ten minutes of 33 a second.
+        broker.begin(100.0 + step * 0.03)
+        trail.change(ANNA, "queue.declare" if step % 2 else "queue.delete", f"queue {step}", None, {"x": "y" * 5_000})
+        trail.tick()
+        records += trail.take()
+    other = Actor("bob", "10.0.0.8:1", "AMQP 0-9-1")
+    trail.change(other, "user.put", "eve", None, {"tags": []})
+    trail.finish()
+    records += trail.take()
+    assert sum(len(json.dumps(record)) for record in records) < 20_000 + 600 * 400 + 50_000
+    own = [record for record in records if record["user"] == "anna"]
+    assert sum(record.get("count", 1) for record in own) == 20_000, "all of them are counted"
+    summed = [record for record in own if record.get("reason") == "summed"]
+    assert {record["operation"] for record in summed} == {"queue.declare", "queue.delete"}
+    assert not any("after" in record for record in summed)
+    (record,) = [record for record in records if record["user"] == "bob"]
+    assert record["after"] == '{"tags": []}'
+
+
+def test_logins_of_one_user_push_out_no_others(trail):
+    trail.allowance.burst = 2_000
+    for _ in range(1_000):
+        trail.login(ANNA, "PLAIN")
+    trail.finish()
+    records = trail.take()
+    assert len(records) < 15
+    assert sum(record.get("count", 1) for record in records) == 1_000
+
+
 def test_names_that_strangers_choose_push_nothing_out(trail, broker):
     def guess(number):
         actor = Actor(f"name {number}", f"203.0.113.9:{number % 60_000}", "AMQP 0-9-1")

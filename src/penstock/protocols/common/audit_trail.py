@@ -1,10 +1,11 @@
 """Audit trail: who logged in, who was refused, and who changed which object, from where (docs/audit-log.md).
 
-Theory of operation. A change is a record of its own. What a client may cause at any rate is summed: refusals, logins of
-HTTP requests, and declarations of objects that end with their clients. The first of a kind is recorded at once. Those
+Theory of operation. A change is a record of its own, and so is a login, as long as its user has an allowance for it
+(audit_allowance.py). What a client may cause at any rate is summed: refusals, logins of HTTP requests, declarations of
+objects that end with their clients, and what is beyond the allowance. The first of a kind is recorded at once. Those
 that follow within `APART_S` become one record with their `count`. Names of users and objects are the client's choice,
 so the kinds are bounded as well: refused logins of all strangers together, and refusals of one user, have `KINDS_KEPT`.
-An attacker who guesses passwords or declares temporary queues cannot push the trail of a change out of the files soon.
+Neither who guesses passwords nor a user that changes things in a loop can push what others did out of the files soon.
 Secrets are replaced before a record is made.
 """
 
@@ -19,6 +20,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.errors import AccessRefused, BrokerError
 from penstock.flow.work import WorkMeter
+from penstock.protocols.common.audit_allowance import PART_OF_LOG, AuditAllowance
 from penstock.protocols.common.peer import network_of
 
 if TYPE_CHECKING:
@@ -107,6 +109,7 @@ class AuditTrail:
         self.logins_accepted: i64 = 0
         self.logins_refused: i64 = 0
         """Logins since the start, over every protocol and HTTP; a request over HTTP is a login."""
+        self.allowance = AuditAllowance()
         self._broker = broker
         self._work: WorkMeter = broker.work
         self._records: list[Record] = []
@@ -114,6 +117,11 @@ class AuditTrail:
         self._sums: dict[str, Sum] = {}
         self._groups: dict[str, int] = {}
         """Number of sums by group."""
+
+    def enable(self, octets: int) -> None:
+        """Record from now on, into files of so many octets together."""
+        self.enabled = True
+        self.allowance.burst = octets // PART_OF_LOG
 
     def change(self, actor: Actor, operation: str, subject: str, before: object = None, after: object = None) -> None:
         """Record a change: values that `json.dumps` writes, or None where there is nothing before or after."""
@@ -126,7 +134,7 @@ class AuditTrail:
             record["before"] = shown(before)
         if after is not None:
             record["after"] = shown(after)
-        self._append(record)
+        self._append_own(actor, record, operation)
 
     def login(self, actor: Actor, mechanism: str, refusal: str = "", summed: bool = False) -> None:
         """Record a login, or with `refusal` why it was refused. Refusals are summed, and with `summed` logins too."""
@@ -150,7 +158,7 @@ class AuditTrail:
             else:
                 self._add("login-refused", f"{kind}\0{actor.user}\0{refusal}", record)
         else:
-            self._append(record)
+            self._append_own(actor, record, f"login {actor.protocol}")
 
     def refused(self, actor: Actor, operation: str, reason: str) -> None:
         """Record an operation that the user may not carry out; those of one user, operation and reason are summed."""
@@ -214,6 +222,17 @@ class AuditTrail:
     def _flush(self, found: Sum) -> None:
         self._append({**found.record, "count": found.count})
         found.count = 0
+
+    def _append_own(self, actor: Actor, record: Record, kind: str) -> None:
+        """Append a record of a user; sum those of one kind beyond its allowance, without the states of objects."""
+        if self.allowance.spend(actor.user, len(json.dumps(record)), self._broker.now):
+            self._append(record)
+            return
+        brief = {name: value for name, value in record.items() if name not in ("before", "after")}
+        if "subject" in brief:
+            brief["subject"] = str(brief["subject"])[:NAME_MAX]
+        brief["reason"] = "summed"
+        self._add(f"own\0{actor.user}", f"\0{kind}", brief)
 
     def _add(self, group: str, kind: str, record: Record) -> None:
         key = group + kind

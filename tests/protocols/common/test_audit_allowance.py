@@ -1,0 +1,23 @@
+"""Allowance of each user in the audit log."""
+
+from penstock.protocols.common.audit_allowance import BURST_OCTETS, OCTETS_A_SECOND, USERS_KEPT, AuditAllowance
+
+
+def test_allowance_is_a_burst_and_a_rate_of_each_user():
+    allowance = AuditAllowance()
+    assert allowance.spend("anna", BURST_OCTETS, 1.0)
+    assert not allowance.spend("anna", 1, 1.0)
+    assert allowance.spend("bob", 1, 1.0)
+    assert not allowance.spend("anna", int(OCTETS_A_SECOND) + 1, 2.0)
+    assert allowance.spend("anna", int(OCTETS_A_SECOND), 2.0)
+
+
+def test_users_with_an_allowance_are_bounded():
+    allowance = AuditAllowance()
+    assert allowance.spend("anna", BURST_OCTETS, 1.0)
+    for number in range(USERS_KEPT - 1):
+        assert allowance.spend(f"user {number}", 1, 1.0)
+    assert not allowance.spend("anna", 1, 1.0), "it wrote last now"
+    for number in range(USERS_KEPT):
+        allowance.spend(f"other {number}", 1, 1.0)
+    assert allowance.spend("anna", BURST_OCTETS, 1.0)
