@@ -89,6 +89,18 @@ def test_clocks_may_differ_a_little() -> None:
     assert checked(token(exp=NOW - 29, nbf=NOW + 30, iat=NOW + 30)).refusal() == ""
 
 
+@pytest.mark.parametrize(("after_s", "is_accepted"), [(0.0, False), (2.99, False), (3.0, True), (4.0, True)])
+def test_token_that_begins_later_is_judged_at_the_time_of_its_login(after_s: float, is_accepted: bool) -> None:
+    """A login that comes 3 s later, as after late refusals of others, is within the leeway of 30 s."""
+    broker = Broker(Defaults())
+    broker.wall_offset = NOW
+    broker.begin(after_s)
+    check = TokenCheck(broker, policy(), token(nbf=NOW + 33))
+    broker.begin(after_s + 60)
+    check.verify()
+    assert (check.refusal() == "") is is_accepted
+
+
 def test_audience_may_be_a_list_and_the_user_another_claim() -> None:
     assert checked(token(aud=["a", "penstock"])).refusal() == ""
     assert checked(token(sub=None, client_id="app")).user == "app"

@@ -38,7 +38,7 @@ TEXTS_OCTETS: Final = 64 * 1024 * 1024
 """Most octets of all names, tags and expressions of users in the store."""
 NAME_OCTETS: Final = 255
 """Longest name, and longest tag, in octets."""
-_NO_TEXT: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 TAGS_MOST: Final = 64
 """Most tags of a user."""
 LIMIT_MOST: Final = 2**31 - 1

@@ -13,7 +13,7 @@ from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.length_limit import TRIMMED_AT_ONCE
+from penstock.core.queue.length_limit import EXTRA_BYTES, EXTRA_MESSAGES, TRIMMED_AT_ONCE
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.chores import UNITS_A_TURN
@@ -146,6 +146,33 @@ def test_burst_goes_to_the_consumer_first_and_what_it_leaves_is_trimmed() -> Non
     line.put(*[b"%d" % number for number in range(6)])
     assert line.turn() == [b"0"]
     assert line.ready() == [b"4", b"5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [({"x_max_length": 2}, 2 + EXTRA_MESSAGES), ({"x_max_length_bytes": 2000}, (2000 + EXTRA_BYTES) // 1000)],
+)
+def test_burst_beyond_the_credit_of_consumers_is_bounded_within_a_turn(arguments: dict[str, object], most: int) -> None:
+    line = Line(**arguments)
+    line.consume(prefetch=1)
+    for number in range(5_000):
+        line.put(b"%01000d" % number)
+        assert line.q.messages <= most
+    assert line.q.messages == most
+    assert len(line.turn()) == 1
+    line.turn()
+    assert [int(content) for content in line.ready()] == [4_998, 4_999]
+
+
+def test_burst_that_consumers_have_credit_for_loses_nothing() -> None:
+    line = Line(x_max_length=2)
+    line.consume()
+    for number in range(3_000):
+        line.put(b"%d" % number)
+    got = line.turn()
+    while more := line.turn():
+        got += more
+    assert [int(content) for content in got] == list(range(3_000))
 
 
 def test_what_comes_back_is_ready_again_and_the_oldest_go() -> None:

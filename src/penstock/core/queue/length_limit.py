@@ -2,9 +2,10 @@
 
 Theory of operation. `max-length` and `max-length-bytes` count ready messages: neither unacknowledged ones, nor those
 that a consumer takes at once. RabbitMQ offers a message to the consumers before it counts; here deliveries happen at
-the end of the turn. So a drop-head queue keeps as many extra messages as its consumers have credit for, and is trimmed
-after the delivery. A rejecting queue accepts as many extra messages. A requeued message is ready again and counts at
-once. The capacity limits the whole depth meanwhile.
+the end of the turn. So a drop-head queue with a consumer that has credit keeps `EXTRA_MESSAGES` or `EXTRA_BYTES` more,
+or what its consumers have credit for if that is more, and is trimmed after the delivery. A rejecting queue accepts as
+many extra messages. A requeued message is ready again and counts at once. The capacity limits the whole depth
+meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from penstock.core.queue.context import QueueContext
     from penstock.core.queue.queue import Queue
 
+EXTRA_MESSAGES: Final = 1_000
+"""Messages beyond the limit of a drop-head queue until consumers have taken what they have credit for, and no more."""
+EXTRA_BYTES: Final = 1024 * 1024
+"""Octets of bodies likewise."""
 TRIMMED_AT_ONCE: Final = 500
 """Messages dropped from the head in one step at most; the others follow in later turns."""
 
@@ -96,8 +101,18 @@ class Length:
         """Count a new message; the oldest are dropped at once unless a consumer is about to take some."""
         if self._weighs:
             self.bodies += self._formats.body_bytes(content)
-        if self.drops and self.over() and not self.wanted(1, now):
-            self.trim_some(now)
+        if self.drops and self.over():
+            if not self.wanted(1, now):
+                self.trim_some(now)
+            elif self._exceeds_extra(now):
+                self.trim(1, now)
+
+    def _exceeds_extra(self, now: float) -> bool:
+        """Return whether there are more extra messages than the bound, and than consumers have credit for."""
+        more = self.ready() - self.most.messages
+        if more > EXTRA_MESSAGES:
+            return not self.wanted(more, now)
+        return self.bodies - self.most.bytes > EXTRA_BYTES and not self.wanted(self.ready(), now)
 
     def on_requeued(self, message: Message, now: float) -> None:
         """Count a requeued message, whatever credit consumers have (as in RabbitMQ)."""

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.server.http.console.hub import WATCHERS_MOST
-from tests.support.brokers import eventually, serving, some_name
+from penstock.server.http.console.hub import OF_USER_MOST, WATCHERS_MOST, Hub
+from tests.support.brokers import eventually, in_process, serving, some_name
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed
 from tests.support.tokens import pem, rsa_key, token
@@ -102,14 +102,19 @@ def test_stream_ends_when_the_token_of_its_login_has_expired(tmp_path: Path) -> 
         undisturbed(watch_and_expire)
 
 
-def test_streams_are_bounded_and_a_closed_one_makes_room(web: Web) -> None:
+def test_streams_of_a_user_are_bounded_and_a_closed_one_makes_room(web: Web) -> None:
+    web.do("PUT", "/users/watcher", {"password": "a long password", "tags": "administrator"}, status=201)
     with stream(web) as first:
         assert first.status == 200
-        others = [stream(web) for _ in range(WATCHERS_MOST - 1)]
+        others = [stream(web) for _ in range(OF_USER_MOST - 1)]
         for each in others:
             assert each.__enter__().status == 200
         with stream(web) as refused:
             assert refused.status == 503
+            assert b"8 streams of events of user 'guest' are open; close a console" in refused.read()
+        with stream(Web(f"http://{web.address}", "watcher", "a long password")) as another:
+            assert another.status == 200
+            next_map(another)
         for each in others:
             each.__exit__(None, None, None)
 
@@ -118,6 +123,19 @@ def test_streams_are_bounded_and_a_closed_one_makes_room(web: Web) -> None:
                 return another.status == 200
 
         eventually(has_room, "a place after the others have gone")
+    web.do("DELETE", "/users/watcher")
+
+
+async def test_streams_of_all_users_are_bounded() -> None:
+    async with in_process() as broker:
+        assert broker._event_loop is not None
+        hub = Hub(broker._event_loop)
+        joined = [hub.join("", None) for _ in range(WATCHERS_MOST - 1)]
+        assert hub.refusal("anna") == ""
+        joined.append(hub.join("", None))
+        assert hub.refusal("anna") == f"{WATCHERS_MOST} streams of events are open; close a console"
+        for each in joined:
+            each.leave()
 
 
 def test_question_for_its_head_only_has_an_end(web: Web) -> None:

@@ -7,6 +7,7 @@ they are ready for it, so a slow one misses some and delays nobody.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.rules import Rules
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 2.0
 """Seconds from the end of one map to the beginning of the next."""
-WATCHERS_MOST: Final = 32
+WATCHERS_MOST: Final = 64
 """Most streams of events of one broker."""
+OF_USER_MOST: Final = 8
+"""Most streams of events of one user: consoles that it has open."""
 
 
 class Channel:
@@ -97,11 +100,21 @@ class Hub:
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
         self.channels: dict[str, Channel] = {}
+        self.of_user: Counter[str] = Counter()
+        """Number of streams by user."""
         self.closed = False
 
     def watchers(self) -> int:
         """Return the number of all watchers."""
         return sum(channel.watchers for channel in self.channels.values())
+
+    def refusal(self, user: str) -> str:
+        """Return why a user gets no further stream; empty if it may have one."""
+        if self.of_user[user] >= OF_USER_MOST:
+            return f"{OF_USER_MOST} streams of events of user '{user}' are open; close a console"
+        if self.watchers() >= WATCHERS_MOST or self.closed:
+            return f"{WATCHERS_MOST} streams of events are open; close a console"
+        return ""
 
     def join(self, key: str, rules: Rules | None) -> Channel:
         """Return the channel of a key with one watcher more; `rules` None shows everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Final
 
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.access.rules import UserRules
 from penstock.access.tags import ADMINISTRATOR, MONITORING
-from penstock.server.http.console.hub import WATCHERS_MOST, Channel
+from penstock.server.http.console.hub import Channel
 from penstock.server.http.request import ApiRequest, HttpError
 
 SEND_S: Final = 30.0
@@ -23,10 +24,10 @@ EVERYTHING: Final = ""
 
 
 async def events(request: ApiRequest) -> Response:
-    """Stream the flow map: the newest at once, and each further one. Raises HttpError (503) at `WATCHERS_MOST`."""
+    """Stream the flow map: the newest at once, and each further one. Raises HttpError (503) at a bound."""
     hub = request.service.hub
-    if hub.watchers() >= WATCHERS_MOST or hub.closed:
-        reason = f"{WATCHERS_MOST} streams of events are open; close a console"
+    reason = hub.refusal(request.user)
+    if reason:
         raise HttpError(503, "service_unavailable", reason, {"Retry-After": "10"})
     if request.http_request.method == "HEAD":
         return Response(media_type=EventStream.media_type)  # A stream has no end, and nothing of it would be sent.
@@ -52,6 +53,8 @@ class EventStream(Response):
         self._expires_at = request.expires_at
         self._channel = channel
         self._tag = tag
+        self._user = request.user
+        channel.hub.of_user[self._user] += 1
         self._ends_at = request.event_loop.loop.time() + LIFE_S
         self._http_request = request.http_request
 
@@ -68,6 +71,7 @@ class EventStream(Response):
         finally:
             gone.cancel()
             self._channel.leave()
+            self._channel.hub.of_user -= Counter((self._user,))  # It drops a count of 0.
 
     async def _send_all(self, send: Send, gone: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
