@@ -62,7 +62,7 @@ def test_any_order_of_ranges_and_outcomes_agrees_with_a_set(
                 queue.settle(part.left, part.charge, 0.0)
         else:
             ledger.settle(first, last, outcome, 0.0)
-        if not detaches and outcome in (Outcome.RELEASED, Outcome.FAILED):
+        if not detaches and outcome in (Outcome.RELEASED, Outcome.FAILED, Outcome.UNDELIVERABLE):
             back |= {out[number] for number in concerned}
         else:
             depth -= len(concerned)

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch
-from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome, settle_batch
+from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome, is_rejection, settle_batch
 from penstock.core.message import Message
 from penstock.core.queue.outlets import Requeueing
 from penstock.flow.chores import Chore
@@ -45,7 +45,7 @@ class BulkRequeue(Requeueing):
         super().__init__()
         self.broker = broker
         self._outcome = outcome
-        """FAILED or RELEASED."""
+        """FAILED, RELEASED, or UNDELIVERABLE without a dead-letter exchange."""
         self._added = added
         self._batches: dict[Queue, list[Batch]] = {}
         """Batches of each queue, the one with the oldest message last: a redelivered message is in a later batch."""
@@ -204,10 +204,18 @@ def settle_batches(
     if outcome is Outcome.ACCEPTED:
         for batch in batches:
             batch.consumer.session.unsettled.unaccepted -= batch.left
+    if outcome is Outcome.UNDELIVERABLE:
+        back = [batch for batch in batches if not is_rejection(outcome, batch.consumer.queue)]
+        batches = [batch for batch in batches if is_rejection(outcome, batch.consumer.queue)]
+        _begin(broker, BulkRequeue(broker, back, outcome, added))
     if outcome is Outcome.RELEASED or outcome is Outcome.FAILED:
-        chore: Chore = BulkRequeue(broker, batches, outcome, added)
+        _begin(broker, BulkRequeue(broker, batches, outcome, added))
     else:
-        chore = BulkSettlement(batches, outcome, added)
+        _begin(broker, BulkSettlement(batches, outcome, added))
+
+
+def _begin(broker: QueueContext, chore: Chore) -> None:
+    """Do a turn's part of a chore; the rest follows in later turns."""
     chore.work(AT_ONCE, broker.now)
     if chore.has_more():
         broker.turns.chores.add(chore)

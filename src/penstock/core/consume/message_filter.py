@@ -21,7 +21,7 @@ LOOK_WORK: Final = 1
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageFilter:
-    """The filter of one consumer. Its result for a message never changes."""
+    """The filter of one consumer. Its result for a message never changes, but for `excluded`."""
 
     def __init__(self, formats: MessageFormats, selector: Selector | None = None, excluded_origin: i64 = 0) -> None:
         self.formats = formats
@@ -29,6 +29,8 @@ class MessageFilter:
         """None: every message."""
         self.excluded_origin: i64 = excluded_origin
         """Number of the connection that published the messages that it does not want; 0 for none."""
+        self.excluded: set[int] = set()
+        """Sequences of messages that it does not want any more; see undeliverable.py."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
         """Units of work for each message, besides `searched`."""
         self.searched: i64 = 0
@@ -56,6 +58,8 @@ class MessageFilter:
             envelope = message.envelope
             if isinstance(envelope, OriginEnvelope) and envelope.origin == self.excluded_origin:
                 return False
+        if self.excluded and int(message.sequence) in self.excluded:
+            return False
         selector = self.selector
         if selector is None:
             return True
@@ -75,4 +79,6 @@ class MessageFilter:
         """Return the obstacle of a consumer that has seen all messages, as a phrase."""
         if self.selector is not None:
             return "waits for a message that its selector matches"
+        if self.excluded and self.excluded_origin == 0:
+            return "waits for a message that it has not called undeliverable"
         return "waits for a message that its own connection has not published"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.core.consume.undeliverable import exclude
 from penstock.core.death_record import REJECTED
 from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
@@ -54,7 +55,7 @@ class Outcome(IntEnum):
     FAILED = 3
     """Not processed: the message returns to its position, or is dead-lettered at its delivery limit."""
     UNDELIVERABLE = 4
-    """Unsuitable for this consumer. A queue does not remember consumers for each message, so it counts as REJECTED."""
+    """Unsuitable for this consumer: dead-lettered, or without a dead-letter exchange back for other consumers."""
 
 
 def modified(delivery_failed: bool, undeliverable_here: bool) -> Outcome:
@@ -64,9 +65,9 @@ def modified(delivery_failed: bool, undeliverable_here: bool) -> Outcome:
     return Outcome.FAILED if delivery_failed else Outcome.RELEASED
 
 
-def is_rejection(outcome: Outcome) -> bool:
-    """Return whether the message is dead-lettered or dropped."""
-    return outcome is Outcome.REJECTED or outcome is Outcome.UNDELIVERABLE
+def is_rejection(outcome: Outcome, queue: Queue) -> bool:
+    """Return whether a message of a queue is dead-lettered or dropped."""
+    return outcome is Outcome.REJECTED or (outcome is Outcome.UNDELIVERABLE and queue.dead_letters is not None)
 
 
 def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders | None = None) -> None:
@@ -78,7 +79,9 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders
             queue.release(batch.messages, now)
         queue.settle(batch.left, batch.charge, now)
         return
-    rejection = is_rejection(outcome)
+    rejection = is_rejection(outcome, queue)
+    if outcome is Outcome.UNDELIVERABLE and not rejection:
+        exclude(batch.consumer, batch.messages)
     for message in batch.messages:
         if message is not None:
             queue.unacked(-1, -message.charge)

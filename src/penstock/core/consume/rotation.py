@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer import Consumer, Scan
 from penstock.core.consume.consumer_lists import (
     ALONE,
     GONE,
@@ -213,11 +213,8 @@ def add(queue: Queue, consumer: Consumer) -> None:
     if rotation is None:
         rotation = Rotation(queue.features.single_active)
         queue.rotation = rotation
-    scan = consumer.scan
-    if scan is not None:
-        queue.ready_queue = indexed(queue.ready_queue)
-        rotation.scans += 1
-        scan.begin()
+    if consumer.scan is not None:
+        begin_scan(consumer, consumer.scan)
     if consumer.browses():
         if rotation.browsers is None:
             rotation.browsers = Rotation(False)
@@ -227,6 +224,17 @@ def add(queue: Queue, consumer: Consumer) -> None:
     queue.consumers[consumer] = None
     rotation.enter(consumer)
     queue.used = True
+
+
+def begin_scan(consumer: Consumer, scan: Scan) -> None:
+    """Begin the scan of a consumer whose queue has a rotation."""
+    queue = consumer.queue
+    rotation = rotation_of(queue)
+    assert rotation is not None
+    queue.ready_queue = indexed(queue.ready_queue)
+    rotation.scans += 1
+    consumer.scan = scan
+    scan.begin()
 
 
 def remove(queue: Queue, consumer: Consumer) -> None:

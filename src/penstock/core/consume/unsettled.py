@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.consumer_lists import READY
 from penstock.core.consume.outcome import AddedHeaders, Outcome, add_headers, is_rejection, settle_batch
+from penstock.core.consume.undeliverable import exclude
 from penstock.core.death_record import REJECTED
 from penstock.core.message import Message
 from penstock.core.queue.deferred_free import DeferredFree
@@ -133,13 +134,13 @@ class UnsettledDeliveries:
         elif outcome is Outcome.ACCEPTED and self.is_front(first):
             self._accept_front(last, now)
         else:
-            returns = outcome is Outcome.RELEASED or outcome is Outcome.FAILED
             for batch in self.detach(first, last):
                 if outcome is Outcome.ACCEPTED:
                     self.unaccepted -= batch.left
                 settle_batch(batch, outcome, now, added)
-                if returns and batch.consumer.queue not in touched:
-                    touched.append(batch.consumer.queue)
+                queue = batch.consumer.queue
+                if outcome is not Outcome.ACCEPTED and not is_rejection(outcome, queue) and queue not in touched:
+                    touched.append(queue)
         return touched
 
     def detach(self, first: i64, last: i64) -> list[Batch]:
@@ -289,9 +290,11 @@ class UnsettledDeliveries:
             queue.settle(1, message.charge, now)
             return
         self.unaccepted += 1
-        if is_rejection(outcome):
+        if is_rejection(outcome, queue):
             queue.dead_letter(message, REJECTED, now, added)
         else:
+            if outcome is Outcome.UNDELIVERABLE:
+                exclude(batch.consumer, [message])
             if added is not None:
                 add_headers(queue, message, added, now)
             queue.requeue(message, now, outcome is Outcome.FAILED)

@@ -48,7 +48,7 @@ class Settlement:
         """Return whether its message leaves the queue at once, unlike a requeued one or a dead letter."""
         if self.outcome is Outcome.ACCEPTED:
             return True
-        return is_rejection(self.outcome) and self.queue.dead_letters is None
+        return is_rejection(self.outcome, self.queue) and self.queue.dead_letters is None
 
 
 class QueueDelta:

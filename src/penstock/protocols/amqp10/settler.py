@@ -9,7 +9,8 @@ from mypy_extensions import i64
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import Outcome
-from penstock.errors import NotAllowed
+from penstock.core.consume.undeliverable import EXCLUDED_MAX, excluded
+from penstock.errors import NotAllowed, ResourceError
 from penstock.protocols.amqp10.delivery_outcomes import headers_of, outcome_of
 from penstock.protocols.amqp10.transactions import RETIREMENTS_A_UNIT, Retirement, transactions_of
 from penstock.wire.amqp10.composite import Composite
@@ -79,9 +80,22 @@ class Settler:
         elif code == REJECTED or code == RELEASED or code == MODIFIED:
             state = disposition.state
             added = headers_of(code, state, session.broker.formats)
-            settle_in_slices(session.broker, session, first, last, outcome_of(code, state), added)
+            outcome = outcome_of(code, state)
+            settle_in_slices(session.broker, session, first, last, outcome, added)
+            if outcome is Outcome.UNDELIVERABLE:
+                self._detach_full()
         else:
             self.settle_by_default(first, last)
+
+    def _detach_full(self) -> None:
+        """Detach the links that have called too many messages undeliverable to remember them."""
+        session = self._session
+        for consumer in list(session.consumers.values()):
+            link = session.links.receiver_of(consumer)
+            if link is not None and excluded(consumer) >= EXCLUDED_MAX:
+                link.detach(
+                    ResourceError(f"link '{link.link_name}' has called {EXCLUDED_MAX:,} messages undeliverable-here")
+                )
 
     def _retire(self, first: i64, last: i64, disposition: Disposition) -> None:
         """Settle deliveries in the transaction that a transactional-state names. Raises UnknownTransaction."""
