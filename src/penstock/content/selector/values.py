@@ -40,8 +40,8 @@ BITS_WORK: Final = 512
 """Units of work to search `MATCHED_MAX` characters: for a text, besides one for each of its own, and with `_`."""
 PARTS_A_UNIT: Final = 4
 """Pieces of a pattern, and characters of those with `_`, that are prepared with one unit of work."""
-MANY: Final = "\ud800"
-ONE: Final = "\ud801"
+MANY: Final = chr(0xD800)
+ONE: Final = chr(0xD801)
 """`%` and `_` in a pattern without escape characters: halves of characters, which no text has."""
 
 
