@@ -70,6 +70,28 @@ except pika.exceptions.AMQPError as error:
 print(heard[0])
 """
 """Publishes, and looks for events between, until it hears of the block or loses its channel."""
+LOOKING_PY_AMQP = """
+import amqp
+heard = []
+connection = amqp.Connection({url!r}.rpartition("@")[2].partition("/")[0], on_blocked=heard.append)
+connection.connect()
+channel = connection.channel()
+while not heard:
+    channel.basic_publish(amqp.Message(bytes(50_000)), routing_key={queue!r})
+    try:
+        connection.drain_events(timeout=0.01)
+    except TimeoutError:
+        pass
+"""
+LOOKING_AMQPSTORM = """
+import amqpstorm
+connection = amqpstorm.UriConnection({url!r})
+channel = connection.channel()
+while not connection.is_blocked:
+    channel.basic.publish(bytes(10_000).decode(), {queue!r})
+    channel.check_for_errors()
+"""
+"""The same for libraries that drop the reason; they fail if the channel is closed."""
 
 
 def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
@@ -123,6 +145,17 @@ def test_publisher_that_looks_for_events_hears_of_the_block_while_its_publishes_
         connection.channel().queue_declare(name)
         heard = run(LOOKING, url=own_broker.url + "%2F", queue=name, size=size)
     assert heard.startswith(f"queue {name}: "), heard
+    assert own_broker.queue(name)["refused"] == 0
+
+
+@pytest.mark.parametrize("program", [LOOKING_PY_AMQP, LOOKING_AMQPSTORM], ids=["py-amqp", "amqpstorm"])
+def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
+    own_broker: BrokerProcess, name: str, program: str
+) -> None:
+    bound(own_broker, name, 10)
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        connection.channel().queue_declare(name)
+        run(program, url=own_broker.url + "%2F", queue=name)
     assert own_broker.queue(name)["refused"] == 0
 
 
