@@ -140,3 +140,14 @@ def test_settlement_by_the_sender_counts_the_deliveries_looked_up() -> None:
     one = spent(5000, 5000)
     assert spent(5000, 9000) - one == 320 // LINKS_A_UNIT
     assert spent(0, 159) - one == 160 // LINKS_A_UNIT
+
+
+def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
+    def spent(count: int) -> int:
+        client = sender()
+        client.say(performative(spec.DETACH, handle=0))
+        before = client.driver.broker.work.done
+        client.attach_sender(None, target=LASTING, unsettled={n.to_bytes(8, "big"): None for n in range(count)})
+        return int(client.driver.broker.work.done - before)
+
+    assert spent(2_000) - spent(0) >= 2_000

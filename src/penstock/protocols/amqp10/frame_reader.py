@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 USUAL_FRAME: Final = 0x0200
 """Data offset and type of an AMQP frame without an extended header."""
+DECODED_A_UNIT: Final = 8
+"""Octets of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
 
 
 class FrameReader:
@@ -125,6 +127,7 @@ class FrameReader:
         cursor = self._cursor
         code = cursor.open(data, body, end)
         if code != TRANSFER and code != FLOW and code != DISPOSITION:
+            engine.work.done += (end - body) // DECODED_A_UNIT
             engine.on_performative(channel, decode_performative(data, int(body), int(end))[0])
             return
         if engine.connection.ignores_input():
