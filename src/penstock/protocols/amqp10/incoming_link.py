@@ -85,14 +85,7 @@ class IncomingLink(Link):
         """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
         self._tag: bytes = b""
         """Delivery-tag of the last delivery of such a link, to the anonymous terminus, or of several frames."""
-        self.producer = Producer(
-            session.broker,
-            f"{session.name}/{self.link_name}",
-            connection.pausing.budget,
-            connection.origin,
-            LinkPublisher(self),
-            request.rates,
-        )
+        self.producer: Producer = self._new_producer(request)
         self._hears_rejected: bool = hears(attach, REJECTED_NAME)
         """False if its sender does not know `rejected`: the link is detached instead."""
         self._hears_released: bool = self.profile.hears_released and hears(attach, RELEASED_NAME)
@@ -121,6 +114,12 @@ class IncomingLink(Link):
         """True if that delivery is a resumed one, whose payload is not needed."""
         if target.node is not None:
             session.vhost.senders.add(target.node.place(), self.producer)
+
+    def _new_producer(self, request: CreditRequest) -> Producer:
+        session, connection = self.session, self.session.connection
+        name = f"{session.name}/{self.link_name}"
+        listener = LinkPublisher(self)
+        return Producer(session.broker, name, connection.pausing.budget, connection.origin, listener, request.rates)
 
     # Credit
 
