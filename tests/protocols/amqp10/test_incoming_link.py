@@ -8,7 +8,7 @@ from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
-from penstock.wire.amqp10.composite import encode
+from penstock.wire.amqp10.composite import composite, encode
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, data_section, names, performative
 
@@ -115,6 +115,54 @@ def test_message_for_nobody_is_released() -> None:
     state = released.performative.inner("state")
     assert state is not None
     assert state.code == spec.RELEASED
+
+
+ACCEPTS = composite(spec.SOURCE, outcomes=["amqp:accepted:list"])
+
+
+def test_sender_that_does_not_list_rejected_is_detached_instead() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender("/queues/q", source=ACCEPTS)
+    (detached,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc"))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:decode-error")
+
+
+def test_sender_to_any_address_is_detached_with_the_tag_of_its_delivery() -> None:
+    client = Amqp10Dialogue()
+    client.attach_sender(None, source=ACCEPTS)
+    lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
+    (detached,) = client.say(client.transfer(lost, delivery_tag=b"lost"))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:not-found")
+    assert "lost" in str(detached.field("error"))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (["amqp:accepted:list", "amqp:rejected:list"], ["disposition"]),
+        (["amqp:accepted:list"], ["detach"]),
+    ],
+)
+def test_unroutable_message_is_not_released_where_the_source_does_not_list_that(
+    outcomes: list[str], expected: list[str]
+) -> None:
+    client = Amqp10Dialogue()
+    client.attach_sender("/exchanges/amq.topic/news", source=composite(spec.SOURCE, outcomes=outcomes))
+    (heard,) = client.say(client.transfer(data_section(b"x")))
+    assert ([heard.name], condition(heard)) == (expected, "amqp:not-found")
+
+
+def test_message_held_past_its_deadline_detaches_a_sender_that_does_not_list_rejected() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=1, hold_deadline=1.0)
+    client.attach_sender("/queues/q", source=ACCEPTS)
+    client.driver.begin(100.0)
+    client.say(client.transfer(data_section(b"x")))
+    client.say(client.transfer(data_section(b"y")))
+    detached = client.listen(102.0)[-1]
+    assert (detached.name, condition(detached)) == ("detach", "amqp:resource-limit-exceeded")
+    assert client.depth("q") == 1
 
 
 def test_message_held_past_its_deadline_is_rejected_with_the_reason() -> None:

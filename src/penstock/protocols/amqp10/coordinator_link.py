@@ -25,6 +25,7 @@ from penstock.errors import (
 )
 from penstock.flow.gate import Gate
 from penstock.flow.refusal import ROLLED_BACK, Refusal
+from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import SECOND, Link
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
@@ -49,7 +50,6 @@ REQUEST_WORK: Final = 16
 """Units of work of a declare or a discharge, without what it commits."""
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
 """Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
-REJECTED_NAME: Final = "amqp:rejected:list"
 COMMIT_RETRY: Final = "penstock:commit-retry"
 """Desired capability of a link whose controller may discharge a transaction again after a commit was rejected."""
 
@@ -61,9 +61,7 @@ class CoordinatorLink(Link):
         super().__init__(session, attach)
         self.requests = RequestIntake(self, attach, MESSAGE_OCTETS_MAX, "a coordinator")
         self.second: bool = attach.number("rcv_settle_mode", 0) == SECOND
-        source = attach.inner("source")
-        outcomes = [] if source is None else source.texts("outcomes")
-        self.takes_rejected: bool = not outcomes or REJECTED_NAME in outcomes
+        self.takes_rejected: bool = hears(attach, REJECTED_NAME)
         """False if the peer does not know `rejected`: the link is detached instead (sections 4.2 and 4.3)."""
         self.retries: bool = COMMIT_RETRY in attach.texts("desired_capabilities")
         """True if a transaction stays open when its commit is rejected at its hold deadline (decision 88)."""

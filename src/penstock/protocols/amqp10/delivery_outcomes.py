@@ -16,9 +16,19 @@ from penstock.wire.amqp10.values import Symbol
 REJECTED_CONDITION: Final = "x-rejected-condition"
 REJECTED_DESCRIPTION: Final = "x-rejected-description"
 """Annotations of a dead letter, headers in AMQP 0-9-1: the error that its receiver rejected it with."""
+REJECTED_NAME: Final = "amqp:rejected:list"
+RELEASED_NAME: Final = "amqp:released:list"
+"""Names of outcomes in the list of a source."""
 ANNOTATIONS_MAX: Final = 32
 """Most annotations of one outcome; beyond, none is added."""
 DESCRIPTION_LETTERS: Final = 255
+
+
+def hears(attach: Composite, outcome: str) -> bool:
+    """Tell whether the source of a sender lists an outcome (section 3.5.3); an empty list stands for all."""
+    source = attach.inner("source")
+    outcomes = [] if source is None else source.texts("outcomes")
+    return not outcomes or outcome in outcomes
 
 
 def headers_of(code: i64, state: object, formats: MessageFormats) -> AddedHeaders | None:

@@ -21,6 +21,7 @@ from penstock.errors import (
     NotAllowed,
     NotFound,
     NotImplementedHere,
+    ResourceError,
     TransferLimitExceeded,
 )
 from penstock.flow.gate import Gate
@@ -31,6 +32,7 @@ from penstock.protocols.amqp10.addresses import Unroutable
 from penstock.protocols.amqp10.client_profiles import Profile, profile_of_sender
 from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
+from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, RELEASED_NAME, hears
 from penstock.protocols.amqp10.error_scopes import delivery_info, error_composite
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
@@ -83,14 +85,13 @@ class IncomingLink(Link):
         """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
         self._tag: bytes = b""
         """Delivery-tag of the last delivery of such a link, to the anonymous terminus, or of several frames."""
-        self.producer = Producer(
-            session.broker,
-            f"{session.name}/{self.link_name}",
-            connection.pausing.budget,
-            connection.origin,
-            LinkPublisher(self),
-            request.rates,
-        )
+        self.producer: Producer = self._new_producer(request)
+        self._hears_rejected: bool = hears(attach, REJECTED_NAME)
+        """False if its sender does not know `rejected`: the link is detached instead."""
+        self._hears_released: bool = self.profile.hears_released and hears(attach, RELEASED_NAME)
+        """False if its sender does not know `released`: an unroutable message is rejected."""
+        self.unheard: BrokerError | None = None
+        """Refusal of a publish that cannot be said as `rejected`: the link is to be detached with it."""
         self.producer.confirming = True
         self.ids = DeliveryIds()
         self.credit = request.credit(self)
@@ -113,6 +114,12 @@ class IncomingLink(Link):
         """True if that delivery is a resumed one, whose payload is not needed."""
         if target.node is not None:
             session.vhost.senders.add(target.node.place(), self.producer)
+
+    def _new_producer(self, request: CreditRequest) -> Producer:
+        session, connection = self.session, self.session.connection
+        name = f"{session.name}/{self.link_name}"
+        listener = LinkPublisher(self)
+        return Producer(session.broker, name, connection.pausing.budget, connection.origin, listener, request.rates)
 
     # Credit
 
@@ -374,7 +381,7 @@ class IncomingLink(Link):
         self.credit.spend(charge)
         if not settled:
             unroutable = self.target.unroutable
-            if unroutable is Unroutable.RELEASED and not self.profile.hears_released:
+            if unroutable is Unroutable.RELEASED and not self._hears_released:
                 unroutable = Unroutable.REJECTED
             if unroutable is Unroutable.REJECTED:
                 where = describe_target(route)
@@ -389,6 +396,9 @@ class IncomingLink(Link):
         """Write the outcomes of the link's publishes that are ready, as ranges."""
         outcomes = self.producer.confirms.take()
         for outcome in outcomes:
+            if outcome.refusal is not None and not self._hears_rejected:
+                self.unheard = outcome.refusal.error or ResourceError(outcome.refusal.describe())
+                continue
             state = (
                 ACCEPTED_STATE if outcome.refusal is None else rejected_state(outcome.refusal, self.session.broker.now)
             )
@@ -412,6 +422,9 @@ class IncomingLink(Link):
     def _reject(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery; one that was sent settled is dropped."""
         audit_refusal(self.session.connection, "transfer", error)
+        if not settled and not self._hears_rejected:
+            self.detach(error, info=delivery_info(self._tag) if isinstance(self.target, AnonymousTarget) else None)
+            return
         if self.posting is not None:
             self.posting.on_refused(error)
         if not settled:
@@ -511,6 +524,8 @@ class LinkPublisher(ProducerListener):
     def on_confirms(self) -> None:
         if self._link.state == LINK_ATTACHED and self._link.session.is_open():
             self._link.write_outcomes()
+            if self._link.unheard is not None:
+                self._link.detach(self._link.unheard)
         else:
             self._link.producer.confirms.take()
 
