@@ -187,9 +187,9 @@ def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
                     f"queue '{queue}': {words[limit].describe()} needs the overflow policy page, not {name}"
                 )
         return POLICIES[name]
-    for word in filter(_is_threshold, words.items()):
+    for _, word in filter(_is_threshold, words.items()):
         raise PreconditionFailed(
-            f"queue '{queue}': {word[1].describe()} would block producers before the overflow policy page "
+            f"queue '{queue}': {word.describe()} would block producers before the overflow policy page "
             f"({words['overflow'].describe()}) sends anything to the disk; leave one of them out"
         )
     full = words.get("page-full-policy")

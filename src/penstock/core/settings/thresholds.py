@@ -149,8 +149,9 @@ def with_derived_capacity(words: dict[str, SettingValue]) -> dict[str, SettingVa
         stop = word
     found["stop-bytes"] = stop
     if resume is None or resume.none:
-        given = is_explicit(share) and share is not None and not share.none
-        by_share = share.with_number(cut(word.number, share.real)) if given and share is not None else stop
+        by_share = stop
+        if share is not None and is_explicit(share) and not share.none:
+            by_share = share.with_number(cut(word.number, share.real))
         found["resume-bytes"] = by_share if by_share.number < stop.number else stop
     return found
 
