@@ -73,10 +73,9 @@ def test_crossings_come_in_pairs_however_many_publish_and_consume(
         for each in sending:
             each.result()
     assert sorted(taken) == sorted(list(range(100)) * 4)
-    count = board.crossings(name)
-    assert count > 0
-    lines = board.logged(f"qu({name})]", 2 * count)
-    assert ["QUE-1003" in line for line in lines] == [True, False] * count
+    assert board.crossings(name) > 0
+    lines = board.broker.logged(f"qu({name})] QUE-")  # Those that come many times a second are summed.
+    assert ["QUE-1003" in line for line in lines] == [index % 2 == 0 for index in range(len(lines))]
     assert board.view(name)["depth"] == {"messages": 0, "bytes": 0}
 
 

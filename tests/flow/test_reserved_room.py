@@ -11,6 +11,7 @@ class Holder(RoomHolder):
 
     def __init__(self, room: ReservedRoom, messages: int, size: int) -> None:
         self.room = room
+        self.party = None
         self.messages = 0
         self.size = size
         self.change(messages)

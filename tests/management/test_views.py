@@ -65,8 +65,8 @@ def test_view_of_a_link_has_its_credit_and_what_became_of_it() -> None:
     link.credit.give_back(2)
     credit = producer_view(link.producer, 101.0)["credit"]
     assert isinstance(credit, dict)
-    assert (credit["granted"], credit["used"], credit["drained"], credit["credit"]) == (25, 5, 2, 18)
-    assert credit["reserved"] == {"messages": 18, "bytes": 18 * CHARGE}
+    assert (credit["granted"], credit["used"], credit["drained"], credit["credit"]) == (32, 5, 2, 25)
+    assert credit["reserved"] == {"messages": 25, "bytes": 25 * CHARGE}
     assert credit["window"] == {"messages": 1000, "bytes": MIB}
     assert "credit" not in producer_view(house.producer("p"), 101.0)
 

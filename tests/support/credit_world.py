@@ -8,7 +8,6 @@ from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.hold_room import ASIDE_BYTES
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import QUEUES_MAX
-from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.errors import BrokerError
 from penstock.flow.counted_depth import CountedDepth
@@ -166,11 +165,12 @@ class CreditWorld:
     # What must hold
 
     def amounts(self) -> list[tuple[str, Level, Level, int, int]]:
-        """Each amount: its name, its capacity and depth, and what is reserved."""
+        """Each amount: its name, its capacity and depth, and what is reserved: nothing above the queues."""
         found = []
         for queue in self.house.vhost.queues.values():
             depth = Level(queue.messages, queue.bytes)
-            found.append((queue.name, queue.thresholds.capacity, depth, *_reserved(queue)))
+            room = queue.reserved
+            found.append((queue.name, queue.thresholds.capacity, depth, int(room.messages), int(room.bytes)))
         pools: list[CountedDepth] = [*self.house.broker.gates.vhosts.values()]
         if self.house.broker.gates.memory is not None:
             pools.append(self.house.broker.gates.memory)
@@ -179,7 +179,7 @@ class CreditWorld:
             pools.append(address)
         for pool in pools:
             depth = Level(pool.messages, pool.bytes)
-            found.append((pool.gate.kind, pool.thresholds.capacity, depth, *_reserved(pool)))
+            found.append((pool.gate.kind, pool.thresholds.capacity, depth, 0, 0))
         return found
 
     def check(self) -> None:
@@ -259,7 +259,3 @@ def is_underfull(measured: Measure) -> bool:
 def _in_bytes(messages: int) -> Thresholds:
     size = messages * CHARGE
     return Thresholds(Level(bytes=size), Level(bytes=size * 9 // 10), Level(bytes=size * 7 // 10))
-
-
-def _reserved(amount: Queue | CountedDepth) -> tuple[int, int]:
-    return int(amount.reserved.messages), int(amount.reserved.bytes)

@@ -43,5 +43,6 @@ class Walker(Waiter):
     def next_gate(self) -> Gate | None:
         return (self.obstacle() or self.roads[0][0]) if self.roads else None
 
-    def release(self, gate: Gate, now: float) -> None:
+    def release(self, gate: Gate, now: float) -> int:
         self.released.append(gate.name)
+        return 0

@@ -8,14 +8,13 @@ from typing_extensions import override
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.measure import Measure
-from penstock.flow.reserved_room import ReservedRoom, RoomHolder
 from penstock.flow.turns import Turns
 
 
 class CountedDepth(GateOwner):
     """Messages and bytes that are counted, their thresholds and their gate.
 
-    The thresholds are compared with the depth alone, the capacity with the depth and what is reserved.
+    The thresholds are compared with the depth alone, the capacity with the depth and what is promised.
     """
 
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
@@ -25,8 +24,10 @@ class CountedDepth(GateOwner):
         self.thresholds = thresholds
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        self.reserved = ReservedRoom()
-        """Room for granted credit, besides the depth."""
+        self.promised_messages: i64 = 0
+        self.promised_bytes: i64 = 0
+        """Room that is kept for commits which are entering, besides the depth. Granted credit has none here: it is a
+        promise of queues."""
 
     def judge(self, now: float) -> None:
         """Close or open the gate by the counted depth; schedule its waiters if it is open."""
@@ -44,31 +45,15 @@ class CountedDepth(GateOwner):
         return self.covers(messages, bytes)
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Return whether so much more stays within the capacity, reservations included."""
-        room = self.reserved
+        """Return whether so much more stays within the capacity, promises included."""
         return self.thresholds.capacity.covers(
-            self.messages + room.messages + messages, self.bytes + room.bytes + bytes
+            self.messages + self.promised_messages + messages, self.bytes + self.promised_bytes + bytes
         )
 
     def free_room(self, messages: i64, bytes: i64, now: float) -> Level:
-        """Return the room that is neither filled nor reserved; exact if it is less than these amounts."""
+        """Return the room that is neither filled nor promised; exact if it is less than these amounts."""
         self.has_room(messages, bytes, now)
-        room = self.reserved
-        return self.thresholds.capacity.less(self.messages + room.messages, self.bytes + room.bytes)
-
-    def count_reserved(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
-        """Count more reserved room, or (negative) less; see `ReservedRoom.count`."""
-        self.reserved.count(holder, messages, bytes, still)
-        self.judge(now)
-
-    def fit_reserved(self, now: float) -> None:
-        """Take reserved room back if it no longer fits, after a change of the capacity or of the members."""
-        if self.reserved.messages > 0 and not self.has_room(0, 0, now):
-            self.reserved.fit(self.thresholds.capacity.less(self.messages, self.bytes - self.guaranteed_total()), now)
-
-    @override
-    def recall(self, now: float) -> bool:
-        return self.reserved.recall(now)
+        return self.thresholds.capacity.less(self.messages + self.promised_messages, self.bytes + self.promised_bytes)
 
     @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
@@ -80,7 +65,7 @@ class CountedDepth(GateOwner):
 
     @override
     def measure(self) -> Measure:
-        return Measure(self.thresholds, self.messages, self.bytes, self.reserved)
+        return Measure(self.thresholds, self.messages, self.bytes, self.promised_messages, self.promised_bytes)
 
     @override
     def describe_cause(self, now: float) -> str:

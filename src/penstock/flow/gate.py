@@ -15,9 +15,11 @@ from mypy_extensions import i64, mypyc_attr, trait
 from penstock.flow.gate_stats import GateStats
 from penstock.flow.level import UNLIMITED
 from penstock.flow.measure import Measure
+from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler
 
 NO_GUARANTEE: Final = -1
+RETRY_AFTER_S: Final = 1.0
 
 
 def earlier(one: tuple[i64, i64, Waiter], other: tuple[i64, i64, Waiter]) -> bool:
@@ -29,7 +31,7 @@ def earlier(one: tuple[i64, i64, Waiter], other: tuple[i64, i64, Waiter]) -> boo
 class Waiter:
     """A producer with messages to pass, which may have to wait at a gate."""
 
-    def __init__(self) -> None:
+    def __init__(self, party: Party | None = None, asks_for_credit: bool = False) -> None:
         self.ticket: i64 = 0
         """Position in the order of turns, in bytes; 0 while it does not wait. See Turns."""
         self.serial: i64 = 0
@@ -42,7 +44,9 @@ class Waiter:
         """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None
         """The gate where it waits now; None while it does not."""
-        self.asks_for_credit: bool = False
+        self.party = party
+        """Its connection, which shares reserved room with others; None for none."""
+        self.asks_for_credit = asks_for_credit
         """True if it waits for credit, not with a publish: it has no turn while the gate is closed."""
 
     def waits_at(self, gate: Gate, now: float) -> None:
@@ -74,8 +78,11 @@ class Waiter:
         """Return whether it has nothing left only because it waits for a confirm: it will have more at once."""
         return False
 
-    def release(self, gate: Gate, now: float) -> None:
-        """Handle the opening of a gate that blocked it: release its confirms."""
+    def release(self, gate: Gate, now: float) -> i64:
+        """Handle the opening of a gate that blocked it: release its confirms.
+
+        Returns the bytes (charges) that passed while the gate was closed, with confirms withheld.
+        """
         raise NotImplementedError
 
 
@@ -128,12 +135,12 @@ class GateOwner:
         """Return whether a turn may wait a moment without idle consumers behind the gate."""
         return False
 
-    def recall(self, now: float) -> bool:
-        """Ask those that have reserved room to give back what they do not use: the first in line lacks room.
+    def recall(self, parties: list[Party], now: float) -> float:
+        """Take back reserved room that lies idle: the first in line lacks room. `parties` have to wait.
 
-        Returns False, and asks nobody, if it has done so within the last `RECALL_S`.
+        Returns when to look again (monotonic seconds): at once if there is more room, NEVER if none is reserved.
         """
-        return True
+        return NEVER
 
     # Descriptions and errors; off the hot path
 
@@ -373,3 +380,9 @@ class Gate:
         for waiter in woken:
             del self.to_release[id(waiter)]
         return woken
+
+
+def retry_after_s(gate: Gate | None, now: float) -> float:
+    """Return the seconds after which one that was stopped at a gate may try again; a second, if that is not known."""
+    ready = NEVER if gate is None or gate.owner is None else gate.owner.ready_at(now)
+    return RETRY_AFTER_S if ready == NEVER else max(ready - now, 0.0)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from mypy_extensions import i64
+
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 PRODUCERS_LISTED: Final = 100
@@ -23,7 +25,7 @@ class BlockStats:
 
     __slots__ = (
         "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
-        "refused_bytes", "late", "created_at", "renewed", "patience_s", "stops", "stopped_in",
+        "refused_bytes", "late", "created_at", "renewed", "patience_s", "stops", "stopped_in", "_counted",
     )  # fmt: skip
 
     def __init__(self, producer: str) -> None:
@@ -54,6 +56,14 @@ class BlockStats:
         """Times it was stopped, in total; see `is_stopped`."""
         self.stopped_in: int = 0
         """Number of the gate's transition in which it was last stopped."""
+        self._counted: int = 0
+        """Those of `withheld_bytes` that were counted at earlier openings of the gate."""
+
+    def take_passed(self) -> i64:
+        """Return the bytes withheld since the last call."""
+        passed = self.withheld_bytes - self._counted
+        self._counted = self.withheld_bytes
+        return passed
 
     def is_stopped(self, closed_since: float | None, patience_s: float, now: float) -> bool:
         """Return whether it has waited a whole hold deadline since the gate closed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.flow.level import UNLIMITED, Thresholds, amounts
-from penstock.flow.reserved_room import ReservedRoom
 
 
 def amount(value: i64) -> str:
@@ -16,20 +15,24 @@ def amount(value: i64) -> str:
 class Measure:
     """A depth and its thresholds at one moment."""
 
-    def __init__(self, thresholds: Thresholds, messages: i64, bytes: i64, reserved: ReservedRoom | None = None) -> None:
-        """Take a depth, `bytes` in charges. The attributes have bytes as the thresholds count them."""
+    def __init__(
+        self,
+        thresholds: Thresholds,
+        messages: i64,
+        bytes: i64,
+        reserved_messages: i64 = 0,
+        reserved_bytes: i64 = 0,
+    ) -> None:
+        """Take a depth and what is reserved, bytes in charges. The attributes have them as the thresholds count."""
         self.thresholds = thresholds
         self.messages: i64 = messages
         self.bytes: i64 = thresholds.capacity.counted(messages, bytes)
         self.paged_messages: i64 = 0
         self.paged_bytes: i64 = 0
         """Bytes of the depth that are on disk only."""
-        self.reserved_messages: i64 = 0
-        self.reserved_bytes: i64 = 0
-        """Bytes reserved for granted credit, besides the depth."""
-        if reserved is not None:
-            self.reserved_messages = reserved.messages
-            self.reserved_bytes = thresholds.capacity.counted(reserved.messages, reserved.bytes)
+        self.reserved_messages: i64 = reserved_messages
+        self.reserved_bytes: i64 = thresholds.capacity.counted(reserved_messages, reserved_bytes)
+        """Bytes reserved besides the depth, for granted credit or for commits that are entering."""
 
     def describe_cause(self, open: bool) -> str:
         """Return the clause of a gate at this depth: the cause of its closing, or the missing room of an open one."""

@@ -10,8 +10,8 @@ message stays constant.
 A shared limit may give each queue a guaranteed share, which it may fill even while the limit's gate is closed. So one
 full queue never blocks an empty one. The guaranteed bytes lie between the thresholds' capacity and `ceiling`.
 
-Room reserved for granted credit comes from below the capacity. It is counted exactly, apart from the depth: slack and
-guaranteed shares are given only of what is neither filled nor reserved, and the thresholds see the depth alone.
+Room that a queue reserves for granted credit does not count here: a reservation is a promise of its queue. What comes
+on credit while the limit is full is held like any publish (decision 97).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from penstock.flow.counted_depth import CountedDepth
 from penstock.flow.gate import NO_GUARANTEE
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.measure import Measure
-from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.turns import Turns
 
 SLACK_MESSAGES_MAX: Final = 65_536
@@ -38,8 +37,8 @@ SHARE_BYTES_MAX: Final = 1024 * 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LimitMember(RoomHolder):
-    """A queue or other owner of messages whose depth and reserved room count in shared limits."""
+class LimitMember:
+    """A queue or other owner of messages whose depth counts in shared limits."""
 
     def reclaim_slack(self) -> None:
         """Give back all slack: be counted with the exact depth in every shared limit."""
@@ -68,7 +67,6 @@ class SharedLimit(CountedDepth):
         self._near = _near(thresholds)
         self.exact = True
         self.update_gate(now)
-        self.fit_reserved(now)
 
     def slack(self) -> Level:
         """Return the slack that a member gets."""
@@ -76,8 +74,8 @@ class SharedLimit(CountedDepth):
             return Level(0, 0)
         near = self._near
         shares: i64 = 2 * (len(self._has_slack) + 1)
-        messages = _share(near.messages - self.messages - self.reserved.messages, shares, SLACK_MESSAGES_MAX)
-        size = _share(near.bytes - self.bytes - self.reserved.bytes, shares, SLACK_BYTES_MAX)
+        messages = _share(near.messages - self.messages, shares, SLACK_MESSAGES_MAX)
+        size = _share(near.bytes - self.bytes, shares, SLACK_BYTES_MAX)
         if size < SLACK_BYTES_MIN or messages == 0:
             return Level(0, 0)
         return Level(messages, size)
@@ -90,11 +88,6 @@ class SharedLimit(CountedDepth):
             self._has_slack[id(member)] = member
         elif self._has_slack:
             self._has_slack.pop(id(member), None)
-        self._recheck(now)
-
-    @override
-    def count_reserved(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
-        self.reserved.count(holder, messages, bytes, still)
         self._recheck(now)
 
     def join(self) -> None:
@@ -136,15 +129,14 @@ class SharedLimit(CountedDepth):
 
         A waiter with a large message must learn of every decrease, however far the thresholds are.
         """
-        near, room, gate = self._near, self.reserved, self.gate
-        is_near = not near.covers(self.messages + room.messages, self.bytes + room.bytes)
+        near, gate = self._near, self.gate
+        is_near = not near.covers(self.messages, self.bytes)
         if not self.exact and (is_near or gate.in_line()):
             self.exact = True  # First: otherwise members would get new slack while they give back theirs.
             self._reclaim_slack()
         if self.exact:
             self.judge(now)
-            messages, size = self.messages + room.messages, self.bytes + room.bytes
-            if gate.open and not gate.in_line() and near.covers(messages * 10 // 9, size * 10 // 9):
+            if gate.open and not gate.in_line() and near.covers(self.messages * 10 // 9, self.bytes * 10 // 9):
                 self.exact = False
 
     def _reclaim_slack(self) -> None:
@@ -167,7 +159,7 @@ class SharedLimit(CountedDepth):
         share = self.reserve // self.members if self.members > 0 else self.reserve
         if share > SHARE_BYTES_MAX:
             share = SHARE_BYTES_MAX
-        left = self.thresholds.capacity.bytes + self.reserve - self.bytes - self.reserved.bytes
+        left = self.thresholds.capacity.bytes + self.reserve - self.bytes
         if left < share:
             share = left
         return share if share >= 0 else NO_GUARANTEE

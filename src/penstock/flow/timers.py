@@ -28,6 +28,8 @@ class TimerHandler:
 
     def __init__(self) -> None:
         self.due: float = NEVER
+        self.entry: int = 0
+        """Number of its live entry; 0 for none."""
 
     def on_deadline(self, now: float) -> float:
         """Handle everything due by `now` (monotonic seconds); returns the next deadline, infinity for none."""
@@ -35,44 +37,43 @@ class TimerHandler:
 
 
 class Timers:
-    """A heap of (time, handler)."""
+    """A heap of (time, number of an entry), and the handlers of live entries: a dropped handler is not kept."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, TimerHandler]] = []
+        self._heap: list[tuple[float, int]] = []
+        self._live: dict[int, TimerHandler] = {}
         self._count: int = 0
-        self._stale: int = 0
 
     def add(self, handler: TimerHandler, when: float) -> None:
         """Call a handler at `when` (monotonic seconds), or earlier if it has an earlier entry."""
         if when < handler.due:
-            if handler.due != NEVER:
-                self._stale += 1
-            handler.due = when
+            self._live.pop(handler.entry, None)
             self._count += 1
-            heapq.heappush(self._heap, (when, self._count, handler))
+            handler.due = when
+            handler.entry = self._count
+            self._live[self._count] = handler
+            heapq.heappush(self._heap, (when, self._count))
             self._sweep()
 
     def drop(self, handler: TimerHandler) -> None:
         """Remove a handler."""
         if handler.due != NEVER:
             handler.due = NEVER
-            self._stale += 1
+            self._live.pop(handler.entry, None)
             self._sweep()
 
     def next(self) -> float | None:
         """Return the time of the earliest deadline, or None."""
-        while self._heap and self._heap[0][2].due != self._heap[0][0]:
+        while self._heap and self._heap[0][1] not in self._live:
             heapq.heappop(self._heap)
-            self._stale -= 1
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float, most: int = DUE_AT_ONCE) -> int:
         """Call handlers that are due, at most `most`; returns how many were called."""
         done = 0
         while done < most and self._heap and self._heap[0][0] <= now:
-            when, _, handler = heapq.heappop(self._heap)
-            if handler.due != when:
-                self._stale -= 1
+            handler = self._live.pop(heapq.heappop(self._heap)[1], None)
+            if handler is None:
                 continue
             done += 1
             handler.due = NEVER
@@ -92,8 +93,8 @@ class Timers:
 
     def _sweep(self) -> None:
         """Rebuild without stale entries when they are the larger half: the heap is at most twice the handlers."""
-        if self._stale > 64 and self._stale * 2 > len(self._heap):
-            live = [entry for entry in self._heap if entry[2].due == entry[0]]
+        stale = len(self._heap) - len(self._live)
+        if stale > 64 and stale * 2 > len(self._heap):
+            live = [entry for entry in self._heap if entry[1] in self._live]
             heapq.heapify(live)
             self._heap = live
-            self._stale = 0

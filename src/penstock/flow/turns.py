@@ -15,7 +15,8 @@ largest message.
 A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
 a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
 the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. It then continues
-where it left off, not at the present clock (decision 20).
+where it left off, not at the present clock (decision 20). Where links wait for credit, so does one whose confirms were
+withheld until the gate opened.
 
 A gate that closes in the middle of a round lets the remaining waiters of that round pass, as far as there is room. They
 are treated as newcomers between stop and capacity. So no waiter is left out where little fits between resume and stop.
@@ -24,8 +25,8 @@ Gates are scheduled, not waiters, because an opened gate wakes no one by itself.
 long as the gate stays open, so the work is proportional to the messages that pass, not to the waiters.
 
 The first waiter of an open gate may not fit yet: its message is larger than the room. Then the gate is unscheduled
-until its depth has gone down, and idle reserved room is recalled. The others stay behind that waiter, or the largest
-messages would starve.
+until its depth has gone down, unless room is only reserved: what lies idle of that is taken back at once. The others
+stay behind that waiter, or the largest messages would starve.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import UNITS_A_TURN, Chores
 from penstock.flow.flow_totals import FlowTotals
-from penstock.flow.gate import Gate, GateTransition, Waiter
-from penstock.flow.reserved_room import RECALL_S
+from penstock.flow.gate import Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.reserved_room import Party
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 from penstock.flow.work import WorkMeter
 
@@ -46,6 +47,10 @@ SCALE: Final = 64
 """Units of a ticket for each byte, so that fractions of a byte count."""
 
 
+PARTIES_HEARD: Final = 16
+"""Most waiting publishes whose connections get a share of reserved room at once; others follow when they are first."""
+RECALL_WORK: Final = 200
+"""Units of work of a recall, which may revoke the credit of many links."""
 RETURN_GRACE_S: Final = 0.005
 """Seconds that a returning producer is waited for: one or two round trips with a busy client in Python."""
 
@@ -85,6 +90,8 @@ class Turns:
         """True if a waiter may have a turn now."""
         self.transitions: list[GateTransition] = []
         """Gates that closed or opened since the broker last took the list, in order."""
+        self.ended: list[object] = []
+        """Queues, producers and sessions that have ended since the list was taken last (see core/unlinking.py)."""
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""
@@ -130,8 +137,8 @@ class Turns:
         waiter = first[2]
         obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
-            if gate.open and gate.owner is not None and not gate.owner.recall(now):
-                self._schedule_later(gate, now + RECALL_S)
+            if gate.open and gate.owner is not None:
+                self._recall(gate, gate.owner, now)
             return False  # No room for the first yet; its owner schedules the gate again when there is more.
         others: i64 = gate.in_line()
         gate.leave(waiter)
@@ -143,6 +150,34 @@ class Turns:
         if self._next_entry(gate) is not None:
             self.schedule(gate)
         return obstacle is None
+
+    def _recall(self, gate: Gate, owner: GateOwner, now: float) -> None:
+        """Take back room that is only reserved, and look again at once or soon while there is some."""
+        parties: list[Party] = []
+        for entry in gate.waiters[:PARTIES_HEARD] or gate.requests[:1]:
+            party = entry[2].party
+            if party is not None:
+                parties.append(party)
+        again = owner.recall(parties, now)
+        if again <= now:
+            self._meter.done += RECALL_WORK
+            self.schedule(gate)
+        elif again != NEVER:
+            self._schedule_later(gate, again)
+
+    def expect_back(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
+        """Wait a moment for a producer whose confirms this gate withheld until now, before links get credit.
+
+        It was stopped and not idle, and one turn of a link may take much of the room. `passed`: the bytes that it
+        passed meanwhile, which count as turns.
+        """
+        if gate.requests and waiter.gate is None and waiter.will_return_soon():
+            if waiter.finish < self._floor:
+                waiter.finish = self._floor
+            waiter.finish += passed * SCALE // waiter.weight
+            waiter.back_by = now + RETURN_GRACE_S
+            self._number(waiter)
+            heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
 
     def _next_entry(self, gate: Gate) -> tuple[i64, i64, Waiter] | None:
         """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""

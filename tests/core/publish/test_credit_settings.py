@@ -33,12 +33,12 @@ def set_scope(house: House, scope: str, pattern: str, **values: object) -> None:
     changes.set_settings(house.broker, scope, pattern, how)
 
 
-def test_window_without_any_setting_is_1000_messages_and_1_mib_and_a_second(house: House) -> None:
+def test_window_without_any_setting_is_1000_messages_and_1_mib_and_a_tenth_of_a_second(house: House) -> None:
     house.queue("a")
-    assert found(house) == found(house, "a") == (1000, 1 << 20, 1.0)
+    assert found(house) == found(house, "a") == (1000, 1 << 20, 0.1)
 
 
-def test_link_overrides_its_queue_and_the_queue_overrides_pattern_and_broker(house: House) -> None:
+def test_link_overrides_its_queue_but_waits_no_longer_and_the_queue_overrides_pattern_and_broker(house: House) -> None:
     set_scope(house, "broker", "", credit_window_messages=500, credit_idle=5)
     set_scope(house, "queue", "b.#", credit_window_messages=400, credit_window_bytes="64KiB")
     house.queue("a")
@@ -47,20 +47,22 @@ def test_link_overrides_its_queue_and_the_queue_overrides_pattern_and_broker(hou
     assert found(house) == found(house, "a") == (500, 1 << 20, 5.0)
     assert found(house, "b.one") == (400, 65536, 5.0)
     assert found(house, "b.two") == (7, 65536, 2.0)
-    assert found(house, "b.two", credit_window_messages=9, credit_idle=3) == (9, 65536, 3.0)
+    assert found(house, "b.two", credit_window_messages=9, credit_idle=3) == (9, 65536, 2.0)
+    assert found(house, "b.two", credit_idle=0.02) == (7, 65536, 0.02)
 
 
 def test_smallest_of_several_queues_counts(house: House) -> None:
     house.queue("a", credit_window_messages=10, credit_window_bytes=1000)
-    house.queue("b", credit_window_messages=20, credit_window_bytes=500, credit_idle=0.5)
-    assert found(house, "a", "b") == (10, 500, 0.5)
+    house.queue("b", credit_window_messages=20, credit_window_bytes=500, credit_idle=0.05)
+    assert found(house, "a", "b") == (10, 500, 0.05)
 
 
 def test_names_of_artemis_are_known_and_minus_one_is_no_limit(house: House) -> None:
     house.queue("a", producerWindowSize=-1, amqpCredits=10)
-    assert found(house, "a") == (10, UNLIMITED, 1.0)
-    assert found(house, "a", producerWindowSize=4096, credit_idle="none") == (10, 4096, NEVER)
-    assert found(house, "a", credit_idle=0) == (10, UNLIMITED, NEVER)
+    assert found(house, "a") == (10, UNLIMITED, 0.1)
+    assert found(house, "a", producerWindowSize=4096, credit_idle="none") == (10, 4096, 0.1)
+    house.queue("b", credit_idle=0)
+    assert found(house, "b") == (1000, 1 << 20, NEVER)
 
 
 def test_window_without_a_message_and_a_misspelt_property_are_refused(house: House) -> None:
@@ -70,7 +72,7 @@ def test_window_without_a_message_and_a_misspelt_property_are_refused(house: Hou
         house.queue("a", credit_window_message=10)
     with pytest.raises(PreconditionFailed, match="did you mean credit-idle"):
         found(house, credit_idel=1)
-    assert found(house, product="Qpid") == (1000, 1 << 20, 1.0)
+    assert found(house, product="Qpid") == (1000, 1 << 20, 0.1)
 
 
 def test_window_of_a_link_has_its_bounds_and_the_assumed_size_of_a_message(house: House) -> None:

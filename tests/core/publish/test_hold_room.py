@@ -81,7 +81,7 @@ def test_credit_that_is_set_aside_takes_no_room_and_has_a_bound_for_the_connecti
     assert int(other.set_aside(1, ASIDE_BYTES // 10)) == 0
     share.release(5)
     assert (int(share.aside), int(share.aside_bytes), int(share.messages)) == (5, 500, 4)
-    assert int(share.set_own_aside()) == 4
+    assert int(share.set_own_aside(0)) == 4
     assert (int(room.budget.reserved), int(share.aside), int(share.aside_bytes)) == (0, 9, 700)
     share.release(9)
     other.release(9)

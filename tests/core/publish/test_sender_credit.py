@@ -116,14 +116,14 @@ def test_link_gets_no_more_while_its_credit_lacks_the_room_that_its_messages_nee
     house.queue("a", capacity_bytes=40 * CHARGE, stop_bytes=40 * CHARGE, resume_bytes=40 * CHARGE)
     link = Link(house, "a", window=CreditWindow(100, MIB, OCTETS))
     run_turn(house)
-    assert link.left == 10
-    link.send(1, 25 * CHARGE)
+    assert link.left == 20
+    link.send(1, 15 * CHARGE)
     run_turn(house)
-    assert (link.left, reserved(house, "a")) == (9, (9, 9 * CHARGE)), "no room for nine as large"
+    assert (link.left, reserved(house, "a")) == (19, (19, 19 * CHARGE)), "no room for 19 as large"
     link.credit.on_flow(100)
     run_turn(house)
-    assert (link.left, link.credit.gate) == (9, None)
-    link.send(9)
+    assert (link.left, link.credit.gate) == (19, None)
+    link.send(19)
     run_turn(house)
     assert link.left == 0
     assert link.credit.gate is house.vhost.queues["a"].gate
@@ -162,7 +162,7 @@ def test_closed_gate_gives_no_credit_and_its_opening_gives_some_within_one_turn(
         assert link.left == 0
     house.session.get(house.vhost.queues["a"], True, house.broker.now)
     run_turn(house)
-    assert link.left == 2, "a quarter of eight"
+    assert link.left == 4, "half of eight"
 
 
 def test_full_queue_with_an_open_gate_gives_no_credit_until_there_is_room(house: House) -> None:
@@ -185,12 +185,12 @@ def test_full_queue_with_an_open_gate_gives_no_credit_until_there_is_room(house:
 
 def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house: House) -> None:
     house.queue("a", capacity_messages=100)
-    link = Link(house, "a", window=CreditWindow(60, 1 << 20, OCTETS))
+    link = Link(house, "a", window=CreditWindow(90, 1 << 20, OCTETS))
     run_until_quiet(house)
-    assert link.left == 25
+    assert link.left == 32
     link.credit.on_flow(1000)
     run_until_quiet(house)
-    assert link.left >= 30
+    assert link.left >= 45
 
 
 # The line
@@ -213,7 +213,7 @@ def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity
 
 def test_link_that_waits_at_an_open_gate_is_not_passed_by_newcomers(house: House) -> None:
     house.queue("a", capacity_messages=8, stop_messages=8, resume_messages=8)
-    holders = [Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS)) for _ in range(6)]
+    holders = [Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS)) for _ in range(4)]
     run_until_quiet(house)
     assert reserved(house, "a")[0] == 8
     waiting = Link(house, "a", window=CreditWindow(8, 1 << 20, OCTETS))
@@ -281,8 +281,8 @@ def test_link_follows_its_road_while_it_waits(house: House) -> None:
     house.vhost.bind("x", house.vhost.queues["b"], None, "k", {})
     house.vhost.unbind("x", house.vhost.queues["a"], None, "k", {})
     run_until_quiet(house)
-    assert link.left == 1
-    assert reserved(house, "b") == (1, CHARGE)
+    assert link.left == 2
+    assert reserved(house, "b") == (2, 2 * CHARGE)
 
 
 def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
@@ -292,17 +292,17 @@ def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
         house.vhost.bind("x", house.vhost.queues[name], None, "", {})
     link = Link(house, "", "x")
     run_turn(house)
-    assert (link.left, reserved(house, "a"), reserved(house, "b")) == (25, (25, 25 * CHARGE), (25, 25 * CHARGE))
+    assert (link.left, reserved(house, "a"), reserved(house, "b")) == (32, (32, 32 * CHARGE), (32, 32 * CHARGE))
     house.broker.delete_queue(house.vhost.queues["a"])
     run_until_quiet(house)
-    assert int(link.credit.hold.messages) + reserved(house, "b")[0] == 25
+    assert int(link.credit.hold.messages) + reserved(house, "b")[0] == 32
     house.vhost.delete_exchange("x", False)
-    assert link.left == 25
+    assert link.left == 32
 
 
 def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overruns_no_queue(house: House) -> None:
     house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
-    house.queue("a", capacity_messages=20, stop_messages=20, resume_messages=20)
+    house.queue("a", capacity_messages=10, stop_messages=10, resume_messages=10)
     house.vhost.bind("x", house.vhost.queues["a"], None, "", {})
     link = Link(house, "", "x")
     run_turn(house)
@@ -311,14 +311,14 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overrun
         house.queue(f"q{number}", capacity_messages=1000)
         house.vhost.bind("x", house.vhost.queues[f"q{number}"], None, "", {})
     run_until_quiet(house)
-    for _ in range(20):
+    for _ in range(10):
         house.publish_now("a", CHARGE)
     link.credit.schedule_review()
     run_until_quiet(house)
     assert (reserved(house, "a")[0], int(link.credit.hold.messages)) == (0, 5)
     assert link.send(5) == 5
     run_until_quiet(house)
-    assert (house.depth("a"), len(link.producer.outbox)) == (20, 5)
+    assert (house.depth("a"), len(link.producer.outbox)) == (10, 5)
     for _ in range(5):
         house.take("a")
     run_until_quiet(house)
@@ -422,7 +422,7 @@ def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House
 
 def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_rest(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=10, resume_messages=10)
-    link = Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS))
+    link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
     assert link.left == 3
     producer = house.producer("p")
@@ -439,24 +439,24 @@ def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withh
     house.queue("a", capacity_messages=20, stop_messages=5, resume_messages=2)
     link = Link(house, "a")
     run_turn(house)
-    assert link.left == 5
+    assert link.left == 10
     for _ in range(6):
         house.publish_now("a", CHARGE)
     assert not house.vhost.queues["a"].gate.open
-    assert link.send(10) == 5
+    assert link.send(10) == 10
     run_until_quiet(house)
     link.take_outcomes()
-    assert (house.depth("a"), link.confirmed, link.left) == (11, 0, 0)
-    for _ in range(9):
+    assert (house.depth("a"), link.confirmed, link.left) == (16, 0, 0)
+    for _ in range(14):
         house.take("a")
     run_until_quiet(house)
     link.take_outcomes()
-    assert (link.confirmed, link.left) == (5, 5)
+    assert (link.confirmed, link.left) == (10, 9)
 
 
 def test_larger_message_without_room_is_held_and_its_link_gets_no_more_until_it_is_in(house: House) -> None:
     house.queue("a", capacity_bytes=10 * CHARGE, stop_bytes=10 * CHARGE, resume_bytes=10 * CHARGE)
-    link = Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS))
+    link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
     for _ in range(7):
         house.publish_now("a", CHARGE)
@@ -562,4 +562,4 @@ def test_credit_that_a_sender_gives_back_is_room_for_others(house: House) -> Non
     run_turn(house)
     link.credit.give_back(link.left)
     assert reserved(house, "a") == (0, 0)
-    assert int(link.credit.counts.drained) == 25
+    assert int(link.credit.counts.drained) == 32

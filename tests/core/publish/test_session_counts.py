@@ -29,11 +29,12 @@ def delivered(messages: int, no_ack: bool = False) -> tuple[House, Session]:
 
 
 def of_queue(house: House) -> tuple[int, int, int, int]:
-    counters = house.vhost.queues["q"].counters
+    queue = house.vhost.queues["q"]
+    counters = queue.counters
     return (
-        int(counters.published()),
+        int(counters.published(queue)),
         int(counters.delivered_to_ack()),
-        int(counters.acknowledged()),
+        int(counters.acknowledged(queue)),
         int(counters.redelivered),
     )
 

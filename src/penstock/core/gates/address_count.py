@@ -71,8 +71,6 @@ class AddressCount(LateCount):
                 queue.tracks_removals = tracked or queue.tail != newest
         self._unconcerned = {}
         self._seen = None
-        for depth in self._depths.values():
-            depth.fit_reserved(self._broker.now)
 
     @override
     def count(self, queue: Queue, message: Message, now: float) -> None:

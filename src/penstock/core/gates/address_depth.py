@@ -25,13 +25,12 @@ class AddressDepth(CountedDepth):
         """Replace the thresholds and update the gate."""
         self.thresholds = thresholds
         self.update_gate(now)
-        self.fit_reserved(now)
 
     def is_idle(self) -> bool:
         """Return whether nothing counts in it, and nobody waits for it."""
         gate = self.gate
         return (
-            self.messages == 0 and self.reserved.messages == 0 and gate.open and not gate.blocked and not gate.in_line()
+            self.messages == 0 and self.promised_messages == 0 and gate.open and not gate.blocked and not gate.in_line()
         )
 
     def add(self, messages: i64, bytes: i64, now: float) -> None:
@@ -39,6 +38,12 @@ class AddressDepth(CountedDepth):
         self.messages += messages
         self.bytes += bytes
         self.update_gate(now)
+
+    def promise(self, messages: i64, bytes: i64, now: float) -> None:
+        """Keep room for a commit that is entering, or (negative) give it up."""
+        self.promised_messages += messages
+        self.promised_bytes += bytes
+        self.judge(now)
 
     @override
     def admits(self, charge: i64, copies: i64, now: float) -> bool:

@@ -108,7 +108,7 @@ def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> Non
     """Count a held publish as refused, and as lost unless its publisher is connected and notified."""
     end_hold(producer, held, cause, why)
     for queue in held.queues:
-        queue.counters.count_refusal(False)
+        queue.counters.count_refusal()
         producer.count_refused(queue.gate, cause, held.charge, why)
     if cause == DEADLINE and producer.state is not ProducerState.LINGERING:
         return

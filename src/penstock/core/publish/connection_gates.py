@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.publish.publisher_counts import take_counts
+from penstock.flow.reserved_room import Party
 from penstock.flow.tally import Tally
 
 if TYPE_CHECKING:
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
 NO_SINKS: Final[list[Tally]] = []
 
 
-class ConnectionGates:
+class ConnectionGates(Party):
     """The gates, rate and producers of one connection."""
 
     def __init__(self, user: str, name: str, rates: Limits | None = None) -> None:
-        self.user = user
-        self.name = name
-        """Name of the connection, as in logs and `penstock block connection`."""
+        super().__init__(user, name)
         self.weight: int = 1
         """Share of the turns of each of its producers (see Turns)."""
         self.gates: list[Gate] = []

@@ -38,8 +38,8 @@ class CreditSettings:
         self.messages: i64 = credit_messages(words, messages)
         self.bytes: i64 = credit_bytes(words, size)
         """Most credit, the smaller of both; UNLIMITED for no limit."""
-        self.idle_s: float = credit_idle_s(words, idle_s)
-        """Seconds after which credit is taken back if others wait; infinity for never."""
+        self.idle_s: float = min(credit_idle_s(words, idle_s), idle_s)
+        """Seconds after which credit is taken back if others wait; infinity for never. A link only shortens it."""
 
     def window(self, message_octets: i64 = 0) -> CreditWindow:
         """Return the window; `message_octets` is `penstock:message-bytes` of the link, 0 without."""

@@ -5,6 +5,7 @@ The window has two bounds, messages and bytes; the smaller one counts. One messa
 
 Few senders say how large their messages will be. The credit of the others begins small and is at most twice the number
 of messages that have come (decision 52). So what comes is known by then, and the assumption is wrong for few messages.
+So it is for a link whose room lay idle and was taken back. What a sender has said counts until its first message.
 
 Nor do they say whether their messages are to be stored. A link is taken to store if one of its last 64 messages was, so
 that a disk gate stops no sender whose messages are not.
@@ -39,6 +40,7 @@ class CreditWindow:
         "bytes",
         "charge",
         "is_size_known",
+        "_grows",
         "_limit",
         "_largest",
         "_largest_before",
@@ -61,6 +63,8 @@ class CreditWindow:
         """Bytes (charges)."""
         self.is_size_known: bool = message_octets > 0
         """True if the sender has said how large its messages are, or so many have come that it does not matter."""
+        self._grows: bool = message_octets <= 0
+        """True while its credit is limited by what has come, since the beginning or since its room was taken back."""
         self.charge: i64 = (message_octets if message_octets > 0 else FIRST_MESSAGE_OCTETS) + OVERHEAD
         """Bytes that the next granted message reserves."""
         self._largest: i64 = 0
@@ -68,7 +72,7 @@ class CreditWindow:
         """Largest charges: of the messages since the last change of the block, and of the block before."""
         self._seen: i64 = 0
         self._seen_in_all: i64 = 0
-        """Messages since the last change of the block; all messages while their size is unknown."""
+        """Messages since the last change of the block; all messages while the window grows, else a few."""
         self._transient: i64 = 0
         """Messages since the last stored one."""
         self._has_stored: bool = False
@@ -90,6 +94,16 @@ class CreditWindow:
             self._is_new = False
             self._update_limit()
 
+    def restart(self) -> None:
+        """Begin small again: its room lay idle and was taken back, so it is credited with what comes from now on."""
+        self._grows = True
+        self._seen_in_all = 0
+        self._update_limit()
+
+    def is_unproven(self) -> bool:
+        """Return whether no message has come since the beginning, or since its room was last taken back."""
+        return self._seen_in_all == 0
+
     def is_unseen(self) -> bool:
         """Return whether no message has come yet."""
         return self._transient == 0 and not self._has_stored
@@ -110,15 +124,15 @@ class CreditWindow:
         if largest > self._largest:
             self._largest = largest
         self._seen += messages
-        known = self.is_size_known
-        if not known:
+        grows = self._grows
+        if grows or self._seen_in_all == 0:
             self._seen_in_all += messages
         if self._seen >= LOOK_BACK:
             self._largest_before = self._largest
             self._largest = 0
             self._seen = 0
         charge = self._largest if self._largest > self._largest_before else self._largest_before
-        if charge != self.charge or not known:
+        if charge != self.charge or grows:
             self.charge = charge
             self._update_limit()
 
@@ -128,8 +142,9 @@ class CreditWindow:
             limit = self.messages
         if self._is_new:
             limit = limit if limit < FIRST_GRANT else FIRST_GRANT
-        elif not self.is_size_known:
+        elif self._grows:
             most = GROWTH * self._seen_in_all
-            self.is_size_known = most >= limit
+            self._grows = most < limit
+            self.is_size_known = self.is_size_known or not self._grows
             limit = limit if limit < most else most
         self._limit = limit if limit > 0 else 1

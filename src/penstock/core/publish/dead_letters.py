@@ -217,7 +217,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
 
     def count_lost(self) -> None:
         """Count a lost dead letter, and schedule the report."""
-        self.queue.counters.count_lost_dead_letter()
+        self.queue.counters.count_lost_dead_letter(self.queue)
 
     def expire(self, now: float) -> float:
         """Lose dead letters whose deadline has passed. They leave the queue that they died in."""

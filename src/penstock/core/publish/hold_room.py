@@ -19,7 +19,7 @@ from typing_extensions import override
 from penstock.core.publish.held import HELD_ON_CREDIT_BYTES, HoldBudget
 from penstock.core.publish.reservation import GRANT_MAX, SHARE
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.reserved_room import RECALL_S
+from penstock.flow.reserved_room import RECALL_S, Party
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ class HoldRoom(GateOwner):
         return self.bound if self.bound < self.budget.bound else self.budget.bound
 
     @override
-    def recall(self, now: float) -> bool:
-        if now < self._recalled_at + RECALL_S:
-            return False
-        self._recalled_at = now
-        for credit in self.links.values():
-            credit.idle.watch(now)
-        return True
+    def recall(self, parties: list[Party], now: float) -> float:
+        if now >= self._recalled_at + RECALL_S:
+            self._recalled_at = now
+            for credit in self.links.values():
+                if credit.hold.messages > 0:
+                    credit.idle.recall(False, now)
+        return self._recalled_at + RECALL_S
 
     def is_unused(self) -> bool:
         """Return whether nothing is held or reserved: one message always has room then, however large."""
@@ -188,9 +188,9 @@ class HoldShare:
         room.aside_bytes += taken * charge
         return taken
 
-    def set_own_aside(self) -> i64:
-        """Set those aside that have their room here, as far as that goes; returns how many."""
-        taken = self.set_aside(self.messages, self.charge) if self.messages > 0 else 0
+    def set_own_aside(self, kept: i64) -> i64:
+        """Set those aside that have their room here but for so many, as far as that goes; returns how many."""
+        taken = self.set_aside(self.messages - kept, self.charge) if self.messages > kept else 0
         self._change(-taken)
         return taken
 

@@ -79,7 +79,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         listener: ProducerListener = NO_CLIENT,
         rates: Limits | None = None,
     ) -> None:
-        super().__init__(broker, name, holding, listener)
+        super().__init__(broker, name, holding, listener, origin)
         self.origin = origin
         """Gates of its connection and user; None for producers without a connection."""
         self.confirming: bool = False
@@ -442,7 +442,8 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def will_return_soon(self) -> bool:
         """Return whether all its publishes wait for confirms."""
-        return self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
+        has_passed = self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
+        return has_passed and self.credit is None
 
     def expire(self, now: float) -> float:
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
@@ -584,6 +585,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.leave_gates(now)
         self.ticket = 0
         self._drop_deadline()
+        self.broker.turns.ended.append(self)
         if self.origin is not None:
             self.origin.part(self)
         if place is not None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
-from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, AddressShare, share_of
 from penstock.core.publish.commit_delta import GateDelta, QueueDelta, delta_of, gate_delta_at
@@ -29,7 +28,6 @@ from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.core.queue.arrival import Arrival
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, NotFound
-from penstock.flow.reserved_room import RoomHolder
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ class CommitCheck:
 NO_CHECK: Final = CommitCheck()
 
 
-class Promotion(RoomHolder):
+class Promotion:
     """The stages of one batch that a commit publishes."""
 
     def __init__(
@@ -148,15 +146,7 @@ class Promotion(RoomHolder):
                         kept = StagedSum()
                         self._addresses[depth] = kept
                     kept.add(rows.messages, rows.bytes)
-                    depth.count_reserved(self, rows.messages, rows.bytes, True, now)
-
-    @override
-    def keep_part(self, room: int, reserved: int, now: float) -> None:
-        pass  # All of it will be used.
-
-    @override
-    def recall(self, now: float) -> None:
-        pass
+                    depth.promise(rows.messages, rows.bytes, now)
 
     # Entering
 
@@ -225,7 +215,7 @@ class Promotion(RoomHolder):
             kept = self._addresses.get(share.depth)
             if kept is not None and kept.messages > 0:
                 kept.add(-1, -row.charge)
-                share.depth.count_reserved(self, -1, -row.charge, kept.messages > 0, now)
+                share.depth.promise(-1, -row.charge, now)
         return share
 
     def end(self, now: float) -> None:
@@ -235,7 +225,7 @@ class Promotion(RoomHolder):
             stage.count_out(now)
         for depth, kept in self._addresses.items():
             if kept.messages > 0:
-                depth.count_reserved(self, -kept.messages, -kept.bytes, False, now)
+                depth.promise(-kept.messages, -kept.bytes, now)
         self._addresses = {}
         for queue, arrival in self._arrivals.items():
             arrival.end(now)

@@ -1,9 +1,10 @@
 """Reservation of room for the credit granted to a sender.
 
-Theory of operation. Every message of credit has its room in each amount on its road: in its queues, in the virtual host
-and the memory of the node with each of these queues, and in its address. `depth + reserved <= capacity` in all of them,
-always. So a granted message goes in at once, whatever other senders do. Grants come from free room, a part of it at a
-time, so that several senders share it. A closed gate, or one with waiters, grants nothing.
+Theory of operation. Every message of credit has its room in each of its queues: `depth + reserved <= capacity`, always.
+So a granted message goes in at once, whatever other senders do. The promise is the queue's alone. Amounts above it (its
+virtual host, the memory of the node, its address) limit what is granted, and count no reservation: what comes while one
+of them is closed or full waits like any publish. Grants come from free room, a part of it at a time, so that several
+senders share it. A closed gate, or one with waiters, grants nothing.
 
 The reserved bytes are one pool: where there is no free room, a message that is larger than its part takes the rest
 from the parts of the messages after it.
@@ -14,9 +15,9 @@ backlog: if it closed a gate, a sender would be stopped by its own credit, and a
 Only queues whose overflow policy holds publishes reserve room (`QueueRoom.reserves`). Others decide when the message
 comes, so credit for them has no room and its messages take the ordinary way.
 
-Room is taken back from its holder when a queue is deleted or no longer reserves, when a capacity is lowered, and when a
-queue joins a shared limit that has not so much left. Credit that the sender has cannot be taken back: it is counted as
-`revoked`, and its messages take the ordinary way. For protocols with sender credit; AMQP 0-9-1 has none.
+Room is taken back from its holder when somebody lacks it and it lies idle, when a queue is deleted or no longer
+reserves, and when a capacity is lowered. Credit that the sender has cannot be taken back: it is counted as `revoked`,
+and its messages take the ordinary way. For protocols with sender credit; AMQP 0-9-1 has none.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from penstock.core.gates.address_depth import AddressDepth, depth_of
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
-from penstock.flow.reserved_room import RoomHolder
+from penstock.flow.reserved_room import Party, RoomHolder
 from penstock.flow.shared_limit import SharedLimit
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 SHARE: Final = 4
 """A grant takes at most this part (a quarter) of the free room: the less there is, the smaller the grants."""
+GRANT_LEAST: Final = 32
+"""Messages of a grant where a part of the free room has fewer, or half of that room: each grant costs a frame."""
 GRANT_MAX: Final = 65_536
 """Most messages of one grant, whatever the sender wants."""
 
@@ -45,7 +48,8 @@ GRANT_MAX: Final = 65_536
 class Reservation(RoomHolder):
     """Credit of one sender on one road."""
 
-    def __init__(self, queues: list[Queue], charge: i64, gates: list[Gate]) -> None:
+    def __init__(self, queues: list[Queue], charge: i64, gates: list[Gate], party: Party | None = None) -> None:
+        self.party = party
         self.queues = queues
         """The queues of its messages (`Route.queues`)."""
         self.gates = gates
@@ -59,9 +63,9 @@ class Reservation(RoomHolder):
         self.owner: SenderCredit | None = None
         """The credit that it belongs to; None for none, which gives no idle room back."""
         self._reserving: list[Queue] = []
-        """The queues in which its room is reserved, with their shared limits."""
+        """The queues in which its room is reserved."""
         self._address: AddressDepth | None = None
-        """The depth of an address in which its room is reserved."""
+        """The depth of their address, which limits grants; None without."""
 
     def follow(self, queues: list[Queue], gates: list[Gate], now: float) -> None:
         """Move to another road, after its route was resolved anew; what has no room there is revoked.
@@ -69,7 +73,7 @@ class Reservation(RoomHolder):
         That is all of it if the road has no queues.
         """
         if not queues and self.messages > 0:
-            self._revoke(self.messages, now)
+            self.revoke(self.messages, now)
         self.queues = queues
         self.gates = gates
         self.refresh(now)
@@ -78,7 +82,7 @@ class Reservation(RoomHolder):
         """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room.
 
         `in_turn`: the sender has waited for this, so others that wait at a gate do not stop it. The grant is one of so
-        many `parts` of the free room, rounded up.
+        many `parts` of the free room, rounded up, and not below `GRANT_LEAST` or half of it.
         """
         if wanted > GRANT_MAX:
             wanted = GRANT_MAX
@@ -87,6 +91,9 @@ class Reservation(RoomHolder):
         self.refresh(now)
         free = self._room_for(wanted * parts, self.charge, now)
         share = (free - 1) // parts + 1 if free > 0 else 0
+        if share < GRANT_LEAST:
+            half = (free + 1) // 2
+            share = half if half < GRANT_LEAST else GRANT_LEAST
         granted = wanted if wanted < share else share
         self._change(granted, now)
         return granted
@@ -94,7 +101,7 @@ class Reservation(RoomHolder):
     def recharge(self, charge: i64, now: float) -> bool:
         """Reserve another charge in bytes for each message; returns False, and changes nothing, without room for it."""
         more = (charge - self.charge) * self.messages
-        if more > 0 and not self._covers(0, more, now):
+        if more > 0 and not self._covers(0, more):
             return False
         self.charge = charge
         if more != 0:
@@ -132,8 +139,16 @@ class Reservation(RoomHolder):
             return self._address.gate
         return None
 
+    def share_left(self) -> i64:
+        """Return how many more messages its connection may reserve by its share: see `ReservedRoom`."""
+        most: i64 = UNLIMITED
+        for queue in self._reserving:
+            left = queue.reserved.share_left(self.party, self.charge)
+            most = most if most < left else left
+        return most
+
     def use(self, charge: i64, now: float) -> bool:
-        """Use one message of credit, of this charge in bytes; returns whether it has its room.
+        """Use one message of credit, of this charge in bytes; returns whether it may go in.
 
         If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published as one without credit. A
         message that is larger than `charge` needs free room for the rest, or room of those after it.
@@ -146,7 +161,23 @@ class Reservation(RoomHolder):
         for queue in self.queues:
             if not queue.deleted and queue not in self._reserving:
                 return False  # A queue without reservation decides when it comes.
-        return charge <= self.charge or self._covers(1, charge, now) or self._lend(charge, now)
+        if not self._passes_sums(charge, now):
+            return False
+        return charge <= self.charge or self._covers(1, charge) or self._lend(charge, now)
+
+    def _passes_sums(self, charge: i64, now: float) -> bool:
+        """Return whether the amounts above its queues let a message pass: open, with room, and nobody waits there."""
+        pools = self._pools()
+        for pool in pools:
+            gate, copies = pool.gate, pools.count(pool)
+            if not gate.open or gate.has_line() or not gate.admits(charge, copies, now):
+                for queue in self._reserving:
+                    if gate in queue.gates and queue.bytes + charge > gate.guaranteed_bytes:
+                        return False
+        address = self._address
+        return address is None or (
+            address.gate.open and not address.gate.has_line() and address.gate.admits(charge, 1, now)
+        )
 
     def _lend(self, charge: i64, now: float) -> bool:
         """Release the room of the messages after one of this charge, as far as it needs that; else change nothing.
@@ -156,7 +187,7 @@ class Reservation(RoomHolder):
         """
         if self.messages == 0:
             return False
-        kept = (self.messages * self.charge + self._free_bytes(charge, now) - charge) // self.messages
+        kept = (self.messages * self.charge + self._free_bytes(charge) - charge) // self.messages
         if kept <= self._most_uncounted():
             return False
         self._count(0, (kept - self.charge) * self.messages, now)
@@ -177,31 +208,31 @@ class Reservation(RoomHolder):
 
     @override
     def keep_part(self, room: int, reserved: int, now: float) -> None:
-        self._revoke(self.messages - int(self.messages) * room // reserved, now)
+        self.revoke(self.messages - int(self.messages) * room // reserved, now)
 
     @override
-    def recall(self, now: float) -> None:
+    def recall(self, beyond_share: bool, now: float) -> None:
         if self.owner is not None:
-            self.owner.idle.watch(now)
+            self.owner.idle.recall(beyond_share, now)
 
-    def _revoke(self, messages: i64, now: float) -> None:
+    def revoke(self, messages: i64, now: float) -> None:
+        """Take the room of so many messages back; their credit stays, and they take the ordinary way."""
         self.revoked += messages
         self._change(-messages, now)
         if self.owner is not None and messages > 0:
             self.owner.schedule_review()
 
     def refresh(self, now: float) -> None:
-        """Move its room if the amounts on its road have changed."""
+        """Move its room if the queues on its road have changed."""
         reserving = [queue for queue in self.queues if queue.reserved.reserves()]
-        address = depth_of(self.gates) if reserving else None
-        if reserving == self._reserving and address is self._address:
+        self._address = depth_of(self.gates) if reserving else None
+        if reserving == self._reserving:
             return
         messages = self.messages
         self._change(-messages, now)
         self._reserving = self.queues if reserving == self.queues else reserving  # As a rule all of them.
-        self._address = address
         if messages > 0:
-            room = self._room_for(messages, self.charge, now)
+            room = self._free(self.charge)
             if room < messages:
                 self.revoked += messages - room
                 messages = room
@@ -217,8 +248,6 @@ class Reservation(RoomHolder):
         still = self.messages > 0
         for queue in self._reserving:
             queue.reserved.reserve(self, messages, size, still, now)
-        if self._address is not None:
-            self._address.count_reserved(self, messages, size, still, now)
 
     def _is_open(self, in_turn: bool) -> bool:
         for gate in self.gates:
@@ -243,9 +272,7 @@ class Reservation(RoomHolder):
 
     def _room_for(self, messages: i64, charge: i64, now: float) -> i64:
         """Return how many messages of this charge have room everywhere; exact if that is less than `messages`."""
-        most: i64 = UNLIMITED
-        for queue in self._reserving:
-            most = _least(most, queue.reserved.free(), charge)
+        most = self._free(charge)
         pools = self._pools()
         for pool in pools:
             copies: i64 = pools.count(pool)
@@ -255,40 +282,34 @@ class Reservation(RoomHolder):
             most = _least(most, self._address.free_room(messages, messages * charge, now), charge)
         return most
 
-    def _free_bytes(self, size: i64, now: float) -> i64:
-        """Return the largest charge that one message may have everywhere; exact if that is less than `size`."""
+    def _free(self, charge: i64) -> i64:
+        """Return how many messages of this charge have room in all of its queues."""
+        most: i64 = UNLIMITED
+        for queue in self._reserving:
+            most = _least(most, queue.reserved.free(), charge)
+        return most
+
+    def _free_bytes(self, size: i64) -> i64:
+        """Return the largest charge that one message may have in all of its queues, `size` at most."""
         most = size
         for queue in self._reserving:
             free = queue.reserved.free().largest_charge()
             most = most if most < free else free
-        pools = self._pools()
-        for pool in pools:
-            copies: i64 = pools.count(pool)
-            free = pool.free_room(copies, copies * size, now).bytes // copies
-            most = most if most < free else free
-        if self._address is not None:
-            free = self._address.free_room(1, size, now).largest_charge()
-            most = most if most < free else free
         return most if most > 0 else 0
 
     def _most_uncounted(self) -> i64:
-        """Return the largest part of a charge that an amount on its road does not count."""
-        most: i64 = 0 if self._address is None else self._address.thresholds.capacity.uncounted
+        """Return the largest part of a charge that one of its queues does not count."""
+        most: i64 = 0
         for queue in self._reserving:
             most = max(most, queue.thresholds.capacity.uncounted)
         return most
 
-    def _covers(self, messages: i64, size: i64, now: float) -> bool:
-        """Return whether there is room for so much more everywhere."""
+    def _covers(self, messages: i64, size: i64) -> bool:
+        """Return whether there is room for so much more in all of its queues."""
         for queue in self._reserving:
             if not queue.covers(messages, size):
                 return False
-        pools = self._pools()
-        for pool in pools:
-            copies: i64 = pools.count(pool)
-            if not pool.has_room(messages * copies, size * copies, now):
-                return False
-        return self._address is None or self._address.has_room(messages, size, now)
+        return True
 
 
 def _least(most: i64, room: Level, charge: i64) -> i64:

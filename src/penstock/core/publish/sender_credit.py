@@ -2,8 +2,8 @@
 
 Theory of operation. A link wants credit if it is new, if its credit is used up, or if its sender has said that more is
 there. It then gets some at once, or waits at the first gate that stops it: in the one line of the broker, by bytes,
-beside the held publishes of others. A grant is a part of the free room, up to a window. Its room is reserved in each
-amount on the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`). So
+beside the held publishes of others. A grant is a part of the free room, up to a window. Its room is reserved in the
+queues of the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`). So
 always `credit + used and not settled == reserved + revoked + hold room + set aside`, in messages.
 
 A message on credit takes free room on the fast path, if there is some. Its credit is settled later, for all messages of
@@ -32,9 +32,8 @@ from penstock.core.publish.reservation import SHARE, Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import UNRESOLVED, Route, RouteTarget
 from penstock.errors import BrokerError
-from penstock.flow.gate import Gate, Waiter
+from penstock.flow.gate import Gate, Waiter, retry_after_s
 from penstock.flow.level import OVERHEAD
-from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
@@ -45,8 +44,6 @@ QUEUES_MAX: Final = 16
 NO_QUEUES: Final[list[Queue]] = []
 PARTS_MAX: Final = 16
 """Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
-RETRY_AFTER_S: Final = 1.0
-"""Seconds after which a sender may try again, where the gate does not know when it opens."""
 
 
 class CreditCounts:
@@ -84,8 +81,7 @@ class SenderCredit(Waiter):
     def __init__(
         self, producer: Producer, vhost: Topology, route: Route | None, window: CreditWindow, name: str
     ) -> None:
-        super().__init__()
-        self.asks_for_credit = True
+        super().__init__(producer.origin, True)
         self.producer = producer
         self.broker = producer.broker
         self.vhost = vhost
@@ -96,7 +92,7 @@ class SenderCredit(Waiter):
         self.available: i64 = 0
         """Messages that the sender has besides, as far as it has said so."""
         self.counts = CreditCounts()
-        self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES)
+        self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES, self.party)
         self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
         self.hold.room.links[id(self)] = self
@@ -326,20 +322,23 @@ class SenderCredit(Waiter):
             wanted = wanted if gate.owner is None else gate.owner.grantable(wanted, charge, now)
         if self._goes_anywhere:
             granted = self.hold.grant(wanted)
+        elif self.idle.is_idle or (self.credit == 0 and self._is_beyond_share()):
+            granted = self._try_one(charge) if wanted > 0 else 0
         else:
+            if self.window.is_unproven():
+                left = self.reservation.share_left()
+                wanted = wanted if wanted < left else left
             granted = self.reservation.grant(wanted, now, True, self._parts())
         if granted > 0:
             if self.counts.granted == 0 and not self._goes_anywhere:
                 self.hold.count_first(granted * charge)
             self._add_credit(granted, charge, now)
-            if self.idle.others_wait():
-                self.idle.watch(now)
         self.producer.update_blocked(now)
         return granted * charge
 
     @override
     def next_gate(self) -> Gate | None:
-        if self.available == 0 or not self.has_demand():
+        if self.available == 0 or not self.has_demand() or self._is_beyond_share():
             return None  # It asks again when its credit is used up.
         gate = self._stopping_gate(self.broker.now, True)
         return self._last_gate() if gate is None else gate
@@ -349,8 +348,8 @@ class SenderCredit(Waiter):
         return self._was_active and not self.is_closed
 
     @override
-    def release(self, gate: Gate, now: float) -> None:
-        pass
+    def release(self, gate: Gate, now: float) -> i64:
+        return 0
 
     def close(self) -> None:
         """Release everything: the link has ended. Repeating it changes nothing."""
@@ -365,7 +364,8 @@ class SenderCredit(Waiter):
         self.hold.release(self.hold.count())
         self.hold.count_first(0)
         self.hold.room.links.pop(id(self), None)
-        self.broker.timers.drop(self.idle)
+        self.reservation.owner = None
+        self.idle.end()
 
     # For people
 
@@ -383,11 +383,7 @@ class SenderCredit(Waiter):
     def retry_after_s(self) -> float:
         """Return the seconds after which a sender that is blocked may try again."""
         gate = self.blocked_by()
-        if gate is None:
-            return 0.0
-        now = self.broker.now
-        ready = NEVER if gate.owner is None else gate.owner.ready_at(now)
-        return RETRY_AFTER_S if ready == NEVER else max(ready - now, 0.0)
+        return 0.0 if gate is None else retry_after_s(gate, self.broker.now)
 
     def report_blocked(self) -> None:
         """Report the gate at which it waits, if its sender has no credit: once for as long as that lasts."""
@@ -444,10 +440,18 @@ class SenderCredit(Waiter):
         parts: i64 = SHARE
         for queue in self.reservation.queues:
             for gate in queue.gates:
-                waiting: i64 = gate.in_line()
-                if waiting > parts:
-                    parts = waiting
+                parts = max(parts, gate.in_line())
         return parts if parts < PARTS_MAX else PARTS_MAX
+
+    def _is_beyond_share(self) -> bool:
+        """Return whether nothing has come yet, and its connection has its share of the room in a queue."""
+        return not self._goes_anywhere and self.window.is_unproven() and self.reservation.share_left() == 0
+
+    def _try_one(self, charge: i64) -> i64:
+        """Add a message of credit that takes no room from others; returns 1. It is held if it does not fit."""
+        if self.hold.set_aside(1, charge) == 0:
+            self.reservation.revoked += 1
+        return 1
 
     def _grant_beside_queues(self, now: float) -> bool:
         """Grant where credit would have no room in a queue, but a message may go in.
@@ -477,7 +481,7 @@ class SenderCredit(Waiter):
                     most = share if most == 0 or share < most else most
         granted: i64 = 0
         if is_trial:
-            granted = self.hold.set_aside(1, charge)
+            granted = self._try_one(charge)
         elif most > 0 and not self.hold.room.gate.in_line():
             wanted = self._window_lacks()
             if self.counts.granted == 0 and not self.window.is_size_known:
@@ -497,6 +501,7 @@ class SenderCredit(Waiter):
         self._is_active = False
         self._reported = None
         self.window.on_granted()
+        self.idle.end_drain()
         self.credit += granted
         self.counts.granted += granted
         self.available = self.available - granted if self.available > granted else 0
@@ -548,8 +553,6 @@ class SenderCredit(Waiter):
             self._goes_anywhere = target.by_headers or len(target.queues) > QUEUES_MAX
             queues = NO_QUEUES if self._goes_anywhere else target.queues
             self.reservation.follow(queues, target.gates, now)
-            if self.reservation.messages > 0 and self.idle.others_wait():
-                self.idle.watch(now)
         else:
             self.reservation.refresh(now)
 
@@ -570,9 +573,8 @@ class SenderCredit(Waiter):
 
     def _count(self, messages: i64, now: float) -> None:
         """Count messages that came."""
-        producer = self.producer
-        self.window.count(messages, self._largest, producer.has_stored)
-        producer.has_stored = False
+        self.window.count(messages, self._largest, self.producer.has_stored)
+        self.producer.has_stored = False
         self._largest = 0
         self._is_active = True
         self.used_at = now
@@ -583,8 +585,7 @@ class SenderCredit(Waiter):
 
     def _release(self, messages: i64, now: float) -> None:
         """Release room: hold room first, since a message without own room takes it."""
-        count = self.hold.count()
-        held = messages if messages < count else count
+        held = min(messages, self.hold.count())
         self.hold.release(held)
         if messages > held:
             self.reservation.settle(messages - held, now)

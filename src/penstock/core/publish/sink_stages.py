@@ -158,14 +158,6 @@ class Stage(LimitMember):
     def reclaim_slack(self) -> None:
         pass  # It is always counted exactly.
 
-    @override
-    def keep_part(self, room: int, reserved: int, now: float) -> None:
-        pass  # It reserves nothing.
-
-    @override
-    def recall(self, now: float) -> None:
-        pass
-
     def count_out_one(self, queue: Queue, charge: i64, now: float) -> None:
         """Leave the shared limits of a queue with one row, which is about to enter it."""
         for pool in queue.membership.pools:

@@ -20,6 +20,7 @@ from penstock.errors import BrokerError
 from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.gate_stats import BlockStats
+from penstock.flow.reserved_room import Party
 from penstock.flow.tally import Tally
 from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
 
@@ -46,9 +47,14 @@ class WaitingPublisher(Waiter):
     """Base of publishers with an outbox; subclasses handle passed and expired entries."""
 
     def __init__(
-        self, broker: PublishContext, name: str, holding: HoldBudget, listener: ProducerListener = NO_CLIENT
+        self,
+        broker: PublishContext,
+        name: str,
+        holding: HoldBudget,
+        listener: ProducerListener = NO_CLIENT,
+        party: Party | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(party)
         self.broker = broker
         self.name = name
         """Name for logs: connection, channel and client."""
@@ -135,11 +141,13 @@ class WaitingPublisher(Waiter):
         return charge
 
     @override
-    def release(self, gate: Gate, now: float) -> None:
+    def release(self, gate: Gate, now: float) -> i64:
         self._withheld_by = None
+        passed = self.entry(gate).take_passed()
         if gate is not self.gate:  # There it waits for its turn, and stays blocked until it has passed.
             self.mark_unblocked(gate, now)
         self.after_release(now)
+        return passed
 
     def on_queue_deleted(self, queue: Queue, now: float) -> None:
         """Check the road of the waiting entry again, if it was to go to the deleted queue."""
@@ -174,6 +182,7 @@ class WaitingPublisher(Waiter):
         """Remove the deadline timer."""
         if self._deadline is not None:
             self.broker.timers.drop(self._deadline)
+            self._deadline = None
 
     def _earliest(self) -> float:
         """Return the earliest deadline in the outbox, infinity for none."""

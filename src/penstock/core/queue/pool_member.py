@@ -30,9 +30,6 @@ class Membership(LimitMember):
         self.bytes: i64 = 0
         self.has_slack: bool = False
         """True if the counted amount may include slack: it is updated only when the queue has grown past it."""
-        self._reserved_messages: i64 = 0
-        self._reserved_bytes: i64 = 0
-        """Bytes counted as reserved in the shared limits; never with slack."""
         self.late_count: LateCount | None = None
         """The count of messages that were here before their address got a bound; None if none of them may be left."""
 
@@ -65,23 +62,6 @@ class Membership(LimitMember):
             self.pools = pools
             for pool in pools:
                 pool.join()
-            self.count_reserved(now)
-
-    def count_reserved(self, now: float) -> None:
-        """Count the room that is reserved in the queue in all its shared limits."""
-        room = self.queue.reserved
-        self._count_reserved_as(room.messages - room.promised_messages(), room.bytes - room.promised_bytes(), now)
-
-    @override
-    def keep_part(self, room: int, reserved: int, now: float) -> None:
-        # Each reservation in the queue keeps the same part.
-        for holder in self.queue.reserved.holders():
-            holder.keep_part(room, reserved, now)
-
-    @override
-    def recall(self, now: float) -> None:
-        for holder in self.queue.reserved.holders():
-            holder.recall(now)
 
     def review(self, now: float) -> None:
         """Update the counted amount after a change of the depth, if needed."""
@@ -140,19 +120,8 @@ class Membership(LimitMember):
         for pool in self.pools:
             pool.count(self, more_messages, more_bytes, loose, now)
 
-    def _count_reserved_as(self, messages: i64, bytes: i64, now: float) -> None:
-        more_messages = messages - self._reserved_messages
-        more_bytes = bytes - self._reserved_bytes
-        if more_messages == 0 and more_bytes == 0:
-            return
-        self._reserved_messages = messages
-        self._reserved_bytes = bytes
-        for pool in self.pools:
-            pool.count_reserved(self, more_messages, more_bytes, messages > 0, now)
-
     def _leave(self, now: float) -> None:
         self._count_as(0, 0, False, now)
-        self._count_reserved_as(0, 0, now)
         for pool in self.pools:
             pool.part(self)
         self.pools = NO_POOLS

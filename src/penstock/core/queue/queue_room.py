@@ -1,10 +1,11 @@
-"""Room that is reserved in a queue, and with it in the shared limits of the queue."""
+"""Room that is reserved in a queue for granted credit, and for batches that are entering it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.flow.level import Level
 from penstock.flow.reserved_room import ReservedRoom, RoomHolder
@@ -64,7 +65,6 @@ class QueueRoom(ReservedRoom):
     def reserve(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
         """Reserve room, or (negative) release it; see `ReservedRoom.count`."""
         self.count(holder, messages, bytes, still)
-        self.queue.membership.count_reserved(now)
         self.queue.update_gate(now)
 
     def promise(self, messages: i64, bytes: i64) -> None:
@@ -101,13 +101,19 @@ class QueueRoom(ReservedRoom):
         queue = self.queue
         return queue.thresholds.capacity.less(queue.messages + self.messages, queue.bytes + self.bytes)
 
+    @override
+    def shared(self) -> Level:
+        queue = self.queue
+        promised = self._promised
+        if promised is None:
+            return queue.thresholds.capacity.less(queue.messages, queue.bytes)
+        return queue.thresholds.capacity.less(queue.messages + promised.messages, queue.bytes + promised.bytes)
+
     def review(self, now: float) -> None:
-        """Take reserved room back that no longer fits, here or in a shared limit; all of it if none may be reserved."""
+        """Take reserved room back that no longer fits; all of it if none may be reserved."""
         queue = self.queue
         if self.messages > 0:
             if self.reserves():
                 self.fit(queue.thresholds.capacity.less(queue.messages, queue.bytes), now)
             else:
                 self.fit(Level(0, 0), now)
-        for pool in queue.membership.pools:
-            pool.fit_reserved(now)

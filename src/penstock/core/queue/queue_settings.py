@@ -58,7 +58,7 @@ __all__ = [
 CREDIT_WINDOW_MESSAGES: Final = 1000
 CREDIT_WINDOW_BYTES: Final = 1_048_576
 """Window of a link that publishes to the queue."""
-CREDIT_IDLE_S: Final = 1.0
+CREDIT_IDLE_S: Final = 0.1
 """Seconds without a message after which a sender's credit is idle."""
 
 NOT_SET: Final = -1
