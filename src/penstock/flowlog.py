@@ -79,6 +79,7 @@ FIELDS: Final[dict[str, str]] = {
     "lag_bytes": "BIGINT",
     "oldest_s": "DOUBLE",
     "closed_s": "DOUBLE",
+    "brief_s": "DOUBLE",
 }
 """Fields of a record with their types in Spark's names; a record has those that apply to its event."""
 
@@ -89,6 +90,8 @@ EVENTS: Final = (
     "gate-opened",
     "blocked",
     "unblocked",
+    "brief-closings",
+    "brief-blocks",
     "stopped",
     "refused",
     "confirmed-late",

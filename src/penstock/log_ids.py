@@ -32,6 +32,8 @@ DROPPED: Final = "CON-1004"
 CLOSED_BY_BROKER: Final = "PST-2001"
 LOGIN_REFUSED: Final = "PST-2002"
 HANDSHAKE_REFUSED: Final = "PST-2003"
+CLOSED_BRIEFLY: Final = "PST-1022"
+BLOCKED_BRIEFLY: Final = "PST-1023"
 SOCKET_REFUSED: Final = "PST-2004"
 HTTP_REFUSED: Final = "PST-2005"
 REQUEST_REFUSED: Final = "PST-2006"
@@ -41,6 +43,7 @@ REPLY_DROPPED: Final = "PST-2009"
 SLOW_TURN: Final = "PST-2010"
 LATE_LOOP: Final = "PST-2011"
 FILE_LIMIT: Final = "PST-2012"
+LONG_ENTRY: Final = "PST-2013"
 LOG_DROPPED: Final = "PST-2020"
 LOG_CROWDED: Final = "PST-2021"
 LOG_LEVEL: Final = "PST-2022"
@@ -176,6 +179,10 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId("PST-1019", WARNING, "publishes were lost: their session ended while they were held", "use confirms"),
     LogId("PST-1020", WARNING, "a cursor is too far behind", "start its reader, or delete it"),
     LogId("PST-1021", WARNING, "a cursor was deleted because it was too far behind", "start its query anew"),
+    LogId(
+        CLOSED_BRIEFLY, INFO, "a gate closed and opened so often that its closings are summed", "`penstock why QUEUE`"
+    ),
+    LogId(BLOCKED_BRIEFLY, INFO, "channels were blocked so often and so briefly that it is summed"),
     LogId("CHN-1002", INFO, "a client has paused or resumed its deliveries"),
     LogId("CHN-1005", INFO, "a channel became blocked", "`penstock why QUEUE`"),
     LogId("CHN-1006", INFO, "no gate blocks the channel any more"),
@@ -195,6 +202,13 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         WARNING,
         "the event loop ran late by at least `slow-turn-ms`: something besides a turn held it up",
         "look for a machine without free cores, or one that was suspended",
+    ),
+    LogId(
+        LONG_ENTRY,
+        WARNING,
+        "something took much longer than its units of work say, in processor time of the event loop. The text names "
+        "the connection or user who asked for it, whose input then rests",
+        "let that client ask for less at once, and report the record: this work should be counted",
     ),
     LogId(
         LOG_DROPPED,

@@ -74,6 +74,12 @@ class Recording:
     closings: list[tuple[float, int, int]] = field(default_factory=list)
     """Closings of the gate: time, and depth in messages and bytes."""
     openings: list[float] = field(default_factory=list)
+    brief_closings: int = 0
+    """Closings that the log has as sums."""
+    brief_s: float = 0.0
+    """Their time together, in seconds."""
+    brief_depth: tuple[int, int] = (0, 0)
+    """Highest depth at them, in messages and bytes."""
 
     def add(self, sample: _Sample) -> None:
         """Add a sample; those of a recording that is too large are only counted."""
@@ -95,12 +101,14 @@ class Recording:
             elif since is not None:
                 closed_s += at - since
                 since = None
-        closed_s += 0.0 if since is None else end - since
+        closed_s += self.brief_s + (0.0 if since is None else end - since)
+        depths = [(sample.depth, sample.depth_bytes) for sample in self.samples]
+        depths += [(count, size) for _, count, size in self.closings] + [self.brief_depth]
         return {
-            "depth": max([sample.depth_bytes for sample in self.samples] + [size for _, _, size in self.closings]),
-            "depth_messages": max([sample.depth for sample in self.samples] + [count for _, count, _ in self.closings]),
+            "depth": max(size for _, size in depths),
+            "depth_messages": max(count for count, _ in depths),
             "closed": min(1.0, closed_s / (end - begin)),
-            "crossings": len(self.closings),
+            "crossings": len(self.closings) + self.brief_closings,
             "refused": sum(sample.refused for sample in self.samples),
         }
 
@@ -275,5 +283,10 @@ def _take(found: Recording, event: object, each: Mapping[str, Any], wall: float)
         found.closings.append((wall, int(each.get("messages", 0)), int(each.get("bytes", 0))))
     elif event == "gate-opened" and each.get("kind") == "queue":
         found.openings.append(wall)
+    elif event == "brief-closings" and each.get("kind") == "queue":
+        found.brief_closings += int(each.get("count", 0))
+        found.brief_s += float(each.get("brief_s", 0.0))
+        count, size = found.brief_depth
+        found.brief_depth = (max(count, int(each.get("messages", 0))), max(size, int(each.get("bytes", 0))))
     elif event == "consumer" and "prefetch" in each:
         found.prefetch = int(each["prefetch"])

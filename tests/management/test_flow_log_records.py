@@ -72,9 +72,9 @@ def test_flow_log_records_the_credit_of_a_sender_that_is_blocked() -> None:
     for _ in range(6):
         house.publish_now("a", 100)
     link.send(3)
-    link.credit.give_back(2)
+    link.credit.give_back(7)
     house.broker.run(100)
     for effect in house.broker.effects():
         recorder.record(effect)
     blocked = [record for record in recorder.take() if record["event"] == "blocked"]
-    assert [blocked[-1][name] for name in ("granted", "used", "drained", "moved", "idle")] == [5, 3, 2, 0, 0]
+    assert [blocked[-1][name] for name in ("granted", "used", "drained", "moved", "idle")] == [10, 3, 7, 0, 0]

@@ -163,3 +163,13 @@ def test_no_capacity_is_recommended_that_the_largest_message_does_not_fit_into(t
     assert answer["choice"]["settings"]["capacity_bytes"] == 1024
     assert answer["choice"]["outcome"]["settled"] > 0
     assert len({trial["settings"]["capacity_bytes"] for trial in answer["trials"]}) == 1
+
+
+def test_closings_that_the_log_has_as_sums_count_as_those_with_records() -> None:
+    records = log()
+    about = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
+    brief = {"count": 20, "brief_s": 0.25, "messages": 170, "bytes": 170 * 760}
+    records += [{"event": "brief-closings", "wall": START + at, **about, **brief} for at in (10, 11)]
+    measures = record(records, "orders").measures()
+    assert (measures["crossings"], measures["closed"]) == (41, 1.0 / 20)
+    assert (measures["depth_messages"], measures["depth"]) == (170, 170 * 760)

@@ -205,6 +205,34 @@ def test_analysis_measures_what_a_plain_loop_does(spark, tmp_path: Path) -> None
         )
 
 
+def test_analysis_adds_closings_and_blocks_that_the_log_has_as_sums(spark, tmp_path: Path) -> None:
+    """A release after closings that are summed has no latency: nobody knows which opening was the last."""
+    producer = "con:1(u@h:1/)/ch:1"
+    run = [
+        gate(event, "a", mono, DAY, **fields)
+        for event, mono, fields in [
+            ("gate-closed", 1.0, {"messages": 5, "bytes": 50}),
+            ("blocked", 1.0, {"producer": producer}),
+            ("gate-opened", 1.5, {"messages": 1, "bytes": 10}),
+            ("unblocked", 1.75, {"producer": producer}),
+            ("brief-closings", 2.0, {"count": 20, "brief_s": 0.25, "messages": 9, "bytes": 90}),
+            ("brief-blocks", 2.0, {"count": 30, "brief_s": 0.5, "producer": producer}),
+            ("brief-blocks", 2.0, {"count": 3, "brief_s": 0.125}),
+            ("blocked", 2.5, {"producer": producer}),
+            ("unblocked", 3.0, {"producer": producer}),
+            ("brief-blocks", 8.0, {"count": 7, "brief_s": 1.0, "producer": producer}),
+        ]
+    ]
+    stage(find_logs([write(tmp_path / "log", [[], run])]), tmp_path / "staged")
+    records = records_of(spark, tmp_path / "staged", Window(end=DAY + 5.0))
+    (crossed,) = gates(records, None).collect()
+    assert (crossed["seconds"], crossed["crossings"], crossed["highest_messages"]) == (0.75, 21, 9)
+    found = {row["producer"]: (row["seconds"], row["blocks"], row["user"]) for row in blocks(records, "a").collect()}
+    assert found == {producer: (1.75, 32, "u"), "(others)": (0.125, 3, "(none)")}
+    (latency,) = latencies(records, None).collect()
+    assert (latency["resumes"], latency["percentiles"][-1]) == (1, 0.25)
+
+
 class Checker(HTMLParser):
     """What is in a page: its elements, texts, and addresses that a browser would load."""
 

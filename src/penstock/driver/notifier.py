@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.effects import (
     Blocked,
@@ -25,12 +25,17 @@ from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because, text_of
+from penstock.management.gate_lines import GateLines
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import LOST_BY
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
+
+SUMS_LOGGED: Final = 100
+"""Most lines a second of closings, and of blocks, that are summed: gates beyond that have one line together."""
 
 
 class Notifier:
@@ -39,6 +44,7 @@ class Notifier:
     def __init__(self, driver: BrokerDriver) -> None:
         self.driver = driver
         self.broker = driver.broker
+        self._gate_lines = GateLines()
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
         """Connections with lost publishes that are not reported yet."""
@@ -84,9 +90,24 @@ class Notifier:
             self._losing = {}
             for connection in losing.values():
                 self._report_losses(connection)
+        self._tell_lasting()
         tracer = self.driver.tracer
         if tracer is not None:
             tracer.take()
+
+    def _tell_lasting(self) -> None:
+        """Log and record the closings and blocks that were not told at once and last."""
+        now = self.broker.now
+        for line in self._gate_lines.lasting(now):
+            self.driver.log(line)
+        if self.driver.recorder is not None:
+            self.driver.recorder.tell_lasting(now)
+
+    def tick(self) -> None:
+        """Log what is summed once a second."""
+        self._tell_lasting()
+        for line in self._gate_lines.tick():
+            self.driver.log_queue.add_limited(line, SUMS_LOGGED)
 
     def has_unblocked(self) -> bool:
         """Tell whether connections are to be taken that no gate blocks any more."""
@@ -101,17 +122,21 @@ class Notifier:
     # One handler for each class of effects
 
     def _on_gate_changed(self, effect: GateChanged) -> None:
-        self.driver.log(log_messages.crossed(effect.transition))
+        self._log(self._gate_lines.crossed(effect.transition))
         if effect.transition.gate.kind == DISK_KIND:
             self.broker.large.notify_disk_changed()
 
     def _on_blocked(self, effect: Blocked) -> None:
         if effect.producer.listener.on_blocked(effect.gate):
-            self.driver.log(log_messages.blocked(effect.producer, effect.gate))
+            self._log(self._gate_lines.blocked(effect.producer, effect.gate, effect.now))
 
     def _on_unblocked(self, effect: Unblocked) -> None:
         if effect.producer.listener.on_unblocked(effect.gate):
-            self.driver.log(log_messages.unblocked(effect.producer, effect.gate))
+            self._log(self._gate_lines.unblocked(effect.producer, effect.gate, effect.now))
+
+    def _log(self, line: LogLine | None) -> None:
+        if line is not None:
+            self.driver.log(line)
 
     def _on_stopped(self, effect: Stopped) -> None:
         self.driver.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))

@@ -1,9 +1,10 @@
 """Flow-log records as plain data, made from the same effects as the log lines.
 
-Theory of operation. Gate transitions and blocks have one record each. Events that may occur with every message
-(refusals, losses, expired confirms) are summed: one record a second for each producer, gate and cause, with its count.
+Theory of operation. Gate transitions and blocks have one record each, while they are few or last (brief_spells.py).
+Others are summed, as are events that may occur with every message (refusals, losses, expired confirms): one record a
+second for each producer, gate and cause, with its count.
 Depths and counts are sampled once a second (flow_log_samples.py). So the number of records per second is bounded by
-the producers, queues and transitions, not by the messages. docs/flow-log.md documents the schema, `penstock.flowlog`
+the producers and queues, not by the messages. docs/flow-log.md documents the schema, `penstock.flowlog`
 defines it, and the writer of the records adds its version.
 """
 
@@ -28,7 +29,9 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue, queue_of
-from penstock.flow.gate import Gate
+from penstock.flow.gate import Gate, GateTransition
+from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
+from penstock.management.brief_spells import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
 from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.slowed_connections import KIND, Wait
@@ -48,6 +51,8 @@ class Recorder:
         self._lost: int = 0
         self._sums: dict[str, Record] = {}
         """Sums for the next second, by producer, gate and cause."""
+        self._closings = Spells(CLOSINGS_AT_ONCE)
+        self._blocks = Spells(BLOCKS_AT_ONCE)
         self._sampler = Sampler(broker)
         self._handlers = self._effect_handlers()
 
@@ -71,6 +76,15 @@ class Recorder:
 
     def _on_gate_changed(self, effect: GateChanged) -> None:
         crossing = effect.transition
+        key = (id(crossing.gate), 0)
+        if crossing.closed:
+            told = self._closings.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
+        else:
+            told = self._closings.end(key, crossing.now)
+        if told:
+            self._crossed(crossing)
+
+    def _crossed(self, crossing: GateTransition) -> None:
         record = self._of_gate("gate-closed" if crossing.closed else "gate-opened", crossing.gate, crossing.now)
         record["id"] = text_of(crossing.gate).log_line(crossing)[0]
         record["messages"] = int(crossing.messages)
@@ -79,10 +93,12 @@ class Recorder:
 
     def _on_blocked(self, effect: Blocked) -> None:
         if not effect.gate.frequent:
-            self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
+            key = (id(effect.producer), id(effect.gate))
+            if self._blocks.begin(key, Spell(effect.gate, effect.now, effect.producer)):
+                self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
 
     def _on_unblocked(self, effect: Unblocked) -> None:
-        if not effect.gate.frequent:
+        if not effect.gate.frequent and self._blocks.end((id(effect.producer), id(effect.gate)), effect.now):
             self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
 
     def _on_stopped(self, effect: Stopped) -> None:
@@ -151,6 +167,27 @@ class Recorder:
                 record = self._at(event, self.broker.now)
                 self._append({**record, "id": number, "kind": KIND, "gate": name, "producer": name})
 
+    def tell_lasting(self, now: float) -> None:
+        """Record the closings and blocks that were not recorded when they began and last."""
+        for each in self._closings.lasting(now):
+            if each.closing is not None:
+                self._crossed(each.closing)
+        for each in self._blocks.lasting(now):
+            if each.producer is not None:
+                self._block("blocked", "CHN-1005", each.producer, each.gate, each.since)
+
+    def _brief(self, event: str, number: str, spells: SpellSum) -> None:
+        record = self._of_gate(event, spells.first.gate, spells.first.since)
+        record["id"] = number
+        if spells.producer is not None:
+            record["producer"] = spells.producer.name
+        if spells.first.closing is not None:
+            record["messages"] = int(spells.messages)
+            record["bytes"] = int(spells.bytes)
+        record["count"] = spells.count
+        record["brief_s"] = round(spells.total_s, 6)
+        self._append(record)
+
     # Once a second
 
     def begin(self) -> None:
@@ -159,6 +196,10 @@ class Recorder:
 
     def tick(self) -> None:
         """Write the sums and the samples."""
+        for each in self._closings.tick():
+            self._brief("brief-closings", CLOSED_BRIEFLY, each)
+        for each in self._blocks.tick():
+            self._brief("brief-blocks", BLOCKED_BRIEFLY, each)
         sums = self._sums
         self._sums = {}
         for record in sums.values():

@@ -1,7 +1,7 @@
 """Log messages in the form of Broker-J's operational log, so that existing scrapers work.
 
-Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. Each transition has exactly one
-line, with the same data as fields for machine readers.
+Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. A line has the same data as
+fields for machine readers. Which transitions have a line of their own is decided in gate_lines.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount
 from penstock.flow.timers import NEVER
-from penstock.log_ids import SLOW_TURN
+from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
+from penstock.management.brief_spells import SpellSum
 from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import Losses
@@ -39,6 +40,37 @@ def crossed(crossing: GateTransition) -> LogLine:
     return LogLine(
         f"{words.subject(gate)} {number} : {text}",
         {"id": number, **gate_fields(gate), "messages": int(crossing.messages), "bytes": int(crossing.bytes)},
+    )
+
+
+def closed_briefly(closings: SpellSum) -> LogLine:
+    """Return the line of closings of a gate that were too many to be told one by one."""
+    gate = closings.first.gate
+    times = f"{closings.count:,} times, {closings.total_s:.3f} s in all"
+    highest = f"Highest : {amount(closings.bytes)} bytes, {amount(closings.messages)} messages"
+    return LogLine(
+        f"{text_of(gate).subject(gate)} {CLOSED_BRIEFLY} : Closed Briefly : {times}, {highest}",
+        {
+            "id": CLOSED_BRIEFLY,
+            **gate_fields(gate),
+            "count": closings.count,
+            "brief_s": closings.total_s,
+            "messages": int(closings.messages),
+            "bytes": int(closings.bytes),
+        },
+    )
+
+
+def blocked_briefly(blocks: list[SpellSum]) -> LogLine:
+    """Return the line of blocks at one gate that were too many, and too short, to be told one by one."""
+    gate = blocks[0].first.gate
+    count, total_s = sum([each.count for each in blocks]), sum([each.total_s for each in blocks])
+    producer = blocks[0].producer if len(blocks) == 1 else None
+    whose = "of several channels" if producer is None else f"of {producer.name}"
+    return LogLine(
+        f"{text_of(gate).subject(gate)} {BLOCKED_BRIEFLY} : Blocked Briefly : {count:,} times, {total_s:.3f} s in all, "
+        f"{whose}",
+        {"id": BLOCKED_BRIEFLY, **gate_fields(gate), "count": count, "brief_s": total_s},
     )
 
 

@@ -24,6 +24,9 @@ LATENCY_SLICE_S = 600
 PERCENTILES = (0.5, 0.9, 0.99, 1.0)
 SIZES = 41
 """Powers of two that the broker tells apart."""
+DEPTH = ("messages", "bytes")
+OTHERS = "(others)"
+"""Producers that are not named in a sum of blocks: there were too many of them."""
 FLOWS = ("in", "out", "settled", "refused")
 
 
@@ -62,15 +65,34 @@ def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str, highes
     return sums.withColumn("seconds", bounded).drop("total", "balance", "span")
 
 
+def brief(rows: DataFrame, keys: Sequence[str], event: str, highest: Sequence[str] = ()) -> DataFrame:
+    """Return the same columns for what the log has as sums, with `event`; each counts at the time of its first."""
+    from pyspark.sql import functions as F
+
+    inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
+    return (
+        rows.where(F.col("event") == event)
+        .where(inside)
+        .groupBy("log", "run", *[key for key in keys if key != "log"])
+        .agg(
+            F.sum("count").alias("began"),
+            F.sum("brief_s").alias("seconds"),
+            *[F.max(name).alias(f"highest_{name}") for name in highest],
+        )
+    )
+
+
 def blocks(records: Records, queue: str | None) -> DataFrame:
     """Return the blocked time of each producer at each gate: columns log, kind, vhost, gate, producer, user, seconds,
     blocks."""
     from pyspark.sql import functions as F
 
     keys = (*GATE, "producer")
-    rows = intervals(of_queue(records.blocks, queue), keys, "blocked", "unblocked")
+    rows = of_queue(records.blocks, queue).fillna(OTHERS, ["producer"])
     return (
-        rows.groupBy(*keys)
+        intervals(rows, keys, "blocked", "unblocked")
+        .unionByName(brief(rows, keys, "brief-blocks"))
+        .groupBy(*keys)
         .agg(F.sum("seconds").alias("seconds"), F.sum("began").alias("blocks"))
         .where("seconds > 0 or blocks > 0")
         .withColumn("user", user_of(F.col("producer")))
@@ -94,7 +116,8 @@ def gates(records: Records, queue: str | None) -> DataFrame:
 
     rows = of_queue(records.crossings, queue)
     return (
-        intervals(rows, GATE, "gate-closed", "gate-opened", ("messages", "bytes"))
+        intervals(rows, GATE, "gate-closed", "gate-opened", DEPTH)
+        .unionByName(brief(rows, GATE, "brief-closings", DEPTH))
         .groupBy(*GATE)
         .agg(
             F.sum("seconds").alias("seconds"),
@@ -144,8 +167,8 @@ def latencies(records: Records, queue: str | None) -> DataFrame:
     """Return the resume latency of each gate: from its opening until a producer is not blocked any more.
 
     Columns: log, kind, vhost, gate, resumes, percentiles (seconds, of `PERCENTILES`). A release after a closing is that
-    of a producer that went away, and does not count. Nor does one in another slice of `LATENCY_SLICE_S` than its
-    opening.
+    of a producer that went away, and does not count. Nor does one after closings that are summed, or in another slice
+    of `LATENCY_SLICE_S` than its opening.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F

@@ -24,8 +24,11 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("producer", "consumer"),
         (*PLACE, "producer", "in_messages", "in_bytes", "source", "query", "consumer", "out_messages", "prefetch"),
     ),
-    "crossings": (("gate-closed", "gate-opened"), (*PLACE, "messages", "bytes")),
-    "blocks": (("blocked", "unblocked"), (*PLACE, "producer")),
+    "crossings": (
+        ("gate-closed", "gate-opened", "brief-closings"),
+        (*PLACE, "messages", "bytes", "count", "brief_s"),
+    ),
+    "blocks": (("blocked", "unblocked", "brief-blocks"), (*PLACE, "producer", "count", "brief_s")),
     "thresholds": (
         ("queue",),
         (*PLACE, *(f"{name}_{unit}" for name in ("capacity", "stop", "resume") for unit in ("messages", "bytes")),
