@@ -87,3 +87,18 @@ def test_no_binding_leads_to_the_default_exchange_or_to_the_broker_itself(name: 
     with pytest.raises(AccessRefused):
         vhost.bind(name, None, vhost.exchange("amq.fanout"), "key", {})
     assert vhost.bindings.count == before
+
+
+def test_selector_of_a_binding_counts_as_work_by_its_letters() -> None:
+    house = House()
+    house.queue("q")
+    queue = house.vhost.queues["q"]
+    work = house.broker.work
+
+    def cost(**arguments: object) -> int:
+        before = work.done
+        house.vhost.bind("amq.topic", queue, None, "#", {"n": len(arguments), **arguments})
+        return int(work.done - before)
+
+    selector = " OR ".join(f"k{n} LIKE '%x{n}'" for n in range(50))
+    assert cost(**{"x-jms-selector": selector}) - cost() >= len(selector) // 2 - 1

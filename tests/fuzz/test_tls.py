@@ -83,6 +83,9 @@ class AtOnce:
     def submit(self, handshake: Handshake, done: Any) -> None:
         done(*handshake.step())
 
+    def withdraw(self, handshake: Handshake) -> None:
+        pass
+
 
 def spoilt(hello: bytes, chance: random.Random) -> bytes:
     """Return a hello with a fault or several."""

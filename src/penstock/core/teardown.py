@@ -83,9 +83,12 @@ class SessionTeardown(Teardown):
         self.broker = broker
         self.session = session
         session.delivering = False
+        self._is_first: bool = session in broker.sessions
+        """False if the session has been torn down, and its connection ends now."""
         broker.sessions.pop(session, None)
-        if not session.unsettled.is_empty():
-            session.returning = BulkRequeue(broker, session.unsettled.hand_over(), session.end_outcome)
+        unsettled = session.unsettled.hand_over()
+        if unsettled:
+            session.returning = BulkRequeue(broker, unsettled, session.end_outcome)
         self._tags: list[str] = []
         self._over: bool = False
 
@@ -106,6 +109,8 @@ class SessionTeardown(Teardown):
         if not session.consumers and not self._over:
             self._over = True
             session.on_torn_down()
+            if self._is_first:
+                broker.turns.ended.append(session)
         return done
 
     @override

@@ -19,7 +19,15 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import QueueRoll
-from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings, selector_in, selector_memory
+from penstock.core.routing.binding import (
+    EXCHANGE,
+    QUEUE,
+    Binding,
+    Bindings,
+    selector_in,
+    selector_memory,
+    selector_work,
+)
 from penstock.core.routing.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.routing.equivalence import check_exchange, check_queue
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
@@ -380,6 +388,7 @@ class VirtualHost(Topology):
         origin = self.source(source)
         if exchange is not None:
             self.check_destination(exchange.name)
+        self.broker.work.done += selector_work(arguments)
         selector_in(arguments)
         binding = origin.find(queue, exchange, key, arguments)
         if binding is not None:

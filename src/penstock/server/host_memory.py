@@ -7,25 +7,68 @@ import ctypes
 import os
 import resource
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Files with a container's memory limit (control groups, version 2 and 1)."""
+GROUPS: Final = Path("/proc/self/cgroup")
+"""File with the control groups of this process: a line HIERARCHY:CONTROLLERS:PATH for each."""
+CGROUPS: Final = Path("/sys/fs/cgroup")
+"""Folder with the files of all control groups."""
 
 
 def memory_bytes() -> int:
-    """Return the memory of the machine, or the container's limit if lower; 0 if unknown."""
+    """Return the memory that this process may have; 0 if unknown.
+
+    It is the least of the machine's memory, the limits of its control groups, and what its limits of address space and
+    data leave (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
+    """
     try:
         least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
         return 0
-    for path in LIMITS:
-        try:
-            least = min(least, int(path.read_text()))
-        except (OSError, ValueError):
-            continue  # No limit, or "max".
-    return least
+    for which, field in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+        limit = resource.getrlimit(which)[0]
+        if limit != resource.RLIM_INFINITY:
+            least = min(least, max(1, limit - _mapped_bytes(field)))
+    return min(least, group_bytes(GROUPS, CGROUPS))
+
+
+def _mapped_bytes(field: int) -> int:
+    """Return a field of /proc/self/statm (0: all that is mapped, 5: data and stacks) in bytes; 0 if unknown."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def group_bytes(groups: Path, folder: Path) -> int:
+    """Return the least memory limit of the control groups in a file and of their parents (version 2 or 1).
+
+    A container may show its own group as the root of `folder`. Without a limit it is `sys.maxsize`.
+    """
+    found = sys.maxsize
+    for path in _limit_files(groups, folder):
+        with contextlib.suppress(OSError, ValueError):  # There is none, or it is "max".
+            found = min(found, int(path.read_text()))
+    return found
+
+
+def _limit_files(groups: Path, folder: Path) -> Iterator[Path]:
+    """Yield the files that may have the limit of a group or of one of its parents."""
+    lines = ["0::/", "0:memory:/"]
+    with contextlib.suppress(OSError):
+        lines += groups.read_text().splitlines()
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = folder / "memory" if controllers else folder
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            yield root.joinpath(*parts[:depth]) / name
 
 
 def open_files() -> int:

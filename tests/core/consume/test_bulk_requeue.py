@@ -291,6 +291,17 @@ def test_messages_of_a_queue_that_is_deleted_already_go_with_the_session() -> No
     assert (pending(q), pending(ward.of("other")), ward.of("other").available()) == ((0, 0, 0), (0, 0, 0), 10)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.RELEASED, Outcome.REJECTED])
+def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome) -> None:
+    ward = Ward("q")
+    ward.fill("q", 100)
+    session = ward.with_all("q")
+    before = ward.broker.work.done
+    for number in range(1, 101):
+        settle_in_slices(ward.broker, session, number, number, outcome)
+    assert ward.broker.work.done - before >= 100
+
+
 def test_a_cursor_waits_until_everything_is_back_and_then_reads_it_in_order() -> None:
     ward = Ward("q")
     ward.fill("q", MANY)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from penstock.core.consume.consumer import Consumer
 from penstock.core.queue.counters import NONE_RARE, QueueCounters
 from penstock.core.queue.losses import UnreportedLosses
+from penstock.core.queue.queue import Queue
 from tests.support.broker_fixture import House
 
 
-def new_counters() -> QueueCounters:
+def new_counters() -> tuple[Queue, QueueCounters]:
     house = House()
     house.queue("q")
-    return QueueCounters(UnreportedLosses(), house.vhost.queues["q"])
+    return house.vhost.queues["q"], QueueCounters(UnreportedLosses())
 
 
 def test_counters_have_losses_to_report_until_they_are_reported() -> None:
-    counters = new_counters()
+    queue, counters = new_counters()
     assert not counters.has_unreported()
-    counters.count_drop(100)
-    counters.count_refusal(True)
-    counters.count_lost_dead_letter()
+    counters.count_drop(queue, 100)
+    counters.count_refusal(queue)
+    counters.count_lost_dead_letter(queue)
     assert counters.has_unreported()
     counters.clear_unreported()
     assert not counters.has_unreported()
@@ -27,23 +28,23 @@ def test_counters_have_losses_to_report_until_they_are_reported() -> None:
 
 
 def test_counters_of_a_refusal_that_only_its_publisher_hears_of_have_nothing_to_report() -> None:
-    counters = new_counters()
-    counters.count_refusal(False)
+    _, counters = new_counters()
+    counters.count_refusal()
     assert counters.refused == 1
     assert not counters.has_unreported()
 
 
 def test_counters_list_their_queue_with_the_first_loss_to_report() -> None:
-    counters = new_counters()
-    counters.count_refusal(False)
+    queue, counters = new_counters()
+    counters.count_refusal()
     assert counters.losses.take(9) == []
-    counters.count_drop(100)
-    counters.count_lost_dead_letter()
-    assert counters.losses.take(9) == [counters.queue]
+    counters.count_drop(queue, 100)
+    counters.count_lost_dead_letter(queue)
+    assert counters.losses.take(9) == [queue]
 
 
 def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
-    counters = new_counters()
+    _, counters = new_counters()
     counters.count_expiry()
     counters.count_dead_letter()
     assert (counters.expired, counters.rare.dead_lettered) == (1, 1)
@@ -67,6 +68,6 @@ def test_messages_of_before_a_restart_do_not_count_as_published() -> None:
     house.queue("q")
     queue = house.vhost.queues["q"]
     queue.raise_tail(100)
-    assert (int(queue.counters.published()), queue.counters.has_counted()) == (0, False)
+    assert (int(queue.counters.published(queue)), queue.counters.has_counted(queue)) == (0, False)
     house.publish_now("q", 100)
-    assert (int(queue.counters.published()), queue.counters.has_counted()) == (1, True)
+    assert (int(queue.counters.published(queue)), queue.counters.has_counted(queue)) == (1, True)

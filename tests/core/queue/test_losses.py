@@ -11,7 +11,7 @@ def test_queue_with_losses_is_listed_once_until_its_report() -> None:
     queue = house.vhost.queues["q"]
     for _ in range(3):
         queue.count_refusal()
-    queue.counters.count_lost_dead_letter()
+    queue.counters.count_lost_dead_letter(queue)
     assert house.broker.losses.take(10) == [queue]
     assert house.broker.losses.take(10) == []
     queue.counters.clear_unreported()

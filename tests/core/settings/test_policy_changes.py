@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.queue.queue import Queue
+from penstock.core.settings.changes import RESOLVE_WORK
 from penstock.core.settings.policy import read_policy
 from penstock.core.settings.policy_changes import change_policies_steps, clear_policy_steps, drop_policies, setting
 from penstock.flow.level import UNLIMITED
@@ -157,7 +158,7 @@ def test_policies_of_many_queues_change_in_steps_of_stated_work(bench: Bench) ->
         steps += 1
     spent = int(work.done) - before
     assert steps >= spent // (TURN + 200)
-    assert spent <= 2_000 * (2 + 15 + 100 + 10) + 1_000
+    assert spent <= 2_000 * (2 + RESOLVE_WORK + 100 + 10) + 1_000
 
 
 def test_declarations_and_changes_of_settings_count_the_policies_looked_through(bench: Bench) -> None:

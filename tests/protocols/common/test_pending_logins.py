@@ -7,7 +7,7 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.peer import network_of
+from penstock.protocols.common.peer import Peer, network_of
 from penstock.protocols.common.pending_logins import VERIFYING_SPARED
 from tests.support.driven_connection import make_driver
 from tests.support.held_logins import HeldAuthenticator, SlowCheck
@@ -41,6 +41,51 @@ def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() 
     stranger(driver)
     stranger(driver)
     assert driver.services.logins.take_turned_away() == first[:2]
+
+
+def hello(driver: BrokerDriver, address: str = "10.0.0.1") -> Connection:
+    """Return a connection whose handshake of TLS begins."""
+    return driver.connect(Peer(f"{address}:1", address.startswith("127."), securing=True))
+
+
+def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_way_to_a_new_one() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 4
+    driver = make_driver(policy)
+    logins = driver.services.logins
+    flood = [hello(driver) for _ in range(5)]
+    assert logins.take_turned_away() == flood[:3]
+    plain = [stranger(driver) for _ in range(2)]
+    assert logins.take_turned_away() == []
+    stranger(driver)
+    assert logins.take_turned_away() == [flood[3]], "a handshake goes before those that are as young"
+    logins.end_handshake(flood[4])
+    late = stranger(driver)
+    assert (logins.take_turned_away(), logins.count(plain[0].peer.network)) == ([late], 4)
+
+
+def test_a_handshake_that_is_over_counts_as_any_other_connection() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_address_max = 4
+    driver = make_driver(policy)
+    logins = driver.services.logins
+    for _ in range(4):
+        logins.end_handshake(hello(driver))
+    late = hello(driver)
+    assert logins.take_turned_away() == [late]
+    driver.disconnect(late)
+    assert logins.count("10.0.0.1") == 4
+
+
+def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
+    policy = ConnectionLimits()
+    policy.handshakes_max = 4
+    driver = make_driver(policy)
+    logins = driver.services.logins
+    flood = [hello(driver, "10.0.0.9") for _ in range(4)]
+    stranger(driver, "10.0.0.2")
+    hello(driver, "10.0.0.3")
+    assert logins.take_turned_away() == flood[:2]
 
 
 def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> None:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from penstock.server.tls.contexts import Contexts
-from penstock.server.tls.handshakes import Handshake, Handshakes, reason_of
+from penstock.server.tls.handshakes import THREADS_MAX, Handshake, Handshakes, StepLine, reason_of
 from penstock.tls_settings import CertificateFiles, TlsSettings
 from tests.support.certificates import localhost
 
@@ -45,3 +45,35 @@ def test_octets_that_are_no_handshake_end_it_with_a_reason(tmp_path: Path) -> No
     assert error is not None
     assert reason_of(error) == "the client speaks HTTP without TLS; let it use https://"
     assert reason_of(ConnectionAbortedError("a sentence of ours")) == "a sentence of ours"
+
+
+def test_networks_take_turns_and_the_newest_step_of_a_network_comes_first(tmp_path: Path) -> None:
+    line = StepLine()
+    made = [Handshake(context(tmp_path)) for _ in range(5)]
+    for handshake, network in zip(made, "aaaab", strict=True):
+        handshake.network = network
+        line.add(handshake, lambda over, error: None)
+    line.remove(made[0])
+    line.remove(made[0])
+    taken = []
+    while (step := line.take()) is not None:
+        taken.append(made.index(step[0]))
+    assert taken == [3, 4, 2, 1]
+
+
+async def test_a_handshake_that_is_withdrawn_is_not_done(tmp_path: Path) -> None:
+    handshakes = Handshakes(asyncio.get_running_loop())
+    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    blocking = threading.Event()
+    for _ in range(THREADS_MAX):
+        busy = Handshake(context(tmp_path))
+        busy.step = lambda: (blocking.wait(), (False, None))[1]  # type: ignore[method-assign]
+        handshakes.submit(busy, lambda over, error: None)
+    gone, last = Handshake(context(tmp_path)), Handshake(context(tmp_path))
+    handshakes.submit(last, lambda over, error: told.set_result("last"))
+    handshakes.submit(gone, lambda over, error: told.set_result("gone"))
+    handshakes.withdraw(gone)
+    blocking.set()
+    assert await told == "last"
+    assert gone.tls is None
+    handshakes.stop()

@@ -36,6 +36,7 @@ def complete_teardown(connection: Connection) -> None:
         return
     if connection.state is ConnectionState.GONE:
         connection.engine = CLOSED_ENGINE
+        connection.pausing.unlink()
         origin = connection.origin
         if origin is not None:
             connection.origin = None

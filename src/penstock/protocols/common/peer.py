@@ -33,10 +33,15 @@ def network_of(host: str, loopback: bool) -> str:
     return str(address)
 
 
+def is_loopback(host: str) -> bool:
+    """Tell whether an address belongs to this machine."""
+    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+
+
 class Peer:
     """Peer of a connection: its address and what it announces."""
 
-    def __init__(self, address: str, loopback: bool, local: str = "") -> None:
+    def __init__(self, address: str, loopback: bool, local: str = "", securing: bool = False) -> None:
         self.address = address
         """Host and port, for people."""
         self.local = local
@@ -53,6 +58,8 @@ class Peer:
         """Authentication mechanism, such as PLAIN; empty before the login."""
         self.tls_subject: str = ""
         """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""
+        self.securing = securing
+        """True while a handshake of TLS is in progress."""
         self.tls: TlsSession | None = None
         """TLS of the connection; None without it, and until its handshake is over."""
         self.traffic = Traffic()

@@ -9,6 +9,10 @@ Clients that open sockets and never log in affect others as follows:
   if all are younger.
 - This machine has a share of its own, so an operator always gets in.
 
+A connection whose handshake of TLS is not over goes first of all. Its client has said hello, and need not be able to
+answer. Such ones have at most a half of what an address may have, so that its clients without TLS get in beside a flood
+of hellos. Beyond, the oldest of them gives way however young it is.
+
 A connection whose credentials wait for a verdict has done its part, and goes after those that have sent none. That
 holds for as many of an address as one may reasonably have, `VERIFYING_SPARED`. Otherwise a flood of logins would shut
 all others out.
@@ -31,10 +35,16 @@ VERIFYING_SPARED: Final = 16
 """Logins of an address that do not count where they wait for a verdict, as many as answers may (login_backoff.py)."""
 
 
+HELLO_PART: Final = 2
+"""Part (a half) of the connections of an address that may be handshakes of TLS."""
+
+
 class NetworkLogins:
     """Connections of one network that are not logged in."""
 
     def __init__(self) -> None:
+        self.hellos: dict[int, Connection] = {}
+        """By number, the oldest first: those whose handshake of TLS is not over."""
         self.silent: dict[int, Connection] = {}
         """By number, the oldest first: those that have sent no credentials, and after them those that were refused."""
         self.verifying: dict[int, Connection] = {}
@@ -42,15 +52,20 @@ class NetworkLogins:
 
     def count(self) -> int:
         """Return the number of connections."""
-        return len(self.silent) + len(self.verifying)
+        return len(self.hellos) + len(self.silent) + len(self.verifying)
 
     def claim(self) -> int:
         """Return the number that counts when one of all networks must give way."""
-        return len(self.silent) + max(0, len(self.verifying) - VERIFYING_SPARED)
+        return len(self.hellos) + len(self.silent) + max(0, len(self.verifying) - VERIFYING_SPARED)
 
-    def oldest(self, opened_by: float) -> Connection | None:
-        """Return the one to give way, if it was there at a time: a silent one before those that are verified."""
-        found = _first_of(self.silent, opened_by)
+    def oldest(self, opened_by: float, hello_by: float) -> Connection | None:
+        """Return the one to give way, if it was there at a time: a handshake first, those that are verified last.
+
+        `hello_by` is the time for handshakes.
+        """
+        found = _first_of(self.hellos, hello_by)
+        if found is None:
+            found = _first_of(self.silent, opened_by)
         if found is None and len(self.verifying) > VERIFYING_SPARED:
             found = _first_of(self.verifying, opened_by)
         return found
@@ -76,10 +91,13 @@ class PendingLogins:
         """Add a connection; beyond a bound one is dropped, the new one or another."""
         network = connection.peer.network
         waiting = self._waiting.setdefault(network, NetworkLogins())
-        waiting.silent[connection.number] = connection
         policy = self._services.connection_limits
         if network != THIS_MACHINE:
             self._abroad += 1
+        if connection.peer.securing:
+            self._enter_hello(waiting, connection)
+        else:
+            waiting.silent[connection.number] = connection
         if waiting.count() > policy.handshakes_address_max:
             most = policy.handshakes_address_max
             self._turn_away(
@@ -91,6 +109,22 @@ class PendingLogins:
             self._turn_away(
                 self._slowest(crowd, connection, age_s), f"{policy.handshakes_max} of all addresses, handshakes-max"
             )
+
+    def _enter_hello(self, waiting: NetworkLogins, connection: Connection) -> None:
+        """Add a connection whose handshake of TLS begins; beyond its share the oldest such one is dropped."""
+        most = max(1, self._services.connection_limits.handshakes_address_max // HELLO_PART)
+        if len(waiting.hellos) >= most:
+            oldest = next(iter(waiting.hellos.values()))
+            self._turn_away(oldest, f"{most} handshakes of TLS of its address, a part of handshakes-address-max")
+            self._waiting.setdefault(connection.peer.network, waiting)
+        waiting.hellos[connection.number] = connection
+
+    def end_handshake(self, connection: Connection) -> None:
+        """Record that the handshake of TLS of a connection is over."""
+        connection.peer.securing = False
+        waiting = self._waiting.get(connection.peer.network)
+        if waiting is not None and waiting.hellos.pop(connection.number, None) is not None:
+            waiting.silent[connection.number] = connection
 
     def await_verdict(self, connection: Connection) -> None:
         """Record that the credentials of a connection have come, and are being verified."""
@@ -110,7 +144,8 @@ class PendingLogins:
         waiting = self._waiting.get(network)
         if waiting is None:
             return
-        if waiting.silent.pop(number, None) is None and waiting.verifying.pop(number, None) is None:
+        known = waiting.hellos.pop(number, None) or waiting.silent.pop(number, None)
+        if known is None and waiting.verifying.pop(number, None) is None:
             return
         if network != THIS_MACHINE:
             self._abroad -= 1
@@ -126,7 +161,9 @@ class PendingLogins:
 
     def _slowest(self, waiting: NetworkLogins, newcomer: Connection, age_s: float) -> Connection:
         """Return the one of these that gives way, if it has been there for so many seconds, else the new one."""
-        oldest = waiting.oldest(self._services.broker.now - age_s)
+        now = self._services.broker.now
+        hello_age_s = age_s if newcomer.peer.securing else 0.0
+        oldest = waiting.oldest(now - age_s, now - hello_age_s)
         return newcomer if oldest is None else oldest
 
     def _crowd(self, of_newcomer: NetworkLogins) -> NetworkLogins:

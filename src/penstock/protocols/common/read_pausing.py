@@ -10,6 +10,7 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.large_bodies import PieceBudget
 from penstock.core.publish.held import HoldBudget
+from penstock.core.unlinking import unlink_gate
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection_limits import AHEAD, ConnectionLimits
 
@@ -49,6 +50,13 @@ class ReadPausing:
         self.pieces.listener = None
         if listener is not None:
             listener.end()
+
+    def unlink(self) -> None:
+        """Cut the references of the hold room: the connection is gone, with all its producers."""
+        room = self.budget.room
+        if room is not None:
+            self.budget.room = None
+            unlink_gate(room.gate, self._broker.turns)
 
     def may_pulse(self, now: float) -> bool:
         """Tell whether a paused connection may still be read in small pulses."""

@@ -1,7 +1,11 @@
 """Handshakes of TLS in threads: their cryptography takes up to milliseconds, which other clients must not wait for.
 
-A step handles what has arrived of one handshake. Each connection has one step at most, so the number of waiting steps
-is bounded by that of connections that are not logged in. OpenSSL releases Python's lock meanwhile.
+A step handles what has arrived of one handshake. Each connection has one step at most, and none once it is gone. So the
+number of waiting steps is bounded by that of connections that are not logged in. OpenSSL releases Python's lock
+meanwhile.
+
+Networks take turns. Steps of clients that have answered go before hellos. Of the hellos of a network the newest goes
+first: under a flood the older ones are given up before their turn, and nobody would ever be answered.
 """
 
 from __future__ import annotations
@@ -12,7 +16,6 @@ import os
 import ssl
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Final
 
 NICE: Final = 10
@@ -54,6 +57,8 @@ class Handshake:
         """The TLS of the connection; None before the first step."""
         self.given_up = False
         """True if its connection is gone."""
+        self.network: str = ""
+        """Network of the peer; networks take turns."""
 
     def step(self) -> tuple[bool, Exception | None]:
         """Handle what has arrived; return whether the handshake is over, and the error that has ended it."""
@@ -73,12 +78,46 @@ class Handshake:
 Done = Callable[[bool, Exception | None], None]
 
 
+class StepLine:
+    """Steps that wait; networks take turns, and the newest step of a network comes first."""
+
+    def __init__(self) -> None:
+        self._networks: dict[str, dict[Handshake, Done]] = {}
+        """By network, the one that was served longest ago first."""
+
+    def add(self, handshake: Handshake, done: Done) -> None:
+        """Add the step of a handshake."""
+        self._networks.setdefault(handshake.network, {})[handshake] = done
+
+    def remove(self, handshake: Handshake) -> None:
+        """Remove the step of a handshake, if it waits here."""
+        steps = self._networks.get(handshake.network)
+        if steps is not None and steps.pop(handshake, None) is not None and not steps:
+            del self._networks[handshake.network]
+
+    def take(self) -> tuple[Handshake, Done] | None:
+        """Take the next step; None if none waits."""
+        if not self._networks:
+            return None
+        network = next(iter(self._networks))
+        steps = self._networks.pop(network)
+        step = steps.popitem()
+        if steps:
+            self._networks[network] = steps
+        return step
+
+
 class Handshakes:
-    """Threads that do the steps of handshakes, in the order in which they came."""
+    """Threads that do the steps of handshakes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._steps: SimpleQueue[tuple[Handshake, Done] | None] = SimpleQueue()
+        self._some = threading.Condition()
+        """Lock of what follows; notified of a new step, and of the end."""
+        self._answers = StepLine()
+        """Steps of clients that have answered."""
+        self._hellos = StepLine()
+        self._over = False
         self._threads: list[threading.Thread] = []
 
     def submit(self, handshake: Handshake, done: Done) -> None:
@@ -88,21 +127,41 @@ class Handshakes:
                 thread = threading.Thread(target=self._work, name=f"tls-{number}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
-        self._steps.put((handshake, done))
+        with self._some:
+            (self._hellos if handshake.tls is None else self._answers).add(handshake, done)
+            self._some.notify()
+
+    def withdraw(self, handshake: Handshake) -> None:
+        """Forget a handshake whose connection is gone."""
+        with self._some:
+            self._hellos.remove(handshake)
+            self._answers.remove(handshake)
 
     def stop(self) -> None:
         """End the threads; steps that wait are not done."""
-        for _ in self._threads:
-            self._steps.put(None)
+        with self._some:
+            self._over = True
+            self._some.notify_all()
         self._threads.clear()
+
+    def _next(self) -> tuple[Handshake, Done] | None:
+        """Wait for the next step; None at the end."""
+        with self._some:
+            while not self._over:
+                step = self._answers.take() or self._hellos.take()
+                if step is not None:
+                    return step
+                self._some.wait()
+        return None
 
     def _work(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        while (step := self._steps.get()) is not None:
+        while (step := self._next()) is not None:
             handshake, done = step
             over, error = handshake.step()
             try:
                 self._loop.call_soon_threadsafe(done, over, error)
             except RuntimeError:  # The loop is closed.
                 return
+            del step, handshake, done, error  # The thread may wait for long.

@@ -22,6 +22,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from penstock.flow.states import StateTable
+from penstock.protocols.common.peer import is_loopback, network_of
 from penstock.protocols.common.tls_session import TlsSession
 from penstock.server.tls.handshakes import Handshake, reason_of
 from penstock.server.tls.peer_names import session_of
@@ -37,6 +38,8 @@ WRITTEN_OCTETS: Final = 64 * 1024
 """Octets that it encrypts at once."""
 CONTROL_OCTETS: Final = 64 * 1024
 """Most octets of the TLS protocol's own (alerts, keys) that wait for a peer that does not read."""
+NOBODY: Final = asyncio.BufferedProtocol()
+"""Protocol above a layer whose socket is gone."""
 HELLO: Final = 0x16
 """First octet of a handshake (RFC 8446 section 5.1)."""
 
@@ -110,6 +113,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         """Pass on the connection: its protocol counts it, and says nothing before the peer."""
         assert isinstance(transport, asyncio.Transport)
         self._lower = transport
+        host = str((transport.get_extra_info("peername") or ("unknown", 0))[0])
+        self._handshake.network = network_of(host, is_loopback(host))
         self._upper.connection_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -139,8 +144,9 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass on the end of the socket."""
         self._lost = True
-        self._handshake.given_up = True
-        self._upper.connection_lost(exc)
+        self._give_up()
+        upper, self._upper = self._upper, NOBODY  # It refers to this layer.
+        upper.connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Pass on that the socket does not take output."""
@@ -193,8 +199,13 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         name = self.get_extra_info("peername") or ("unknown", 0)
         self._server.refuse(f"[tls {name[0]}:{name[1]}] {reason_of(error)}")
         self._move(TlsState.ENDED)
-        self._handshake.given_up = True
+        self._give_up()
         self._lower.close()
+
+    def _give_up(self) -> None:
+        """Do no more of the handshake."""
+        self._handshake.given_up = True
+        self._server.handshakes.withdraw(self._handshake)
 
     # Input
 
@@ -375,7 +386,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     @override
     def abort(self) -> None:
-        self._handshake.given_up = True
+        self._give_up()
         if not self._lost:
             self._lower.abort()
 

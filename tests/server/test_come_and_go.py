@@ -1,0 +1,236 @@
+"""Sockets that come and go leave no objects to the garbage collector: with it off there are none of them.
+
+The broker runs in this process, in a thread of its own. A round has ended when the broker knows the socket no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.config import load
+from penstock.server.turn_loop import new_loop
+from tests.support.amqp10_dialogue import login
+from tests.support.brokers import PATIENCE, eventually
+from tests.support.certificates import SETTINGS, Authority, localhost
+from tests.support.left_objects import left_by
+from tests.support.logging_in import GREETING, start_ok
+
+ROUNDS = 30
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: the socket is reset when it is closed."""
+
+
+class Here:
+    """A broker in a thread of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority: Authority = localhost(folder)
+        file = folder / "penstock.toml"
+        file.write_text(SETTINGS)
+        self._file = file
+        self._ready = threading.Event()
+        self._stop: asyncio.Event
+        self.broker: penstock.Broker
+        self.loop = new_loop()
+        self.context = self.authority.trusting()
+
+    def run(self) -> None:
+        self.loop.run_until_complete(self._run())
+        self.loop.close()
+
+    async def _run(self) -> None:
+        self._stop = asyncio.Event()
+        self.broker = penstock.Broker(listen="127.0.0.1:0", http="127.0.0.1:0", settings=load(self._file))
+        async with self.broker:
+            self._ready.set()
+            await self._stop.wait()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Here]:
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        try:
+            assert self._ready.wait(PATIENCE)
+            yield self
+        finally:
+            self.loop.call_soon_threadsafe(self._stop.set)
+            thread.join()
+
+    def is_quiet(self) -> bool:
+        """Return whether no socket is known, and no answer to a wrong password or line of the log waits."""
+
+        async def look() -> bool:
+            event_loop = self.broker._event_loop
+            assert event_loop is not None
+            driver = self.broker.driver
+            others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
+            known = event_loop.transports or event_loop.leaving or driver.connections
+            return not known and len(others) == 1 and driver.log_queue.is_empty() and not driver.touched
+
+        return asyncio.run_coroutine_threadsafe(look(), self.loop).result(PATIENCE)
+
+    @contextlib.contextmanager
+    def socket(self, address: tuple[str, int]) -> Iterator[socket.socket]:
+        with socket.create_connection(address, PATIENCE) as sock:
+            yield sock
+
+    @contextlib.contextmanager
+    def tls(self, address: tuple[str, int]) -> Iterator[ssl.SSLSocket]:
+        with self.socket(address) as sock, self.context.wrap_socket(sock, server_hostname="localhost") as secure:
+            yield secure
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    with Here(tmp_path_factory.mktemp("here")).running() as running:
+        yield running
+
+
+def hear(sock: socket.socket) -> bytes:
+    """Read until the broker ends its side."""
+    heard = b""
+    with contextlib.suppress(ConnectionError):
+        while data := sock.recv(65536):
+            heard += data
+    return heard
+
+
+def closed_at_once(here: Here) -> None:
+    with here.socket(here.broker.addresses[0]):
+        pass
+
+
+def reset_after_its_greeting(here: Here) -> None:
+    with here.socket(here.broker.addresses[0]) as sock:
+        sock.sendall(GREETING)
+        assert sock.recv(4096)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+
+def junk(here: Here) -> None:
+    with here.socket(here.broker.addresses[0]) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert hear(sock)
+
+
+def logged_in(here: Here) -> None:
+    with here.socket(here.broker.addresses[0]) as sock:
+        sock.sendall(GREETING + start_ok("guest"))
+        assert sock.recv(4096)
+
+
+def refused_login_of_amqp10(here: Here) -> None:
+    with here.socket(here.broker.addresses[0]) as sock:
+        sock.sendall(login("guest", "wrong"))
+        assert hear(sock)
+
+
+def hello(here: Here) -> bytes:
+    """Return the first octets of a handshake."""
+    outgoing = ssl.MemoryBIO()
+    client = here.context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def tls_hello_only(here: Here) -> None:
+    with here.socket(here.broker.tls_addresses[0]) as sock:
+        sock.sendall(hello(here))
+        assert sock.recv(4096)
+
+
+def tls_hello_and_reset(here: Here) -> None:
+    with here.socket(here.broker.tls_addresses[0]) as sock:
+        sock.sendall(hello(here))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+
+def tls_junk(here: Here) -> None:
+    with here.socket(here.broker.tls_addresses[0]) as sock:
+        sock.sendall(b"AMQP\x00\x00\x09\x01")
+        hear(sock)
+
+
+def tls_broken_handshake(here: Here) -> None:
+    with here.socket(here.broker.tls_addresses[0]) as sock:
+        sock.sendall(hello(here)[:5] + b"\xff" * 100 + b"\x00" * 1000)
+        hear(sock)
+
+
+def tls_without_login(here: Here) -> None:
+    with here.tls(here.broker.tls_addresses[0]):
+        pass
+
+
+def tls_logged_in(here: Here) -> None:
+    with here.tls(here.broker.tls_addresses[0]) as sock:
+        sock.sendall(GREETING + start_ok("guest"))
+        assert sock.recv(4096)
+
+
+def http_request(here: Here, headers: dict[str, str] | None = None) -> None:
+    connection = http.client.HTTPConnection(*here.broker.http_addresses[0], timeout=PATIENCE)
+    connection.request("GET", "/api/overview", headers=headers or {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+    connection.getresponse().read()
+    connection.close()
+
+
+def http_refused_login(here: Here) -> None:
+    http_request(here, {"Authorization": "Basic !!"})
+
+
+def https_request(here: Here) -> None:
+    address = here.broker.https_addresses[0]
+    connection = http.client.HTTPSConnection("localhost", address[1], timeout=PATIENCE, context=here.context)
+    connection.request("GET", "/api/overview", headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+    connection.getresponse().read()
+    connection.close()
+
+
+def event_stream(here: Here) -> None:
+    connection = http.client.HTTPConnection(*here.broker.http_addresses[0], timeout=PATIENCE)
+    connection.request("GET", "/api/penstock/events", headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+    answer = connection.getresponse()
+    assert answer.readline()
+    answer.close()
+    connection.close()
+
+
+KINDS: list[Callable[[Here], None]] = [
+    closed_at_once,
+    reset_after_its_greeting,
+    junk,
+    logged_in,
+    refused_login_of_amqp10,
+    tls_hello_only,
+    tls_hello_and_reset,
+    tls_junk,
+    tls_broken_handshake,
+    tls_without_login,
+    tls_logged_in,
+    http_request,
+    http_refused_login,
+    https_request,
+    event_stream,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_sockets_that_come_and_go_leave_nothing(here: Here, kind: Callable[[Here], None]) -> None:
+    def round_trip() -> None:
+        kind(here)
+        eventually(here.is_quiet, "the broker knows the socket no more")
+
+    assert left_by(round_trip, ROUNDS) == {}
