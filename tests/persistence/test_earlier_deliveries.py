@@ -7,8 +7,9 @@ import pytest
 from penstock.core.consume.outcome import add_headers
 from penstock.core.queue.outlets import ContentChange
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.redelivery_mark import reset_lookahead
 from tests.support.memory_store import Shelf
-from tests.support.paging_broker import PagedHouse
+from tests.support.paging_broker import FEW, PagedHouse
 
 DURABLE: dict[str, tuple[dict[str, object], bool]] = {"q": ({}, True)}
 
@@ -63,3 +64,39 @@ def test_stored_message_that_grew_in_memory_leaves_with_its_new_charge() -> None
     queue.release([message], house.now)
     queue.settle(1, message.charge, house.now)
     assert (int(queue.bytes), stored - int(queue.storage.vhost_usage.bytes())) == (0, before + 4)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 5}, FEW], ids=["plain", "priority", "paging"])
+def test_all_that_a_lost_broker_may_have_delivered_counts_as_delivered(arguments: dict[str, object]) -> None:
+    queues = {"q": (arguments, True)}
+    house = PagedHouse(Shelf(), queues)
+    for number in range(10):
+        house.publish("q", b"%d" % number)
+    house.write()
+    house.shelf.was_left = False
+    house = PagedHouse(house.shelf, queues)
+    found = []
+    while len(found) < 10:
+        message = house.get("q")
+        if message is None:
+            house.settle()
+        else:
+            found.append(message.redelivered)
+    assert found == [True] * 10
+    storage = house.queues["q"].storage
+    assert storage is not None
+    reset_lookahead([house.queues["q"]])
+    house.write()
+    assert house.shelf.positions[int(storage.number)].delivered == 10
+
+
+def test_what_a_lost_broker_may_have_delivered_is_stored_when_the_next_one_stops() -> None:
+    house = PagedHouse(Shelf(), DURABLE)
+    house.publish("q", b"message")
+    house.write()
+    house.shelf.was_left = False
+    house = PagedHouse(house.shelf, DURABLE)
+    reset_lookahead([house.queues["q"]])
+    house.write()
+    house.shelf.was_left = True
+    assert take(PagedHouse(house.shelf, DURABLE).queues["q"]) == [(b"message", True, 0)]

@@ -17,6 +17,7 @@ import pytest
 from tests.server.http.test_metrics import scrape
 from tests.server.test_durability import Client, client_of
 from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command
+from tests.support.disk_brokers import take
 from tests.support.postgres import Cluster, cluster, needs_postgres
 
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
@@ -194,7 +195,7 @@ def test_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brok
     )
     server.start()
     with client_of(standby.ready()) as client:
-        assert client.drain("q") == [("a", False)]
+        assert client.drain("q") == [("a", True)]
 
 
 def test_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
@@ -217,3 +218,43 @@ def test_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
     assert active.stop() == 0
     with client_of(standby.ready()) as client:
         assert client.drain("q") == [("a", False)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"x-max-priority": 5}, {"overflow": "page", "capacity-messages": 5}],
+    ids=["plain", "priority", "paging"],
+)
+def test_what_a_broker_delivered_while_it_was_cut_off_comes_back_as_redelivered(
+    server: Cluster, brokers: Brokers, arguments: dict[str, object]
+) -> None:
+    active = brokers.start().ready()
+    standby = brokers.stand_by()
+    with client_of(active) as client:
+        client.channel.queue_declare("q", durable=True, arguments=arguments)
+        client.publish("q", *map(str, range(20)))
+        server.stop("immediate")
+        had = take(client, "q", 3)
+        active.process.kill()
+    server.start()
+    new = standby.ready()
+    with client_of(new) as client:
+        back = dict(client.drain("q"))
+    assert [body for body in had if not back[body]] == []
+    assert len(back) == 20
+
+
+def test_what_was_published_to_the_new_broker_is_no_redelivery(brokers: Brokers) -> None:
+    active = brokers.start().ready()
+    standby = brokers.stand_by()
+    with client_of(active) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "before")
+        active.process.kill()
+    new = standby.ready()
+    third = brokers.stand_by()
+    with client_of(new) as client:
+        client.publish("q", "after")
+    assert new.stop() == 0
+    with client_of(third.ready()) as client:
+        assert client.drain("q") == [("before", True), ("after", False)]

@@ -179,7 +179,7 @@ def test_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
         server.resume()
         assert "the store could not be written in time: " in broker.log()
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
-        assert client.drain("q")[0] == ("confirmed", False)
+        assert client.drain("q")[0] == ("confirmed", True), "it may have been delivered while the server was away"
 
 
 @pytest.mark.parametrize("options", [(), ("--standby",)])

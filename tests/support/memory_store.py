@@ -29,6 +29,8 @@ class Shelf:
         self.things: dict[tuple[str, str], bytes] = {}
         self.pieces: dict[int, BodyPiece] = {}
         self.row_bodies: dict[int, RowBodies] = {}
+        self.was_left: bool = True
+        """As `Store.was_left`."""
 
     def commit(self, commit: StoreTransaction) -> None:
         for row in commit.rows:
@@ -90,7 +92,7 @@ class Shelf:
     def recover(self, broker: Broker, journal: Journal) -> Recovery:
         """Bring everything but the things back into a broker that has its queues."""
         broker.large.stores = True
-        recovery = Recovery(broker, journal, WALL)
+        recovery = Recovery(broker, journal, WALL, self.was_left)
         for position in self.positions.values():
             recovery.position(position)
         for number, note in sorted(self.notes.items()):

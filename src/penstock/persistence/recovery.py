@@ -43,13 +43,18 @@ class Wanted(NamedTuple):
 
 
 class Recovery(RowContext):
-    """Recovery of one store; `finish` completes it."""
+    """Recovery of one store; `finish` completes it.
 
-    def __init__(self, broker: Broker, journal: Journal, wall_offset: float) -> None:
+    `was_left` is false if the last broker may have been cut off from the store, and have delivered messages without
+    moving their redelivery mark. Then all messages count as delivered.
+    """
+
+    def __init__(self, broker: Broker, journal: Journal, wall_offset: float, was_left: bool = True) -> None:
         exchanges = [exchange for vhost in broker.vhosts.values() for exchange in vhost.exchanges.values()]
         super().__init__(wall_offset, False, broker.table.has_topics() or any(exchange.gates for exchange in exchanges))
         self.broker = broker
         self.now = broker.now
+        self._was_left = was_left
         self.journal = journal
         self.large = journal.pieces.large
         self.bodies_gone: int = 0
@@ -83,7 +88,7 @@ class Recovery(RowContext):
         queue = self._queues.get(number)
         if queue is not None and queue.storage is not None:
             queue.raise_tail(tail)
-            queue.storage.delivered = delivered
+            queue.storage.delivered = delivered if self._was_left else max(tail, delivered)
             queue.storage.redelivery_mark = delivered
 
     def settlement(self, number: int, data: bytes) -> None:

@@ -53,6 +53,9 @@ class Store(ABC):
     )
     """Advice for damage."""
 
+    was_left: bool = True
+    """False once opened, if its last broker may have delivered messages after its last commit."""
+
     damaged: list[Damage]
     """Damage found since it was opened: `metadata`, `positions`, `settlements`, `rows` and `pages` return intact
     records and put the rest here; `pieces`, `row_bodies` and `piece` do the same.

@@ -199,3 +199,24 @@ def test_writer_that_nobody_disturbs_leaves_the_state_of_its_last_commit(engine:
     with writing(engine.url) as writer:
         last = writer.await_commits(25)
     assert_state_of(engine.contents(), last, writer.committed() + 1)
+
+
+def test_only_a_broker_that_has_written_what_it_found_leaves_in_order(cluster: Cluster, engine: PostgresEngine) -> None:
+    store = engine.make()
+    store.open()
+    assert store.was_left
+    store.commit(committing(rows=[some_row(1)]))
+    end_session_of(cluster, engine)  # As a kill does.
+    for commits in (False, True):  # The first only looks, as `penstock check`.
+        following = engine.make()
+        following.open()
+        assert not following.was_left
+        if commits:
+            following.commit(committing(rows=[some_row(2)]))
+        following.close()
+    last = engine.make()
+    last.open()
+    assert last.was_left
+    last.close()
+    with pytest.raises(StoreLost):
+        store.commit(committing(rows=[some_row(3)]))

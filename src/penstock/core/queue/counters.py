@@ -70,7 +70,6 @@ class QueueCounters:
 
     __slots__ = (
         "losses",
-        "queue",
         "dropped",
         "expired",
         "refused",
@@ -84,10 +83,9 @@ class QueueCounters:
         "last_look",
     )
 
-    def __init__(self, losses: UnreportedLosses, queue: Queue) -> None:
+    def __init__(self, losses: UnreportedLosses) -> None:
         self.losses = losses
         """The list of queues to report."""
-        self.queue = queue
         self.dropped: i64 = 0
         self.expired: i64 = 0
         self.refused: i64 = 0
@@ -166,7 +164,7 @@ class QueueCounters:
         else:
             self.own().gets += 1
 
-    def count_redelivered(self, messages: Sequence[Message | None]) -> i64:
+    def count_redelivered(self, queue: Queue, messages: Sequence[Message | None]) -> i64:
         """Count those of a delivery's messages that had been delivered before; returns their number."""
         found: i64 = 0
         for message in messages:
@@ -174,7 +172,7 @@ class QueueCounters:
                 found += 1
         self.own().redelivered += found
         self.returned -= found
-        if self.returned < 0 or self.queue.available() == 0:
+        if self.returned < 0 or queue.available() == 0:
             self.returned = 0
         return found
 
@@ -184,44 +182,43 @@ class QueueCounters:
             if message.past != NEVER_DELIVERED:
                 self.returned += 1
 
-    def has_counted(self) -> bool:
+    def has_counted(self, queue: Queue) -> bool:
         """Return whether anything has happened in the queue since the broker began."""
-        queue = self.queue
         if queue.tail != self.restored or queue.settled != 0 or self.delivered != 0:
             return True
         return self.rare.gets_empty != 0 or self.refused != 0
 
-    def published(self) -> i64:
+    def published(self, queue: Queue) -> i64:
         """Return the messages that came into the queue, dead letters included."""
-        return self.queue.tail - self.restored
+        return queue.tail - self.restored
 
     def delivered_to_ack(self) -> i64:
         """Return the deliveries to consumers that acknowledge; what a cursor has settled was one."""
         return self.delivered - self.rare.delivered_no_ack - self.rare.gets
 
-    def acknowledged(self) -> i64:
+    def acknowledged(self, queue: Queue) -> i64:
         """Return the deliveries that were acknowledged; messages that all cursors have settled are among them."""
-        return self.queue.settled - self.rare.delivered_no_ack - self.rare.withdrawn
+        return queue.settled - self.rare.delivered_no_ack - self.rare.withdrawn
 
-    def count_drop(self, bytes: i64) -> None:
+    def count_drop(self, queue: Queue, bytes: i64) -> None:
         """Count a message that the overflow policy dropped."""
-        self._schedule_report()
+        self._schedule_report(queue)
         self.removed_bytes += bytes
         self.dropped += 1
         self.losses.dropped += 1
         self.own().unreported_dropped += 1
 
-    def count_refusal(self, reported: bool) -> None:
-        """Count a refused message; `reported` is false if only the publisher is notified."""
+    def count_refusal(self, reported: Queue | None = None) -> None:
+        """Count a refused message; `reported` is the queue to report, None if only the publisher is notified."""
         self.refused += 1
         self.losses.refused += 1
-        if reported:
-            self._schedule_report()
+        if reported is not None:
+            self._schedule_report(reported)
             self.own().unreported_refused += 1
 
-    def count_lost_dead_letter(self) -> None:
+    def count_lost_dead_letter(self, queue: Queue) -> None:
         """Count a dead letter that went nowhere."""
-        self._schedule_report()
+        self._schedule_report(queue)
         self.own().dead_letters_lost += 1
         self.losses.dead_letters_lost += 1
         self.own().unreported_dead_letters += 1
@@ -236,10 +233,10 @@ class QueueCounters:
         self.expired += 1
         self.losses.expired += 1
 
-    def _schedule_report(self) -> None:
+    def _schedule_report(self, queue: Queue) -> None:
         """Have the loss that is about to be counted reported, with those that follow until the report."""
         if not self.has_unreported():
-            self.losses.add(self.queue)
+            self.losses.add(queue)
 
     def has_unreported(self) -> bool:
         """Return whether there is a loss to report."""

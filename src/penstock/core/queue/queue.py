@@ -33,6 +33,7 @@ from penstock.core.queue.room_making import Clearing
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import OVERHEAD, UNLIMITED, Level
 from penstock.flow.measure import Measure
+from penstock.flow.reserved_room import Party
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.turns import Turns
@@ -88,7 +89,7 @@ class Queue(GateOwner):
         """Bytes in memory."""
         self.pager: QueuePager | None = None
         """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
-        self.counters = QueueCounters(losses, self)
+        self.counters = QueueCounters(losses)
         self.returning: dict[Requeueing, None] | None = None
         """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile. None if there are none."""
         self.settling: Chore | None = None
@@ -204,10 +205,7 @@ class Queue(GateOwner):
             self.tail = sequence
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """Return whether a message has room; false only if it must wait for room.
-
-        A deleted queue blocks no message, nor does one whose (lowered) capacity can never fit it.
-        """
+        """Return whether a message has room, or need not wait: the queue is deleted, or could never fit it."""
         if self.crowded(charge) or (self.overflow.drops and self._clears(charge)):
             return False
         return self.admits_at_once(charge)
@@ -253,8 +251,8 @@ class Queue(GateOwner):
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
     @override
-    def recall(self, now: float) -> bool:
-        return self.reserved.recall(now)
+    def recall(self, parties: list[Party], now: float) -> float:
+        return self.reserved.recall(parties, now)
 
     @override
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
@@ -268,7 +266,8 @@ class Queue(GateOwner):
 
     def measure(self) -> Measure:
         """See `GateOwner.measure`: the depth, with the part that is on the disk."""
-        measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes(), self.reserved)
+        room = self.reserved
+        measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes(), room.messages, room.bytes)
         if self.pager is not None:
             measured.paged_messages = self.pager.messages
             measured.paged_bytes = self.pager.bytes
@@ -419,7 +418,7 @@ class Queue(GateOwner):
         self.bytes -= message.charge
         if self.dead_letters is not None:
             self.dead_letters.dead_letter(message, MAXLEN, False)
-        self.counters.count_drop(message.charge)
+        self.counters.count_drop(self, message.charge)
 
     def delivery_limit(self) -> i64:
         """Return the delivery limit; UNLIMITED for none."""
@@ -504,7 +503,7 @@ class Queue(GateOwner):
 
     def count_refusal(self) -> None:
         """Count a refused message, to be reported."""
-        self.counters.count_refusal(not self.deleted)
+        self.counters.count_refusal(None if self.deleted else self)
 
     # Thresholds
 
@@ -535,6 +534,8 @@ class Queue(GateOwner):
         if gate.open and gate.has_line():
             self.turns.schedule(gate)
         self._update_fast_path(now)
+        if self.deleted and self.messages == 0:
+            self.turns.ended.append(self)
 
     def _update_fast_path(self, now: float) -> None:
         """Set the limits of the fast path.
@@ -587,11 +588,9 @@ class Queue(GateOwner):
 
     def _choose_gates(self) -> None:
         """Choose the gates of the road: shared limits do not apply while messages may be paged."""
-        if self.pager is not None and self.overflow.pages:
-            sums = [pool.gate for pool in self.membership.pools]
-            self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]
-        else:
-            self.gates = [self.gate, *self._other_gates]
+        pages = self.pager is not None and self.overflow.pages
+        sums = [pool.gate for pool in self.membership.pools] if pages else []
+        self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]
 
 
 def queue_of(gate: Gate) -> Queue | None:

@@ -86,8 +86,8 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
     for message in messages:
         if message.share is not None:
             message.share.enter(now)
-        if not message.redelivered and message.sequence <= delivered:
-            message.count_failure()
+        if message.sequence <= delivered:
+            message.mark_delivered()
         charge += message.charge
         if queue.storage is not None:
             queue.storage.vhost_usage.add(message.charge, now)

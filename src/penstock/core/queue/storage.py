@@ -43,8 +43,8 @@ class QueueStorage(JournaledQueue):
         """Take a loaded page as a row."""
         lasting: i64 = 0
         for message in messages:
-            if not message.redelivered and message.sequence <= self.delivered:
-                message.count_failure()
+            if message.sequence <= self.delivered:
+                message.mark_delivered()
             if message.envelope.persistent:
                 lasting += 1
         self.rows += lasting

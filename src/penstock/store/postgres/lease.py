@@ -12,6 +12,9 @@ has taken the lease since. A broker that takes the lease waits for commits in pr
 wrote.
 
 A broker that has lost its session makes a new one and continues if it gets the lock and the epoch is still its own.
+
+A broker that leaves in order writes 0 as its process. One that was killed, or cut off, has not: it may have delivered
+messages since its last commit.
 """
 
 from __future__ import annotations
@@ -69,6 +72,8 @@ class Lease:
         self.address = address
         self.epoch = NEVER
         """Epoch of this broker; `NEVER` if it never had the lease."""
+        self.was_left: bool = True
+        """True if the broker before this one left in order, or there was none."""
         self._backend = 0
         self._key = (CLASS, zlib.crc32(address.schema.encode()) - (1 << 31))
 
@@ -91,6 +96,7 @@ class Lease:
 
     def take(self, session: Session) -> None:
         """Begin a new epoch, with the lock held: commits of all earlier brokers are refused from now on."""
+        ((self.was_left,),) = session.ask("SELECT process = 0 FROM lease")
         ((self.epoch,),) = session.ask(
             "UPDATE lease SET epoch = epoch + 1, host = %s, process = %s, since = now(), backend = %s RETURNING epoch",
             socket.gethostname(), os.getpid(), session.pid,
@@ -119,6 +125,10 @@ class Lease:
         if holder is None or holder.epoch != self.epoch:
             raise self.lost(holder)
         raise StoreError(f"cannot use the store in {self.address}: the session was lost, and another has its lock")
+
+    def leaving(self) -> bytes:
+        """Return the statement that records that this broker leaves in order: it has written all that it delivered."""
+        return b"UPDATE lease SET process = 0 WHERE epoch = %d" % self.epoch
 
     def is_ours(self, session: Session) -> bool:
         """Tell whether no other broker has begun an epoch."""

@@ -117,12 +117,20 @@ class Session:
         """Tell whether the session has not ended, as far as the client knows."""
         return not self.connection.closed
 
-    def close(self) -> None:
-        """Close the session. Its locks are released on return, unless the server cannot be reached."""
+    def close(self, *last: bytes) -> None:
+        """Run last statements, each as its own transaction, as far as the server answers, and close the session.
+
+        Its locks are released on return, unless the server cannot be reached.
+        """
+        deadline = time.monotonic() + CLOSE_S
         if self.is_alive():
             with contextlib.suppress(psycopg.Error):  # The server ends a session some time after the client does.
-                self.send(b"SELECT pg_advisory_unlock_all()")
-                self.has_done(CLOSE_S)
+                for question in (*last, b"SELECT pg_advisory_unlock_all()"):
+                    self.send(question)
+                    if not self.has_done(deadline - time.monotonic()):
+                        break
+                    while self.connection.pgconn.get_result() is not None:
+                        pass
         self.abandon()
 
     def abandon(self) -> None:
@@ -131,7 +139,7 @@ class Session:
         self._lines.remove(self._line)
 
     def send(self, question: bytes) -> None:
-        """Send a statement without waiting; it is the session's last."""
+        """Send a statement without waiting; only `has_done` and `close` may follow."""
         self.connection.pgconn.send_query(question)
 
     def has_done(self, patience_s: float) -> bool:

@@ -65,6 +65,8 @@ class PostgresStore(Store):
         self._lease = Lease(self.address)
         self._session: Session | None = None
         self._is_open = False
+        self._has_all = False
+        """True if the store has all that was delivered, so that `close` is a departure in order."""
         self._lost: str = ""
         """Reason why this store may not be used any more."""
 
@@ -111,6 +113,7 @@ class PostgresStore(Store):
         self.damaged = []
         self._lost = ""
         self._is_open = True
+        self._has_all = self.was_left = self._lease.was_left
         return True
 
     @override
@@ -119,10 +122,12 @@ class PostgresStore(Store):
 
     def close(self) -> None:
         """Release the lease. The next broker has it on return, if the server answers."""
+        # If the server does not answer, the next broker takes this one for killed.
+        last = [self._lease.leaving()] if self._is_open and self._has_all else []
         self._is_open = False
         self._space.close()
         if self._session is not None:
-            self._session.close()
+            self._session.close(*last)
             self._session = None
 
     def interrupt(self) -> bool:
@@ -178,7 +183,9 @@ class PostgresStore(Store):
         Raises StoreFull or StoreError, after which the commit may be retried; StoreLost, after which no commit can
         succeed, because another broker has the lease.
         """
+        self._has_all = False
         self._again(lambda: self._commit(commit), "write")
+        self._has_all = True
 
     def _commit(self, commit: StoreTransaction) -> None:
         session = self._connected()
