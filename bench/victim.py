@@ -9,171 +9,28 @@ import argparse
 import itertools
 import json
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
-from base64 import b64encode
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pika  # type: ignore[import-untyped]
 
-from bench import processes
+from bench import processes, victim10
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
+from bench.victim_clients import LIMIT_S, Act, Client, Experiment, Place, bind, control, declare, exchange, publish
+from penstock.log_ids import LONG_ENTRY
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
-from penstock.wire.sasl import plain_response
+from penstock.wire.amqp091.codec import method_frame
 
 QUIET_S = 3.0
 LEAST_S = 3.0
 """Seconds for which the victim is measured alone, and beside an experiment at least."""
 RATE = 100
 GOAL_MS = 20.0
-LIMIT_S = 120.0
-
-
-class Client:
-    """A connection by hand: it sends what it likes, and reads what comes in a thread."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.settimeout(LIMIT_S)
-        self.received = 0
-        login = plain_response("guest", "guest")
-        self.socket.sendall(
-            b"AMQP\0\0\x09\x01"
-            + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login)
-            + method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=2047, frame_max=131072)
-            + method_frame(0, spec.CONNECTION_OPEN, virtual_host="/")
-            + method_frame(1, spec.CHANNEL_OPEN)
-        )
-        self._answered = threading.Event()
-        self._asked = 1
-        """The channel whose opening was asked for last: the answer comes when what was sent before is done."""
-        threading.Thread(target=self._read, daemon=True).start()
-        self.finish()
-
-    def _read(self) -> None:
-        """Read until the end."""
-        tail = b""
-        with suppress(OSError):
-            while data := self.socket.recv(1 << 18):
-                self.received += len(data)
-                answer = method_frame(self._asked, spec.CHANNEL_OPEN_OK)
-                if answer in tail + data:
-                    self._answered.set()
-                tail = (tail + data)[1 - len(answer) :]
-        self._answered.set()
-
-    def send(self, data: bytes) -> None:
-        """Send octets; a connection that the broker has closed is no error."""
-        with suppress(OSError):
-            self.socket.sendall(data)
-
-    def finish(self) -> None:
-        """Wait until everything that was sent has been acted on, or the broker has closed the connection."""
-        self._answered.clear()
-        self._asked += 1
-        self.send(method_frame(self._asked, spec.CHANNEL_OPEN))
-        self._answered.wait(LIMIT_S)
-
-    def ask(self, data: bytes) -> None:
-        """Send octets, and wait until they have been acted on."""
-        self.send(data)
-        self.finish()
-
-    def close(self) -> None:
-        """Close the socket."""
-        with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-
-
-def publish(exchange: str, key: str, body: bytes = b"x", **properties: object) -> bytes:
-    """Return the frames of a publish."""
-    frames = [
-        method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key),
-        frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties(**properties))),  # type: ignore[arg-type]
-    ]
-    frames += [frame(spec.FRAME_BODY, 1, body[start : start + 131064]) for start in range(0, len(body), 131064)]
-    return b"".join(frames)
-
-
-def declare(queue: str, **arguments: object) -> bytes:
-    """Return the frame that declares a queue."""
-    return method_frame(1, spec.QUEUE_DECLARE, queue=queue, arguments=arguments, no_wait=True)
-
-
-def exchange(name: str, kind: str) -> bytes:
-    """Return the frame that declares an exchange."""
-    return method_frame(1, spec.EXCHANGE_DECLARE, exchange=name, type=kind, no_wait=True)
-
-
-def bind(queue: str, source: str, key: str = "", **arguments: object) -> bytes:
-    """Return the frame that binds a queue."""
-    return method_frame(
-        1, spec.QUEUE_BIND, queue=queue, exchange=source, routing_key=key, arguments=arguments, no_wait=True
-    )
-
-
-def control(operation: str, body: bytes) -> bytes:
-    """Return the frames of a request to the broker itself."""
-    return publish("penstock.control", operation, body)
-
-
-@dataclass
-class Place:
-    """Where the experiments run."""
-
-    port: int
-    http_port: int
-    process: subprocess.Popen[str]
-    config: Path
-    clients: list[Client] = field(default_factory=list)
-
-    def client(self) -> Client:
-        """Return another connection; all are closed after the experiment."""
-        client = Client(self.port)
-        self.clients.append(client)
-        return client
-
-    def prepare(self, *frames: bytes) -> None:
-        """Have something declared."""
-        client = self.client()
-        client.send(b"".join(frames))
-        client.finish()
-
-    def http(self, method: str, path: str, body: bytes | None = None) -> int:
-        """Send a request to the HTTP API; return the status of the answer, 0 for none."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}/api/{path}", body, method=method)
-        request.add_header("Authorization", "Basic " + b64encode(b"guest:guest").decode())
-        request.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
-                answer.read()
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
-
-    def beside(self, count: int, act: Callable[[], object]) -> None:
-        """Do something several times at once."""
-        threads = [threading.Thread(target=act) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-
-Act = Callable[[], None]
-Experiment = Callable[[Place], Act]
 
 
 def copies(place: Place) -> Act:
@@ -231,15 +88,16 @@ def chain(place: Place) -> Act:
 def settings(place: Place) -> Act:
     """20 changes of the settings of 20,000 queues."""
     for start in range(0, 20_000, 4000):
-        place.prepare(*[declare(f"set{number}") for number in range(start, start + 4000)])
+        place.prepare(*[declare(f"set.{number}") for number in range(start, start + 4000)])
     client = place.client()
     requests = [
         control(
-            "settings.set", json.dumps({"scope": "queue", "pattern": "set#", "settings": {"hold-deadline": n}}).encode()
+            "settings.set",
+            json.dumps({"scope": "queue", "pattern": "set.#", "settings": {"hold-deadline": n}}).encode(),
         )
         for n in range(1, 21)
     ]
-    return lambda: client.ask(b"".join(requests).replace(b"set#", b"#   "))
+    return lambda: client.ask(b"".join(requests))
 
 
 def large_request(place: Place) -> Act:
@@ -389,7 +247,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "copies": copies, "words": words, "rings": rings, "chain": chain, "settings": settings,
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "bodies": bodies,
     "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries, "consumers": consumers,
-    "hog": hog,
+    "hog": hog, **victim10.EXPERIMENTS,
 }  # fmt: skip
 
 
@@ -445,6 +303,8 @@ class Row:
     highest: float
     seconds: float
     longest_turn: str
+    long_entries: int = 0
+    """Lines of the log about work that took longer than it counts (PST-2013)."""
 
 
 def percentile(values: list[float], part: float) -> float:
@@ -470,9 +330,9 @@ def measure(name: str, experiment: Experiment, place: Place) -> Row:
     found: list[tuple[float, float]] = json.loads(said)
     quiet = [latency for at, latency in found if began - QUIET_S < at < began]
     beside = [latency for at, latency in found if began <= at <= ended]
-    for client in place.clients:
-        client.close()
-    place.clients.clear()
+    for close in place.closers:
+        close()
+    place.closers.clear()
     title = (experiment.__doc__ or name).strip()
     return Row(
         name, title, percentile(quiet, 0.99), percentile(beside, 0.5), percentile(beside, 0.99), max(beside), took,
@@ -499,7 +359,9 @@ def run_one(name: str, form: str) -> Row:
         process = node.launch()
         try:
             place = Place(node.port(process), http_port, process, config)
-            return measure(name, EXPERIMENTS[name], place)
+            row = measure(name, EXPERIMENTS[name], place)
+            row.long_entries = node.log.read_text(errors="replace").count(LONG_ENTRY)
+            return row
         finally:
             processes.stop(process)
 
@@ -515,14 +377,14 @@ def main() -> int:
         be_victim(given.be_victim)
         return 0
     rows = []
-    print(f"{'experiment':<15} {'quiet p99':>10} {'p50':>8} {'p99':>9} {'max':>9} {'took':>7}  longest turn")
+    print(f"{'experiment':<15} {'quiet p99':>10} {'p50':>8} {'p99':>9} {'max':>9} {'took':>7}  longest turn  PST-2013")
     for name in given.only:
         row = run_one(name, INTERPRETED if given.interpreted else COMPILED)
         rows.append(row)
         verdict = "" if row.p99 <= row.quiet_p99 + GOAL_MS else "  MISSED"
         print(
             f"{row.name:<15} {row.quiet_p99:7.1f} ms {row.p50:5.1f} ms {row.p99:6.1f} ms {row.highest:6.1f} ms "
-            f"{row.seconds:5.1f} s  {row.longest_turn} ms{verdict}  {row.title}",
+            f"{row.seconds:5.1f} s  {row.longest_turn} ms  {row.long_entries}{verdict}  {row.title}",
             flush=True,
         )
     return 0 if all(row.p99 <= row.quiet_p99 + GOAL_MS for row in rows) else 1

@@ -232,6 +232,12 @@ class Broker(Dispatcher):
             producer.scheduled = False
         return producers
 
+    def take_ended(self) -> list[object]:
+        """Take the queues, producers and sessions that have ended, to be unlinked behind their last effects."""
+        ended = self.turns.ended
+        self.turns.ended = []
+        return ended
+
     def next_deadline(self) -> float | None:
         """Return when `run` must be called again at the latest, or None."""
         return self.timers.next()
@@ -282,10 +288,10 @@ class Broker(Dispatcher):
         if consumer is None or not is_subscribed(consumer):
             return
         queue = consumer.queue
+        browses = consumer.browses()
         remove(queue, consumer)
         self.release_consumer(consumer)
-        last = not queue.consumers and not consumer.browses()
-        if last and queue.auto_delete and not queue.deleted and not self.stopping:
+        if not queue.consumers and not browses and queue.auto_delete and not queue.deleted and not self.stopping:
             self.delete_queue(queue)
         else:
             self.touch_queue(queue)
@@ -356,7 +362,8 @@ class Broker(Dispatcher):
                 most -= len(woken)
                 self.work.done += TURN_WORK * len(woken)
                 for waiter in woken:
-                    waiter.release(gate, self.now)
+                    passed = waiter.release(gate, self.now)
+                    self.turns.expect_back(waiter, gate, passed, self.now)
             if not gate.open or not gate.to_release:
                 self._reopened.pop(id(gate), None)
             if most <= 0:

@@ -20,6 +20,8 @@ from penstock.core.consume.consumer import Batch
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.cursor import Cursor
 from penstock.core.queue.queue import Queue
+from penstock.core.unlinking import unlink
+from penstock.driver.entry_times import DELIVERIES, TIMERS
 from penstock.driver.failures import Failures
 from penstock.driver.log_queue import LogQueue
 from penstock.driver.notifier import Notifier
@@ -83,7 +85,7 @@ class BrokerDriver(Node):
         self.connections: dict[int, Connection] = {}
         self.log_queue = LogQueue(broker)
         self.failures = Failures(self.log_queue)
-        self.scheduler = Scheduler(broker, self.connections, self.failures)
+        self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
         self.notifier = Notifier(self)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
@@ -134,6 +136,7 @@ class BrokerDriver(Node):
         for line in self.refused_requests.forget(connection.number):
             self.log_queue.add_limited(line, LIMITED_A_SECOND)
         self.scheduler.slowed.forget(connection.number)
+        self.scheduler.entries.forget(connection)
 
     def end_lingering(self) -> None:
         """Drop the waiting publishes of ended sessions, because the broker stops."""
@@ -169,9 +172,13 @@ class BrokerDriver(Node):
         """
         self.scheduler.run_jobs()
         more = self.broker.run(TURNS)
+        entries = self.scheduler.entries
+        entries.end(TIMERS)
         if self.deliver():
             more = True
+        entries.end(DELIVERIES)
         self.broker.review_drains()
+        ended = self.broker.take_ended()  # Before their last effects are dispatched, and confirmations.
         self.notifier.dispatch_effects()
         confirming = self.broker.take_confirming()
         for producer in confirming:
@@ -182,6 +189,7 @@ class BrokerDriver(Node):
             more = True  # Some answer requests by messages, which came after the deliveries of this turn.
         for credit in self.broker.credits.take_changed():
             credit.producer.listener.on_credit()
+        unlink(ended)
         if looking and self.scheduler.has_onlookers():
             self.scheduler.look()
             more = True
@@ -264,6 +272,7 @@ class BrokerDriver(Node):
         for line in self.refused_requests.take(self.broker.now):
             self.log_queue.add_limited(line, LIMITED_A_SECOND)
         self._log_slowed()
+        self.notifier.tick()
         self.log_queue.tick()
         if self.recorder is not None:
             self.recorder.tick()

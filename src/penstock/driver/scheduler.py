@@ -16,7 +16,9 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
+from penstock.driver.entry_times import INPUT, JOB, EntryTimes
 from penstock.driver.failures import Failures
+from penstock.driver.log_queue import LogQueue
 from penstock.driver.turn_times import TurnTimes
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
@@ -26,12 +28,15 @@ from penstock.protocols.common.slowed_connections import SlowedConnections
 class Scheduler:
     """Queue of connections whose input waits, and of jobs."""
 
-    def __init__(self, broker: Broker, connections: dict[int, Connection], failures: Failures) -> None:
+    def __init__(
+        self, broker: Broker, connections: dict[int, Connection], failures: Failures, log_queue: LogQueue
+    ) -> None:
         self.broker = broker
         self.failures = failures
         self.line = WorkQueue(broker.work)
         """Connections whose input waits for its share of a turn."""
         self.turn_times = TurnTimes(broker.work)
+        self.entries = EntryTimes(broker.work, broker.timers, log_queue)
         self.slowed = SlowedConnections()
         self._connections = connections
         """Open connections by number; owned by the driver."""
@@ -46,6 +51,7 @@ class Scheduler:
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take input of a connection; it is handled at once, or when its share of a turn comes."""
         if connection.busy == 0 and self.line.may_start(connection):
+            self.entries.begin(self.broker.now)
             self._serve(connection, data)
         else:
             connection.receive_later(data)
@@ -70,6 +76,7 @@ class Scheduler:
     def serve(self) -> list[Connection]:
         """Handle waiting input, connection by connection, until the turn is used up; return the connections served."""
         served: list[Connection] = []
+        self.entries.begin(self.broker.now)
         worker = self.line.next()
         while worker is not None:
             assert isinstance(worker, Connection)
@@ -91,6 +98,7 @@ class Scheduler:
                 connection.receive(data)
         except Exception as error:
             connection.close(self.failures.report(f"input of [{connection.name()}]", error))
+        self.entries.end_of(INPUT, connection)
         cost = line.end(connection)
         self.turn_times.count(connection, cost)
         self.go_on(connection)
@@ -136,6 +144,8 @@ class Scheduler:
         work = self.broker.work
         done = False
         work.limit = work.done + share
+        if jobs:
+            self.entries.begin(self.entries.clock.now())
         while jobs and not work.used_up():
             steps, connection = jobs[0]
             ended = False
@@ -148,6 +158,10 @@ class Scheduler:
                 failure = self.failures.report("a job", error)
                 if connection is not None:
                     connection.close(failure)
+            if connection is None:
+                self.entries.end(JOB)
+            else:
+                self.entries.end_of(JOB, connection)
             if ended:
                 done = True
                 jobs.popleft()

@@ -83,13 +83,13 @@ def queue_counts(queue: Queue, now: float) -> list[int]:
     """Return the columns of a queue."""
     counters = queue.counters
     return [
-        int(counters.published()),
+        int(counters.published(queue)),
         int(counters.delivered_to_ack()),
         int(counters.delivered_no_ack - counters.gets_no_ack),
         int(counters.gets),
         int(counters.gets_no_ack),
         int(counters.gets_empty),
-        int(counters.acknowledged()),
+        int(counters.acknowledged(queue)),
         int(counters.redelivered),
         int(counters.rare.dead_lettered),
         int(counters.dropped),

@@ -39,7 +39,7 @@ class _Default:
 CREDIT_DEFAULTS: Final = {
     "credit-window-messages": _Default(CREDIT_WINDOW_MESSAGES, NOT_SAID),
     "credit-window-bytes": _Default(CREDIT_WINDOW_BYTES, NOT_SAID),
-    "credit-idle": _Default(int(CREDIT_IDLE_S), NOT_SAID),
+    "credit-idle": _Default(CREDIT_IDLE_S, NOT_SAID),
 }
 
 

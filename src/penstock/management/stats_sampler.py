@@ -233,7 +233,7 @@ class StatsSampler(Chore):
             queue = queues.pop()
             self._sum.add_queue(queue)
             series = queue.counters.series
-            if series is None and not queue.counters.has_counted():
+            if series is None and not queue.counters.has_counted(queue):
                 skipped += 1
                 if skipped == SKIPPED_A_UNIT:
                     skipped = 0

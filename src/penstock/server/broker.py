@@ -59,6 +59,7 @@ from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import Protocol
 from penstock.protocols.common.login_backoff import SHARES
+from penstock.protocols.common.peer import is_loopback
 from penstock.record_files import RecordFiles
 from penstock.server.config_view import start_rows, table_rows
 from penstock.server.event_loop import EventLoop
@@ -67,6 +68,7 @@ from penstock.server.listener import Listener
 from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import set_level
+from penstock.server.loop_clock import loop_clock
 from penstock.server.record_log import RecordLog
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
@@ -74,7 +76,7 @@ from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.served import ServedCertificates, served_tls
 from penstock.server.tls.tls_server import TlsServer
 from penstock.server.traces import check_endpoint, collector_at
-from penstock.server.transport import Transport, is_loopback
+from penstock.server.transport import Transport
 from penstock.setting_names import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
@@ -195,6 +197,7 @@ class Broker:
                 self.driver.audit.enable(self._audit_log.files_most * self._audit_log.file_bytes)
             if self.settings.traces_endpoint is not None:
                 self.driver.tracer = HoldTracer(self.driver.broker, collector_at(self.settings.traces_endpoint))
+            self.driver.scheduler.entries.clock = loop_clock()
             self._event_loop = EventLoop(self.driver, loop, self._flow_log, None, self._audit_log)
             await self._open_store(self._event_loop)
             threads = self.settings.login_threads or default_threads()
@@ -212,11 +215,8 @@ class Broker:
             self._event_loop.readiness.obstacle = ""
             self._warn_of_guest()
             self._ready = True
-            log(
-                READY,
-                "Ready : %s",
-                ", ".join(f"{kind} {host}:{port}" for kind, host, port in self._event_loop.listeners),
-            )
+            at = ", ".join(f"{kind} {host}:{port}" for kind, host, port in self._event_loop.listeners)
+            log(READY, "Ready : %s", at)
         except BaseException:
             await self.stop()
             raise

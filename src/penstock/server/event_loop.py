@@ -17,6 +17,7 @@ from typing import Final
 from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
+from penstock.driver.entry_times import END, TICK
 from penstock.log_ids import LATE_LOOP, level_of
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
 from penstock.protocols.common.connection import GIVEN_UP, Connection
@@ -164,8 +165,11 @@ class EventLoop:
         """Remove a closed socket; `cause` is the reported reason of its losses."""
         connection = transport.connection
         if connection is not None and self.transports.pop(connection.number, None) is not None:
-            self.driver.begin(self.loop.time())
+            now = self.loop.time()
+            self.driver.begin(now)
+            self.driver.scheduler.entries.begin(now)
             self.driver.disconnect(connection, cause)
+            self.driver.scheduler.entries.end(END, connection.name())
             self.schedule()
         if not self.transports:
             self.emptied.set()
@@ -346,6 +350,7 @@ class EventLoop:
             return
         now = self.loop.time()
         self.driver.begin(now)
+        self.driver.scheduler.entries.begin(now)
         self._log_lateness(now - due)
         self._wall_offset = time.time() - now
         if self.driver.recorder is not None:
@@ -355,6 +360,7 @@ class EventLoop:
         self.driver.tick()
         if self.store_writer is not None:
             self.store_writer.tick()
+        self.driver.scheduler.entries.end(TICK)
         self._tick_some(list(self.transports.values()))
         self.schedule()
 
@@ -366,11 +372,14 @@ class EventLoop:
 
     def _tick_some(self, transports: list[Transport]) -> None:
         """Tick some connections, and the others in the next passes."""
-        self.driver.begin(self.loop.time())
+        now = self.loop.time()
+        self.driver.begin(now)
+        self.driver.scheduler.entries.begin(now)
         for transport in transports[-TICKED_AT_ONCE:]:
             connection = transport.connection
             if connection is not None and connection.number in self.transports and not connection.tick():
                 self._give_up(connection)
+        self.driver.scheduler.entries.end(TICK)
         del transports[-TICKED_AT_ONCE:]
         if transports:
             self.loop.call_soon(self._tick_some, transports)

@@ -50,6 +50,7 @@ class FigureSource:
         found.python = platform.python_version()
         found.compiled = not str(sys.modules[Broker.__module__].__file__).endswith(".py")
         found.turns = driver.scheduler.turn_times.seconds
+        found.long_entries = driver.scheduler.entries.view()
         found.connections_opened = driver.connected
         if driver.tracer is not None:
             found.spans = driver.tracer.collector.exported(), driver.tracer.collector.dropped()

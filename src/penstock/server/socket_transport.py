@@ -19,6 +19,8 @@ READS: Final = getattr(select, "EPOLLIN", 1)
 WRITES: Final = getattr(select, "EPOLLOUT", 4)
 HIGH: Final = 64 * 1024
 """Bytes that wait to be sent at which writing pauses, until `set_write_buffer_limits`."""
+NOBODY: Final = asyncio.BufferedProtocol()
+"""Protocol of a transport that has ended: it no longer refers to its own, which refers to it."""
 
 
 class SocketTransport(asyncio.Transport):
@@ -213,6 +215,9 @@ class SocketTransport(asyncio.Transport):
             self._protocol.connection_lost(error)
         finally:
             self._socket.close()
+            self._protocol = NOBODY
+            self._get_buffer = NOBODY.get_buffer
+            self._received = NOBODY.buffer_updated
 
 
 def _name(sock: socket.socket, peer: bool) -> object:

@@ -186,7 +186,7 @@ class StoreWriter:
         for sentence in told_of:
             log(DAMAGED, "recovering: %s", sentence)
         self._times = WallTimes(driver.broker.wall_offset)
-        recovery = Recovery(broker, self.journal, driver.broker.wall_offset)
+        recovery = Recovery(broker, self.journal, driver.broker.wall_offset, self.store.was_left)
         for position in self.store.positions():
             recovery.position(position)
         for record in self.store.settlements():

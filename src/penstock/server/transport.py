@@ -14,9 +14,9 @@ from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.peer import Peer
+from penstock.protocols.common.peer import Peer, is_loopback
 from penstock.protocols.common.tls_session import TlsSession
-from penstock.server.tls.layer import SecuredProtocol
+from penstock.server.tls.layer import SecuredProtocol, TlsLayer
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -157,12 +157,15 @@ class Transport(SecuredProtocol):
         self._socket = transport
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
-        self.connection = self.event_loop.connected(self, Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}"))
+        securing = isinstance(transport, TlsLayer)
+        peer = Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}", securing)
+        self.connection = self.event_loop.connected(self, peer)
 
     @override
     def secured(self, session: TlsSession) -> None:
         assert self.connection is not None
         self.connection.peer.secure(session)
+        self.event_loop.driver.services.logins.end_handshake(self.connection)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer to read into."""
@@ -344,8 +347,3 @@ class Transport(SecuredProtocol):
         sock = None if self._socket is None else self._socket.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether an address belongs to this machine."""
-    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")

@@ -63,6 +63,8 @@ NODES_A_UNIT: Final = 8
 NODE_BYTES: Final = 240
 TEXTS: Final = 2
 """Memory of a node with its objects, and how often the letters of a text may be in it besides."""
+LETTERS_A_UNIT: Final = 4
+"""Letters of a text that are parsed with one unit of work; the caller counts it."""
 LIKE_WORK: Final = 2
 """Units of work of a LIKE, besides those of the text that it searches (`Pattern.work`)."""
 

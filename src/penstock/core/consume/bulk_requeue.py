@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.core.queue.context import QueueContext
     from penstock.core.queue.queue import Queue
 
+SETTLING_COST: Final = 1
+"""Units of work to settle one delivery at once whose message returns, or leaves its queue as a dead letter."""
 SORTED_A_UNIT: Final = 8
 """Batches sorted by queue with one unit of work; all batches of a session are sorted at once."""
 
@@ -139,11 +141,11 @@ class BulkSettlement(Chore):
         return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
-        """Settle messages; each is one unit of work, and a batch is settled as a whole."""
+        """Settle messages; each is one unit of work without headers, and a batch is settled as a whole."""
         spent: i64 = 0
         while self._batches and spent < most:
             batch = self._batches.pop()
-            spent += len(batch.messages)
+            spent += _cost(batch, self._added)
             settle_batch(batch, self._outcome, now, self._added)
         return spent
 
@@ -157,7 +159,7 @@ def _first_sequence(batch: Batch) -> i64:
 
 
 def _cost(batch: Batch, added: AddedHeaders | None) -> i64:
-    """Return the units of work to requeue a batch."""
+    """Return the units of work to settle a batch."""
     count: i64 = len(batch.messages)
     return count if added is None else count * ADDING_COST
 
@@ -190,7 +192,10 @@ def settle_in_slices(
     """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
     unsettled = session.unsettled
     at_once: i64 = AT_ONCE if added is None else AT_ONCE // ADDING_COST
-    if unsettled.span(first, last) <= at_once or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
+    count = unsettled.span(first, last)
+    if count <= at_once or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
+        if outcome is not Outcome.ACCEPTED:
+            broker.work.done += count * (SETTLING_COST if added is None else ADDING_COST)
         for queue in unsettled.settle(first, last, outcome, broker.now, added):
             broker.schedule_delivery(queue)
         return
@@ -216,6 +221,6 @@ def settle_batches(
 
 def _begin(broker: QueueContext, chore: Chore) -> None:
     """Do a turn's part of a chore; the rest follows in later turns."""
-    chore.work(AT_ONCE, broker.now)
+    broker.work.count(chore.work(AT_ONCE, broker.now))
     if chore.has_more():
         broker.turns.chores.add(chore)

@@ -51,13 +51,17 @@ class ConsumerRateLimiter(TimerHandler):
 
 
 def forget(broker: ConsumeContext, consumer: Consumer) -> None:
-    """Remove the timers of a closed consumer: at a low rate, or over a long period, they would remain for long."""
+    """Remove what a closed consumer has and what refers to it: its timers and its scan."""
     if consumer.adaptive_window is not None:
         broker.timers.drop(consumer.adaptive_window)
+        consumer.adaptive_window = None
     if consumer.rate_limiter is not None:
         broker.timers.drop(consumer.rate_limiter)
+        consumer.rate_limiter = None
     if consumer.slow_monitor is not None:
         broker.timers.drop(consumer.slow_monitor)
+        consumer.slow_monitor = None
+    consumer.scan = None
 
 
 class SlowConsumerMonitor(TimerHandler):

@@ -35,13 +35,12 @@ class Outlet(WaitList):
 class _Line(WaitList):
     """Consumers that wait for credit of their session, or until it takes deliveries again."""
 
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self.session = session
-
     @override
     def is_open(self) -> bool:
-        return self.session.credit.left() > 0 and not self.session.stopped()
+        if self.first is None:
+            return False
+        session = self.first.session
+        return session.credit.left() > 0 and not session.stopped()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -66,7 +65,7 @@ class Session:
         self.delivering: bool = True
         """False while the client has stopped its deliveries (channel.flow), and when it closes."""
         self.consumers: dict[str, Consumer] = {}
-        self.line: WaitList = _Line(self)
+        self.line: WaitList = _Line()
         self.outlet: WaitList = Outlet() if outlet is None else outlet
         """The wait list of its consumers for room in the output."""
         self.held: i64 = 0
@@ -121,6 +120,9 @@ class Session:
     def on_torn_down(self) -> None:
         """Handle the end of its teardown: its deliveries are back in their queues, and its consumers are gone."""
 
+    def unlink(self) -> None:
+        """Cut references between its parts: its teardown is over, and its last effects are dispatched."""
+
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
         """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""
         queue = consumer.queue
@@ -168,7 +170,7 @@ class Session:
         counters = queue.counters
         counters.count_delivered(count, charge)
         if counters.returned > 0:
-            self.tally.redeliver += counters.count_redelivered(messages)
+            self.tally.redeliver += counters.count_redelivered(queue, messages)
         consumer.credit.spend(count, charge)
         if consumer.no_ack:
             self.tally.deliver_no_ack += count

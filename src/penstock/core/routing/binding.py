@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.content.selector.selector import Selector, parse_selector
+from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.routing.field_values import comparable
 from penstock.errors import InvalidField
 
@@ -56,6 +56,12 @@ def selector_in(arguments: dict[str, object]) -> Selector | None:
     if not isinstance(text, str):
         raise InvalidField(f"argument {SELECTOR} of a binding must be a string, the text of a message selector")
     return parse_selector(text)
+
+
+def selector_work(arguments: dict[str, object]) -> i64:
+    """Return the units of work of a binding to parse the selector in its arguments: to check it, and to make it."""
+    text = arguments.get(SELECTOR)
+    return 2 * len(text) // LETTERS_A_UNIT if isinstance(text, str) else 0
 
 
 def selector_memory(selector: Selector | None) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 COMPARE_WORK: Final = 10
 """Units of work to compare the old and new settings of a pattern."""
 LOOK_WORK: Final = 2
-RESOLVE_WORK: Final = 15
+RESOLVE_WORK: Final = 40
 """Units of work to match a pattern with an object, and to resolve the object's settings."""
 
 

@@ -169,7 +169,7 @@ QUEUE_COUNTS: Final[tuple[QueueFamily, ...]] = (
     ),
     QueueFamily(
         QUEUE_DELIVERIES, "rabbitmq_queue_messages_acked_total", COUNTER,
-        lambda queue, now: int(queue.counters.acknowledged()),
+        lambda queue, now: int(queue.counters.acknowledged(queue)),
         "Total number of messages acknowledged by consumers on a queue",
     ),
     QueueFamily(

@@ -42,6 +42,8 @@ class NodeFigures:
         """Seconds of the store's transactions; None without a store."""
         self.transaction_bytes: int = 0
         self.turns: Histogram | None = None
+        self.long_entries: list[tuple[str, int, float]] = []
+        """Kinds of entries, with the number of those that took longer than their units say, and by how many seconds."""
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0
@@ -339,6 +341,14 @@ TRANSACTIONS: Final = Family(
 TURNS: Final = Family(
     "penstock_turn_seconds", HISTOGRAM, "Seconds of a turn of the event loop, from its first input to the last output"
 )
+LONG_ENTRIES: Final = Family(
+    "penstock_long_entries_total",
+    COUNTER,
+    "Entries of the event loop that took much longer than their units of work say, by kind (PST-2013)",
+)
+LONG_ENTRIES_S: Final = Family(
+    "penstock_long_entries_seconds_total", COUNTER, "Seconds that they took longer than their units of work say"
+)
 CERTIFICATE: Final = Family(
     "penstock_tls_certificate_expiry_timestamp_seconds",
     GAUGE,
@@ -371,6 +381,12 @@ def write_times(out: Exposition, node: Node, figures: NodeFigures) -> None:
         out.histogram(TRANSACTIONS, figures.transactions)
     if figures.turns is not None:
         out.histogram(TURNS, figures.turns)
+    out.begin(LONG_ENTRIES)
+    for kind, count, _ in figures.long_entries:
+        out.add(LONG_ENTRIES.name, label("kind", kind), count)
+    out.begin(LONG_ENTRIES_S)
+    for kind, _, seconds in figures.long_entries:
+        out.add(LONG_ENTRIES_S.name, label("kind", kind), seconds)
     out.begin(CERTIFICATE)
     for file, name, ends in figures.certificates:
         out.add(CERTIFICATE.name, f"{label('file', file)},{label('name', name)}", ends)

@@ -106,7 +106,7 @@ Its families in bytes count bodies, which we do not: our charges are in `penstoc
 OURS: Final[tuple[QueueFamily, ...]] = (
     QueueFamily(
         PUBLISHED, "rabbitmq_queue_messages_published_total", COUNTER,
-        lambda queue, now: int(queue.counters.published()), "Total number of messages published to queues",
+        lambda queue, now: int(queue.counters.published(queue)), "Total number of messages published to queues",
     ),
     QueueFamily(
         DEPTHS, "penstock_queue_depth_messages", GAUGE, lambda queue, now: int(queue.messages),

@@ -246,6 +246,9 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             event_loop.driver.begin(event_loop.loop.time())
             method = "GET" if http_request.method == "HEAD" else http_request.method
             identity = await login(http_request, event_loop.driver)
+            http_request.state.payer = identity.user
+            if not health:
+                await service.debts.rest(identity.user)
             refusal = refusal_of(identity.rules, path, method, http_request.path_params)
             if refusal is not None:
                 actor = http_actor(http_request, identity.user)
@@ -351,6 +354,6 @@ class _Undecoded:
                 await HttpError(400, "bad_request", reason, {"Connection": "close"}).answer()(scope, receive, send)
                 return
         try:
-            await self._app(scope, receive, send)
+            await self._service.debts.timed(scope, self._app(scope, receive, send))
         except Exception as unexpected:
             self._service.driver.failures.report(f"{scope.get('method')} {scope.get('path')}", unexpected)

@@ -39,8 +39,12 @@ LEAVE_S: Final = 0.5
 """Seconds that requests in progress get when the broker stops."""
 
 
-class BoundedProtocol(H11Protocol):
-    """HTTP connection; it is closed if no whole request arrives in time, or `Admission` needs its place."""
+class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
+    """HTTP connection; it is closed if no whole request arrives in time, or `Admission` needs its place.
+
+    It reads into the buffer of the event loop, as AMQP does: asyncio's transports for other protocols refer to
+    themselves.
+    """
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
 
@@ -63,6 +67,14 @@ class BoundedProtocol(H11Protocol):
             line = f"[http {self.host}] too many sockets without a login: the oldest was closed"
             self.event_loop.driver.log_queue.add_refusal(HTTP, line)
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """See `asyncio.BufferedProtocol`."""
+        return self.event_loop.buffers.whole
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See `asyncio.BufferedProtocol`."""
+        self.data_received(bytes(self.event_loop.buffers.whole[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`. A part of a request does not restart the time-out."""
         super().data_received(data)
@@ -74,6 +86,9 @@ class BoundedProtocol(H11Protocol):
         self.admission.leave(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
+        self.app_state = {}  # They refer to this object; a request in progress has them as well.
+        self.scope = None  # type: ignore[assignment]
+        self.cycle = None
 
     def on_response_complete(self) -> None:
         """See `H11Protocol`. A stranger's time-out continues, however many requests it sends."""

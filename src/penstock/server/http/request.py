@@ -26,6 +26,7 @@ from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.audit_trail import Actor
 from penstock.server.http.console.hub import Hub
+from penstock.server.http.debts import HttpDebts
 from penstock.server.http.jobs import asked, changed
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Service:
         self.driver: BrokerDriver = event_loop.driver
         self.slices = event_loop.slices
         self.hub = Hub(event_loop)
+        self.debts = HttpDebts(event_loop.driver.scheduler.entries)
         self.bodies_taken = 0
         """Octets of all request bodies in memory."""
 
@@ -151,6 +153,7 @@ class ApiRequest:
 
     async def pause(self) -> None:
         """Let the broker work; state that was read before may have changed after it."""
+        await self.service.debts.rest(self.user)
         await self.service.slices.pause()
         self.begin_turn()
 

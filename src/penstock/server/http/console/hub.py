@@ -43,7 +43,8 @@ class Channel:
         self._map = FlowMap(hub.event_loop.driver, rules, hub.event_loop.driver.recorder is None)
         self._waiting: list[asyncio.Future[None]] = []
         """Watchers that wait for the next map."""
-        self._task = hub.event_loop.loop.create_task(self._run())
+        self._task: asyncio.Task[None] | None = hub.event_loop.loop.create_task(self._run())
+        """Task that computes the maps; None after the last watcher."""
 
     async def next(self, after: int) -> tuple[int, bytes]:
         """Return the number and the event of a map newer than `after`; of the newest one at the end."""
@@ -57,7 +58,9 @@ class Channel:
         """Remove a watcher; after the last one nothing is computed."""
         self.watchers -= 1
         if self.watchers == 0:
-            self._task.cancel()
+            task, self._task = self._task, None  # Its error refers to a frame, and that to this channel.
+            if task is not None:
+                task.cancel()
             self._map.stop()
             del self.hub.channels[self.key]
 

@@ -1,0 +1,217 @@
+"""Entry times: what the entries of the event loop take in seconds, compared with what they count in units of work.
+
+Theory of operation. An entry is what the loop does at a stretch for one client or one purpose: a share of a client's
+input, a step of a job or of an HTTP request. Its units are what the broker believes that it costs. Work that nobody
+thought of has few units and takes long: it delays everybody, and its author would come first again. So the loop's clock
+is read at the end of each entry. If that took much longer than its units say, the thread's processor time is read as
+well, which a busy machine does not move. The smaller of both is believed.
+
+The difference is counted in units. So the turn ends, and the client comes after others. Its input then rests for
+`REST` times what it owes, so that it delays the others for a tenth of the time at most. What is owed decays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.flow.timers import TimerHandler, Timers
+from penstock.flow.work import TURN, WorkMeter
+from penstock.log_ids import LONG_ENTRY
+from penstock.protocols.common.log_line import LogLine
+
+if TYPE_CHECKING:
+    from penstock.driver.log_queue import LogQueue
+    from penstock.protocols.common.connection import Connection
+
+INPUT: Final = "input"
+JOB: Final = "job"
+TIMERS: Final = "timers"
+DELIVERIES: Final = "deliveries"
+TICK: Final = "tick"
+END: Final = "end"
+HTTP: Final = "http"
+KINDS: Final = (INPUT, JOB, TIMERS, DELIVERIES, TICK, END, HTTP)
+"""Kinds of entries: a client's input, a step of a job, timers with waiting publishes and chores, the deliveries of a
+turn, what each second brings, the end of a connection, a step of an HTTP request."""
+
+LEAST: Final = TURN
+"""Units from which a difference is charged: less is bounded by the number of clients that a turn serves."""
+SLACK: Final = 4
+"""Times that an entry may take what its units say: they are about a microsecond, and machines differ."""
+MARK_S: Final = 0.001
+"""Seconds after which the processor time is read anew at an entry: it is known that exactly."""
+REST: Final = 10
+"""Seconds of rest for each second that a client owes."""
+REST_MOST_S: Final = 30.0
+"""Longest rest."""
+HALVED_S: Final = 30.0
+"""Seconds in which half of what is owed is forgotten."""
+LINES_A_SECOND: Final = 5
+"""Most lines a second; others are counted."""
+
+
+def _no_time() -> float:
+    return 0.0
+
+
+class EntryClock:
+    """Clock that the event loop supplies. Without functions it stands still: nothing takes long in simulated time."""
+
+    __slots__ = ("busy", "now", "unit_s")
+
+    def __init__(
+        self, now: Callable[[], float] = _no_time, busy: Callable[[], float] = _no_time, unit_s: float = 1e-6
+    ) -> None:
+        self.now = now
+        """Monotonic seconds."""
+        self.busy = busy
+        """Processor time of the loop's thread in seconds, without garbage collections of everything."""
+        self.unit_s = unit_s
+        """Seconds that a unit of work takes."""
+
+
+class Debt:
+    """Seconds that one client owes, because they were not counted as units."""
+
+    __slots__ = ("_at", "_seconds")
+
+    def __init__(self) -> None:
+        self._seconds: float = 0.0
+        self._at: float = 0.0
+
+    def add(self, seconds: float, now: float) -> float:
+        """Add seconds; return those that the client must rest."""
+        self._seconds = self._seconds * 0.5 ** ((now - self._at) / HALVED_S) + seconds
+        self._at = now
+        return min(self._seconds * REST, REST_MOST_S)
+
+
+class RestingInput(TimerHandler):
+    """Rest of one connection's input."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.debt = Debt()
+        self._connection = connection
+        self._rests = False
+
+    def begin(self, seconds: float, now: float, timers: Timers) -> float:
+        """Let the input rest because it owes so many seconds more; return the seconds of the rest."""
+        rest = self.debt.add(seconds, now)
+        if not self._rests:
+            self._rests = True
+            self._connection.busy += 1
+            timers.add(self, now + rest)
+        return rest
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        self._rests = False
+        self._connection.busy -= 1
+        self._connection.services.resume_input(self._connection)
+        return float("inf")
+
+
+class EntryTimes:
+    """Times of the entries of one broker's event loop."""
+
+    def __init__(self, meter: WorkMeter, timers: Timers, log_queue: LogQueue) -> None:
+        self.clock = EntryClock()
+        """Clock; the event loop sets its own."""
+        self.counts: dict[str, int] = dict.fromkeys(KINDS, 0)
+        """Entries that took longer than their units say, by kind."""
+        self.seconds: dict[str, float] = dict.fromkeys(KINDS, 0.0)
+        """Seconds that they took longer."""
+        self._meter = meter
+        self._timers = timers
+        self._log_queue = log_queue
+        self._began: float = 0.0
+        self._units: i64 = 0
+        """Time and units at which the present entry began."""
+        self._marked: float = 0.0
+        self._busy: float = 0.0
+        """Time of the last reading of the processor time, and that."""
+        self._resting: dict[int, RestingInput] = {}
+        """By number of the connection."""
+
+    def begin(self, now: float) -> None:
+        """Begin an entry at `now` (monotonic seconds)."""
+        self._began = now
+        self._units = self._meter.done
+        if now - self._marked >= MARK_S:
+            self._marked = now
+            self._busy = self.clock.busy()
+
+    def end(self, kind: str, name: str = "") -> float:
+        """End an entry and begin the next. Return the seconds that it took longer than its units say; 0.0 as a rule.
+
+        They are counted in units, and logged with the name of who caused them. Without a name nobody did.
+        """
+        now = self.clock.now()
+        seconds = now - self._began
+        if seconds < LEAST * self.clock.unit_s:
+            self.begin(now)
+            return 0.0
+        return self._owed(kind, name, None, seconds, now)
+
+    def end_of(self, kind: str, connection: Connection) -> None:
+        """End an entry of a connection and begin the next; its input rests if it took longer than its units say."""
+        now = self.clock.now()
+        seconds = now - self._began
+        if seconds < LEAST * self.clock.unit_s:
+            self.begin(now)
+        else:
+            self._owed(kind, "", connection, seconds, now)
+
+    def view(self) -> list[tuple[str, int, float]]:
+        """Return the kinds, with the number of entries that took too long, and their seconds."""
+        return [(kind, self.counts[kind], self.seconds[kind]) for kind in KINDS]
+
+    def forget(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        resting = self._resting.pop(connection.number, None)
+        if resting is not None:
+            self._timers.drop(resting)
+
+    def _owed(self, kind: str, name: str, connection: Connection | None, seconds: float, now: float) -> float:
+        """Look at an entry that took long; begin the next."""
+        unit_s = self.clock.unit_s
+        units = self._meter.done - self._units
+        seconds = min(seconds, self.clock.busy() - self._busy)
+        owed = 0.0
+        if seconds >= (SLACK * float(units) + LEAST) * unit_s:
+            owed = seconds - float(units) * unit_s
+            self._meter.done += int(owed / unit_s)
+            self.counts[kind] += 1
+            self.seconds[kind] += owed
+            rest = 0.0
+            if connection is not None:
+                name = connection.name()
+                rest = self._rest(connection, owed, now)
+            self._log_queue.add_limited(_line(kind, name, seconds, int(units), owed, rest), LINES_A_SECOND)
+        self.begin(now)
+        return owed
+
+    def _rest(self, connection: Connection, owed: float, now: float) -> float:
+        resting = self._resting.get(connection.number)
+        if resting is None:
+            resting = RestingInput(connection)
+            self._resting[connection.number] = resting
+        return resting.begin(owed, now, self._timers)
+
+
+def _line(kind: str, name: str, seconds: float, units: int, owed: float, rest: float) -> LogLine:
+    whose = f" of [{name}]" if name else ""
+    then = f"; its input rests {rest:.1f} s" if rest else ""
+    return LogLine(
+        f"{kind}{whose} took {seconds * 1000:.0f} ms and counted {units:,} units of work: "
+        f"{owed * 1000:.0f} ms more than they say{then}",
+        {
+            "id": LONG_ENTRY, "kind": kind, "connection": name or None, "ms": round(seconds * 1000, 3), "work": units,
+            "rest_s": round(rest, 3),
+        },
+    )  # fmt: skip

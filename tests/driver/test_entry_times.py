@@ -1,0 +1,257 @@
+"""Entries of the event loop that take longer than their units of work say: who is charged, named and counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.driver.entry_times import (
+    HALVED_S,
+    HTTP,
+    INPUT,
+    JOB,
+    KINDS,
+    LEAST,
+    REST,
+    REST_MOST_S,
+    SLACK,
+    Debt,
+    EntryClock,
+)
+from penstock.flow.work import TURN, Steps
+from penstock.log_ids import LONG_ENTRY
+from penstock.protocols.common.log_line import LogLine
+from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.input_shares import declarations, turn
+
+START = 1000.0
+LONG_S = 0.1
+UNIT_S = 1e-6
+
+
+class Machine:
+    """A machine by hand: `wall` and `busy` pass with each reading of the wall clock, by what the next entries take."""
+
+    def __init__(self) -> None:
+        self.wall = START
+        self.used = 5.0
+        self.takes: list[tuple[float, float]] = []
+        """Wall and processor time of the next entries; the others take none."""
+
+    def now(self) -> float:
+        if self.takes:
+            wall, used = self.takes.pop(0)
+            self.wall += wall
+            self.used += used
+        return self.wall
+
+    def busy(self) -> float:
+        return self.used
+
+
+def slow_driver() -> tuple[BrokerDriver, Machine]:
+    """Return a driver whose clock is a machine by hand."""
+    driver, machine = make_driver(), Machine()
+    driver.scheduler.entries.clock = EntryClock(machine.now, machine.busy, UNIT_S)
+    driver.begin(START)
+    driver.scheduler.entries.begin(START)
+    return driver, machine
+
+
+def lines(driver: BrokerDriver) -> list[LogLine]:
+    """Return the lines about long entries."""
+    return [line for line in driver.log_queue.take() if line.fields.get("id") == LONG_ENTRY]
+
+
+def test_client_whose_input_takes_longer_than_its_units_say_is_charged_the_difference() -> None:
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+    before = client.connection.work_done
+    machine.takes = [(LONG_S, LONG_S)]
+    driver.receive(client.connection, declarations(1, "q"), machine.wall)
+    assert client.connection.work_done - before == pytest.approx(LONG_S / UNIT_S, rel=0.01)
+    assert not driver.scheduler.has_room()  # The turn is used up as well.
+
+
+def test_charged_client_is_named_in_the_log_and_counted_by_kind() -> None:
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+    driver.log_queue.take()
+    machine.takes = [(LONG_S, LONG_S)]
+    driver.receive(client.connection, declarations(1, "q"), machine.wall)
+    (line,) = lines(driver)
+    assert line.fields["connection"] == client.connection.name()
+    assert (line.fields["kind"], line.fields["ms"]) == (INPUT, 100.0)
+    assert client.connection.name() in line.text
+    assert "100 ms" in line.text
+    found = {kind: (count, seconds) for kind, count, seconds in driver.scheduler.entries.view()}
+    assert tuple(found) == KINDS
+    assert found[INPUT] == (1, pytest.approx(LONG_S, rel=0.01))
+    assert all(found[kind] == (0, 0.0) for kind in KINDS if kind != INPUT)
+
+
+def test_input_of_a_charged_client_rests_and_then_goes_on() -> None:
+    driver, machine = slow_driver()
+    client, other = Dialogue(driver), Dialogue(driver)
+    turn(driver)
+    queues = driver.broker.vhosts["/"].queues
+    machine.takes = [(LONG_S, LONG_S)]
+    driver.receive(client.connection, declarations(1, "slow"), machine.wall)
+    driver.receive(client.connection, declarations(1, "later"), machine.wall)
+    turn(driver)
+    driver.begin_turn(machine.wall)
+    driver.run_turn()
+    assert "later0" not in queues
+    assert client.connection.input_paused
+    driver.receive(other.connection, declarations(1, "other"), machine.wall)
+    assert "other0" in queues
+    due = driver.next_deadline()
+    assert due == pytest.approx(START + REST * LONG_S, rel=0.01)
+    machine.wall = due
+    driver.begin_turn(due)
+    driver.run_turn()
+    driver.end_turn(0.0, due)
+    driver.begin_turn(due)
+    assert "later0" in queues
+    assert client.connection.busy == 0
+
+
+def test_charged_client_comes_after_others_that_wait() -> None:
+    driver, machine = slow_driver()
+    client, other = Dialogue(driver), Dialogue(driver)
+    turn(driver)
+    driver.scheduler.receive(other.connection, declarations(1000, "hog"))
+    machine.takes = [(LONG_S, LONG_S)]
+    driver.receive(client.connection, declarations(1, "slow"), machine.wall)
+    assert other.connection.in_line
+    assert client.connection.finish > other.connection.finish + TURN
+
+
+@pytest.mark.parametrize("used", [0.0, LEAST * UNIT_S / 2])
+def test_time_that_the_machine_gave_to_others_is_nobodys_fault(used: float) -> None:
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+    machine.takes = [(LONG_S, used)]
+    driver.receive(client.connection, declarations(1, "q"), machine.wall)
+    assert [line.text for line in lines(driver)] == []
+    assert client.connection.busy == 0
+    assert client.connection.work_done < LEAST
+
+
+def test_processor_time_of_earlier_entries_is_not_charged_to_the_next() -> None:
+    driver, machine = slow_driver()
+    machine.used += 50.0  # Somebody else's, since the last reading.
+    client = Dialogue(driver)
+    turn(driver)
+    machine.wall += 60.0
+    machine.takes = [(LONG_S, 0.0)]
+    driver.receive(client.connection, declarations(1, "q"), machine.wall)
+    assert [line.text for line in lines(driver)] == []
+
+
+def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
+    driver, machine = slow_driver()
+    clients = [Dialogue(driver) for _ in range(4)]
+    turn(driver)
+    for client in clients:
+        driver.scheduler.receive(client.connection, declarations(1, "q"))
+        driver.scheduler.receive(client.connection, declarations(1, "q"))
+    assert all(client.connection.in_line for client in clients)
+    driver.scheduler.begin_turn()
+    machine.takes = [(0.007, 0.007)] * 3 + [(LONG_S, 0.0)]
+    assert len(driver.begin_turn(machine.wall)) == 4
+    assert [line.text for line in lines(driver)] == []
+
+
+def test_entry_may_take_several_times_what_its_units_say() -> None:
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+    before = driver.broker.work.done
+    driver.receive(client.connection, declarations(100, "a"), machine.wall)
+    seconds = (SLACK * int(driver.broker.work.done - before) + LEAST) * UNIT_S * 0.99
+    turn(driver)
+    machine.takes = [(seconds, seconds)]
+    driver.receive(client.connection, declarations(100, "b"), machine.wall)
+    assert [line.text for line in lines(driver)] == []
+
+
+def test_client_of_a_job_rests_after_it() -> None:
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+
+    def job() -> Steps[None]:
+        yield
+        machine.takes = [(LONG_S, LONG_S)]
+        yield
+
+    driver.start(job(), client.connection)
+    turn(driver)
+    (line,) = lines(driver)
+    assert (line.fields["kind"], line.fields["connection"]) == (JOB, client.connection.name())
+    turn(driver)
+    assert client.connection.busy == 1  # Its job is done.
+
+
+def test_what_nobody_asked_for_is_counted_without_a_name() -> None:
+    driver, machine = slow_driver()
+    driver.begin_turn(machine.wall)
+    machine.takes = [(LONG_S, LONG_S)]
+    driver.run_turn()
+    (line,) = lines(driver)
+    assert line.fields["connection"] is None
+
+
+def test_request_over_http_is_named_and_its_time_returned() -> None:
+    driver, machine = slow_driver()
+    entries = driver.scheduler.entries
+    entries.begin(machine.wall)
+    machine.takes = [(LONG_S, LONG_S)]
+    assert entries.end(HTTP, "http guest GET /x") == pytest.approx(LONG_S)
+    assert entries.end(HTTP, "http guest GET /x") == 0.0
+    (line,) = lines(driver)
+    assert line.fields["connection"] == "http guest GET /x"
+
+
+def test_debt_grows_with_each_entry_up_to_a_bound_and_decays() -> None:
+    debt = Debt()
+    assert debt.add(0.1, 0.0) == pytest.approx(1.0)
+    assert debt.add(0.1, 0.0) == pytest.approx(2.0)
+    assert debt.add(0.1, HALVED_S) == pytest.approx(2.0)
+    assert debt.add(100.0, HALVED_S) == REST_MOST_S
+
+
+def test_connection_that_ends_while_it_rests_leaves_no_timer() -> None:
+    driver, machine = slow_driver()
+    client = Dialogue(driver)
+    turn(driver)
+    machine.takes = [(LONG_S, LONG_S)]
+    driver.receive(client.connection, publish("", b"x"), machine.wall)
+    assert driver.next_deadline() is not None
+    driver.disconnect(client.connection)
+    assert driver.next_deadline() is None
+
+
+def test_lines_about_long_entries_are_few() -> None:
+    driver, machine = slow_driver()
+    entries = driver.scheduler.entries
+    for _ in range(100):
+        entries.begin(machine.wall)
+        machine.takes = [(LONG_S, LONG_S)]
+        entries.end(HTTP, "somebody")
+    assert len(lines(driver)) == 5
+    assert entries.counts[HTTP] == 100
+
+
+def test_clock_that_stands_still_charges_nobody() -> None:
+    driver = make_driver()
+    driver.begin(START)
+    client = Dialogue(driver)
+    turn(driver)
+    driver.receive(client.connection, declarations(100, "q"), START + 50)
+    assert [line.text for line in lines(driver)] == []
+    assert client.connection.busy == 0
