@@ -55,6 +55,7 @@ HOT = (
     "core/queue/redelivery_mark",
     "core/queue/storage",
     "driver/driver",
+    "driver/entry_times",
     "driver/scheduler",
     "flow/timers",
     "persistence/row_encoder",

@@ -15,7 +15,7 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 "${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop --extra terminal --extra otel \
     --constraint requirements/development.lock --output-file requirements/runtime.lock
 "${compile[@]}" --group dist --constraint requirements/build.lock --output-file requirements/dist.lock
-for client in azure uamqp; do
+for client in azure interop uamqp; do
     "${compile[@]}" --group "$client" --output-file "requirements/$client.lock"
 done
-echo "Wrote build.lock, development.lock, proton.lock, runtime.lock, dist.lock, azure.lock and uamqp.lock in requirements."
+echo "Wrote build.lock, development.lock, proton.lock, runtime.lock, dist.lock, azure.lock, interop.lock and uamqp.lock in requirements."

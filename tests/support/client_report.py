@@ -52,6 +52,8 @@ class Row:
     failed: list[str] = field(default_factory=list)
     skipped: dict[str, None] = field(default_factory=dict)
     """Reasons, each once."""
+    told: list[str] = field(default_factory=list)
+    """What its suite says of its own tests."""
 
     def is_about(self, module: str, test: str) -> bool:
         return module in self.modules or (module in OF_ALL and f"[{self.client.replace(' ', '-')}]" in test)
@@ -61,7 +63,12 @@ class Row:
             version = self.version()
         except metadata.PackageNotFoundError:
             version = "not installed"
-        words = [f"{self.passed} passed", *([f"{len(self.failed)} FAILED"] if self.failed else []), *self.skipped]
+        words = [
+            f"{self.passed} passed",
+            *([f"{len(self.failed)} FAILED"] if self.failed else []),
+            *self.told,
+            *self.skipped,
+        ]
         return f"{self.client:<24} {version:<15} {'; '.join(words)}"
 
 
@@ -80,6 +87,8 @@ def rows() -> list[Row]:
         Row("fe2o3-amqp", _pinned(HERE / "rust/Cargo.toml", r'fe2o3-amqp = "=(.+?)"'), ("test_fe2o3",)),
         Row("azure-servicebus", _pinned(requirements / "azure.lock", r"azure-servicebus==(\S+)"), ("test_azure",)),
         Row("uamqp", _pinned(requirements / "uamqp.lock", r"uamqp==(\S+)"), ("test_uamqp",)),
+        Row("Broker-J's tests", lambda: "10.0.1", ("test_broker_j",)),
+        Row("qpid-interop-test", lambda: "2.0", ("test_interop",)),
     ]  # fmt: skip
 
 
@@ -97,6 +106,10 @@ def count(found: list[Row], results: ElementTree.Element) -> None:
                 row.skipped[str(skipped.get("message"))] = None
             else:
                 row.passed += 1
+    for told in results.iter("property"):
+        for row in found:
+            if told.get("name") in row.modules:
+                row.told.append(str(told.get("value")))
 
 
 def main() -> int:

@@ -108,6 +108,12 @@ def uamqp_python() -> Path:
     return _python_with("uamqp", "uamqp.lock")
 
 
+@cache
+def interop_python() -> Path:
+    """Return a Python with what qpid-interop-test needs besides our environment. Raises ClientMissingError."""
+    return _python_with("what qpid-interop-test needs", "interop.lock")
+
+
 def _python_with(what: str, lock: str) -> Path:
     """Return the interpreter of an environment with what a lock lists, and nothing else of ours."""
     source = ROOT / "requirements"

@@ -9,8 +9,18 @@ from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
-from penstock.wire.amqp10.values import Symbol
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, data_section, names, performative
+from penstock.wire.amqp10.value_writer import encode_value
+from penstock.wire.amqp10.values import Symbol, ulong
+from tests.support.amqp10_dialogue import (
+    Amqp10Dialogue,
+    Heard,
+    accepted,
+    condition,
+    data_section,
+    names,
+    performative,
+    transfers,
+)
 
 
 def sender(**arguments: object) -> Amqp10Dialogue:
@@ -97,11 +107,43 @@ def test_malformed_message_is_rejected_and_the_link_stands() -> None:
     assert client.depth("q") == 1
 
 
-def test_delivery_ids_must_be_there_and_in_order() -> None:
+def test_malformed_message_that_was_sent_settled_ends_the_link() -> None:
+    client = sender()
+    (detached,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc", settled=True))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:decode-error")
+
+
+def annotated(code: int, key: object) -> bytes:
+    return b"\x00\x53%c%s" % (code, encode_value({key: 1}))
+
+
+@pytest.mark.parametrize("code", [spec.DELIVERY_ANNOTATIONS, spec.MESSAGE_ANNOTATIONS])
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("key", [Symbol("penstock"), Symbol("x"), Symbol(""), Symbol("X-a"), ulong(5), ulong(0)])
+def test_annotation_with_a_reserved_key_detaches_the_link(code: int, key: object, settled: bool) -> None:
+    client = sender()
+    (detached,) = client.say(client.transfer(annotated(code, key) + data_section(b"x"), settled=settled))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:not-implemented")
+    assert client.depth("q") == 0
+
+
+@pytest.mark.parametrize("key", [Symbol("x-opt-nobody-knows-it"), Symbol("x-mine"), Symbol("x-" + "long" * 100)])
+def test_annotation_with_a_free_key_passes(key: object) -> None:
+    client = sender()
+    said = annotated(spec.MESSAGE_ANNOTATIONS, key) + data_section(b"x")
+    assert names(client.say(client.transfer(said))) == ["disposition"]
+    (received,) = transfers(client.attach_receiver("/queues/q", credit=1))
+    assert encode_value(key) in received.payload
+
+
+def test_delivery_ids_and_tags_must_be_there_and_ids_in_order() -> None:
     for fields in ({"delivery_id": None}, {"delivery_tag": None}):
         client = sender()
         (ended,) = client.say(client.transfer(data_section(b"x"), **fields))
-        assert condition(ended) == "amqp:not-allowed"
+        assert (ended.name, condition(ended)) == ("detach", "amqp:invalid-field")
+        client.attach_sender("/queues/q", 5)
+        client.say(client.transfer(data_section(b"x"), handle=5, delivery_id=1 if "delivery_tag" in fields else 0))
+        assert client.depth("q") == 1
     client = sender()
     client.say(client.transfer(data_section(b"x")))
     (ended,) = client.say(client.transfer(data_section(b"x"), delivery_id=7))

@@ -14,6 +14,7 @@ from penstock.protocols.amqp10.engine import Amqp10Engine
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import as_described, composite
+from penstock.wire.amqp10.frames import frame
 from tests.profiles import examples
 from tests.support.amqp10_dialogue import (
     Amqp10Dialogue,
@@ -55,11 +56,77 @@ def detach(client: Amqp10Dialogue, closed: bool = False) -> None:
 
 
 @pytest.mark.parametrize(
-    "terminus", [{}, {"expiry_policy": "link-detach"}, {"timeout": 60, "capabilities": ["shared"]}]
+    "terminus",
+    [{"expiry_policy": "link-detach"}, {"capabilities": ["shared"]}, {"timeout": 60, "capabilities": ["shared"]}],
 )
 def test_link_without_a_timeout_is_not_suspended(terminus: dict[str, object]) -> None:
     client = receiver(**terminus)
     detach(client)
+    assert (available(client), owner(client).count()) == (3, 0)
+
+
+@pytest.mark.parametrize("terminus", [{}, {"expiry_policy": "session-end"}])
+def test_deliveries_of_a_detached_link_can_be_settled_until_the_end_of_their_session(
+    terminus: dict[str, object],
+) -> None:
+    client = receiver(4, **terminus)
+    detach(client)
+    assert (available(client), client.depth("q"), owner(client).count()) == (0, 4, 1)
+    client.settle(0, 1, accepted())
+    client.settle(2, 2, composite(spec.RELEASED))
+    assert (available(client), client.depth("q")) == (1, 2)
+    client.say(performative(spec.END))
+    assert (available(client), client.depth("q"), owner(client).count()) == (2, 2, 0)
+
+
+@pytest.mark.parametrize("other_session", [False, True])
+def test_link_that_was_detached_in_a_session_is_resumed(other_session: bool) -> None:
+    client = receiver()
+    detach(client)
+    channel = 1 if other_session else 0
+    if other_session:
+        client.begin(1)
+    tags = [(0).to_bytes(8, "big"), (1).to_bytes(8, "big"), (2).to_bytes(8, "big")]
+    first = int.from_bytes(tags[0], "big") + 1
+    unsettled = {(first + at).to_bytes(8, "big"): as_described(accepted()) if at == 0 else None for at in range(2)}
+    heard = client.attach_receiver(
+        None, 10, channel=channel, credit=9, name="r10", source=source(), unsettled=unsettled
+    )
+    resumed = [each.performative.flag("resume") for each in transfers(heard)]
+    assert (resumed, client.depth("q")) == ([True, True, False], 2)
+    client.say(performative(spec.END, channel))
+    assert (available(client), owner(client).count()) == (2, 0)
+
+
+def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() -> None:
+    client = Amqp10Dialogue(session=False)
+    client.begin(0, incoming_window=2)
+    client.declare("q")
+    client.attach_sender("/queues/q")
+    client.say(*(client.transfer(data_section(b"%d" % n), settled=True) for n in range(5)))
+    client.say(
+        performative(spec.ATTACH, name="r10", handle=10, role=True, source=source(), target=composite(spec.TARGET))
+    )
+    windows = {"next_incoming_id": 0, "incoming_window": 2, "next_outgoing_id": 5, "outgoing_window": 9}
+    heard = client.say(performative(spec.FLOW, **windows, handle=10, delivery_count=0, link_credit=5))
+    assert len(transfers(heard)) == 2
+    detach(client)
+    assert (available(client), client.depth("q")) == (3, 5)
+    client.settle(0, 1, accepted())
+    assert client.depth("q") == 3
+
+
+def test_detached_link_returns_its_deliveries_before_the_acknowledgement_timeout_of_its_session() -> None:
+    client = receiver()
+    client.driver.begin(100.0)
+    detach(client)
+    back = 0.0
+    for now in range(100, 2_100, 30):
+        heard = client.listen(float(now))
+        assert names(heard + client.say(frame(0, b""))) == []
+        if not back and available(client):
+            back = now
+    assert 1_000 <= back <= 1_030
     assert (available(client), owner(client).count()) == (3, 0)
 
 

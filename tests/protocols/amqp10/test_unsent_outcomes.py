@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocols.amqp10.session import LINKS_A_UNIT
-from penstock.protocols.amqp10.unsent_outcomes import TAGS_MAX, UnsentOutcomes
+from penstock.protocols.amqp10.unsent_outcomes import OF_CONNECTION_MAX, TAGS_MAX, UnsentCount, UnsentOutcomes
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
@@ -87,7 +87,7 @@ def test_sender_without_a_map_begins_anew() -> None:
 def test_tags_are_bounded_and_the_oldest_is_forgotten() -> None:
     client = sender()
     link = next(iter(client.session().links.by_handle.values()))
-    unsent = UnsentOutcomes()
+    unsent = UnsentOutcomes(UnsentCount())
     for number in range(TAGS_MAX + 10):
         unsent.add(number, b"%d" % number)
     found = unsent.outcomes(link.producer)  # type: ignore[attr-defined]
@@ -96,9 +96,44 @@ def test_tags_are_bounded_and_the_oldest_is_forgotten() -> None:
     assert condition(client.say(client.transfer(b"\x00"))[0]) == "amqp:decode-error"
 
 
+def test_outcomes_of_all_links_of_a_connection_are_bounded_and_given_back() -> None:
+    total = UnsentCount()
+    links = [UnsentOutcomes(total) for _ in range(OF_CONNECTION_MAX // TAGS_MAX + 2)]
+    producer = House().producer("p")
+    for link in links:
+        for number in range(TAGS_MAX):
+            link.add(number, b"%d" % number)
+        link.await_settlement(0, TAGS_MAX // 2, 0, ACCEPTED_STATE)
+    assert total.count == OF_CONNECTION_MAX
+    assert [len(link.outcomes(producer)) for link in links[-3:]] == [TAGS_MAX, 0, 0]
+    links[0].add(TAGS_MAX, b"newest")  # It takes the place of the oldest of its link.
+    assert (len(links[0].outcomes(producer)), total.count) == (TAGS_MAX, OF_CONNECTION_MAX)
+    links[0].on_settled(0, 9)
+    links[0].sent(TAGS_MAX, TAGS_MAX)
+    links[-1].add(1, b"1")
+    assert len(links[-1].outcomes(producer)) == 1
+    for link in links:
+        link.end()
+    assert total.count == 0
+
+
+def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q")
+    client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
+    engine = client.session().engine
+    for _ in range(3):
+        client.say(client.transfer(body()), client.transfer(body()))
+        assert engine.unsent.count == 2
+        client.say(performative(spec.DETACH, handle=0))
+        client.listen()
+        assert engine.unsent.count == 0
+        client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
+
+
 def awaiting(*ids: int) -> UnsentOutcomes:
     """Return the deliveries of a link that its sender is to settle, with these delivery-ids."""
-    unsent = UnsentOutcomes()
+    unsent = UnsentOutcomes(UnsentCount())
     for number, delivery_id in enumerate(ids):
         unsent.add(number, b"%d" % delivery_id)
         unsent.await_settlement(number, number, delivery_id, ACCEPTED_STATE)

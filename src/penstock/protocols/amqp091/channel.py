@@ -87,7 +87,8 @@ class Channel(Session):
         self.body_prefix: i64 = 3 << 16 | number
         self.content = ContentAssembly(self)
         """The publish that arrives in pieces."""
-        self._heads: dict[str, DeliveryHead] = {}
+        self.heads: dict[str, DeliveryHead] = {}
+        """Cached delivery heads by consumer tag."""
         self.out: BytesWriter = engine.out
         """Output of the channel; while a large content is written, what follows it."""
         self.large: LargeOutput | None = None
@@ -156,10 +157,10 @@ class Channel(Session):
     def deliver(self, batch: Batch) -> None:
         connection = self.connection
         tag = batch.consumer.tag
-        head = self._heads.get(tag)
+        head = self.heads.get(tag)
         if head is None:
             head = DeliveryHead(self.number, tag)
-            self._heads[tag] = head
+            self.heads[tag] = head
         messages = batch.messages
         if batch.consumer.queue.counts_returns():
             formats = self.broker.formats
@@ -187,13 +188,9 @@ class Channel(Session):
 
     def on_cancelled(self, consumer: Consumer) -> None:
         """See `Session.on_cancelled`. Only clients with the capability consumer_cancel_notify get a basic.cancel."""
-        self.forget_consumer(consumer.tag)
+        self.heads.pop(consumer.tag, None)
         if self.engine.capabilities.get("consumer_cancel_notify") is True and self.is_open():
             self.send(spec.BASIC_CANCEL, {"consumer_tag": consumer.tag, "no_wait": True})
-
-    def forget_consumer(self, tag: str) -> None:
-        """Drop the cached delivery head of a consumer."""
-        self._heads.pop(tag, None)
 
     def send_flow_stop(self, gate: Gate) -> None:
         """Send channel.flow(active=false) because of a gate, if the client obeys it.
@@ -317,6 +314,13 @@ class Channel(Session):
             self.producer.close_gracefully()
         else:
             self.producer.abort(self.connection.losses.cause)
+
+    @override
+    def unlink(self) -> None:
+        self.content.unlink()
+        self.transaction = None
+        self.channel_flow = None
+        self.ack_timeout = None
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""

@@ -82,6 +82,8 @@ class PartialPublish(PartialMessage):
 class ContentAssembly:
     """The incomplete publish of one channel."""
 
+    __deletable__ = ("_channel",)
+
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._partial: PartialPublish | None = None
@@ -196,6 +198,10 @@ class ContentAssembly:
             channel.producer.publish(route, content, charge)
         else:
             channel.publish(route, content, charge)
+
+    def unlink(self) -> None:
+        """Drop the channel, which has ended."""
+        del self._channel
 
     def drop(self) -> Route:
         """Drop the incomplete publish; returns its route."""

@@ -89,7 +89,7 @@ def _count_unheard(channel: Channel, method: Method) -> None:
     )
     channel.vhost.resolve(route, {})
     for queue in route.queues:
-        queue.counters.count_refusal(False)
+        queue.counters.count_refusal()
         channel.broker.emit_publish_refused(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
 
 

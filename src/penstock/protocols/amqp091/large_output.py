@@ -50,7 +50,6 @@ class LargeOutput(OutputSource):
         self._contents: deque[_Content] = deque()
         self._pauses: bool = False
         """True while the input of the connection waits."""
-        self._wake = _Wake(self)
 
     def add(self, content: bytes) -> None:
         """Write a content whose method is written: its header frame now, its body as the peer reads."""
@@ -59,7 +58,7 @@ class LargeOutput(OutputSource):
         assert body is not None
         head = as_frames(head_of(content), channel.broker.formats)
         channel.out.write(large_header(head, channel.number, body.data_octets()))
-        added = _Content(body.open(channel.broker.large, body.spans, self._wake))
+        added = _Content(body.open(channel.broker.large, body.spans, _Wake(self)))
         self._contents.append(added)
         channel.out = added.after
         if len(self._contents) == 1:

@@ -84,7 +84,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
     if consumer is not None:
         channel.connection.services.deliver_first(consumer.queue)
     channel.broker.cancel(channel, tag)
-    channel.forget_consumer(tag)
+    channel.heads.pop(tag, None)
     if not channel.consumers:
         channel.connection.review_hold_bound()
     channel.reply(args, spec.BASIC_CANCEL_OK, {"consumer_tag": tag})

@@ -172,7 +172,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     suspended = session.engine.suspended
     if terminus is None or terminus.text("address") != MANAGEMENT:
         suspended.steal(link_key(session, attach))
-    filters = SourceFilters(composite(SOURCE) if terminus is None else terminus)
+    filters = SourceFilters(composite(SOURCE) if terminus is None else terminus, session.broker.work)
     node, queue, text = _source(session, attach, terminus, filters)
     is_subscription = isinstance(node, subscriptions.Subscription)
     if is_subscription:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 MESSAGE_OCTETS_MAX: Final = 4096
 """Largest message: a declare or a discharge has less than 64 octets."""
-REQUEST_WORK: Final = 16
+REQUEST_WORK: Final = 32
 """Units of work of a declare or a discharge, without what it commits."""
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
 """Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
@@ -83,6 +83,10 @@ class CoordinatorLink(Link):
     @override
     def write_flow(self) -> None:
         self.requests.write_flow()
+
+    @override
+    def unlink(self) -> None:
+        self.requests.unlink()
 
     # Declare and discharge
 

@@ -48,6 +48,8 @@ class PartialDelivery(PartialMessage):
 class DeliveryAssembly:
     """The incomplete delivery of one link."""
 
+    __deletable__ = ("_link",)
+
     def __init__(self, link: IncomingLink) -> None:
         self._link = link
         self.octets: i64 = 0
@@ -99,6 +101,10 @@ class DeliveryAssembly:
     def content(self) -> bytes:
         """Return the sections of a complete delivery; those of a large one with an empty body."""
         return self._head if self._walk is not None else b"".join(self._payloads)
+
+    def unlink(self) -> None:
+        """Drop the link, which has ended."""
+        del self._link
 
     def drop(self) -> None:
         """Drop what has come."""

@@ -74,6 +74,8 @@ class PendingDelivery:
 class DeliveryWriter:
     """Writer of the deliveries of one session."""
 
+    __deletable__ = ("_session",)
+
     def __init__(self, session: AmqpSession) -> None:
         self._session = session
         self.ids = SentIds()
@@ -314,21 +316,36 @@ class DeliveryWriter:
         size = min(end, most)
         return frame(int(self._session.number), performative + bytes(int(size)))[: len(performative) + 8]
 
-    def forget(self, link: OutgoingLink) -> None:
-        """Drop the deliveries of a detached link that are not complete."""
+    def forget(self, link: OutgoingLink) -> i64:
+        """Drop the deliveries of a detached link that are not complete.
+
+        Returns a number from which on its peer has none of them complete; 0 if a large one was being written.
+        """
+        first = self._session.unsettled.next_number
+        for delivery in self._pending:
+            if delivery.link is link and delivery.number < first:
+                first = delivery.number
         large = self._large.pop(link, None)
         if large is not None:
             large.abort()
+            first = 0
         if self._pending:
             self._pending = deque([delivery for delivery in self._pending if delivery.link is not link])
             self._drained = [drained for drained in self._drained if drained is not link]
             self.go_on()
+        return first
 
     def end(self) -> None:
         """End large deliveries: the connection is gone."""
         for large in self._large.values():
             large.end()
         self._large = {}
+
+    def unlink(self) -> None:
+        """Drop the session, which has ended, and what is left to write."""
+        self._pending.clear()
+        self._drained = []
+        del self._session
 
     def _large_parts(self, link: OutgoingLink, number: i64, tag: i64, message: Message) -> PendingDelivery:
         """Return the delivery of a large message: its head, and a reader of its body."""

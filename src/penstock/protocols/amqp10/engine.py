@@ -39,6 +39,7 @@ from penstock.protocols.amqp10.sole_connections import SoleConnections
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
+from penstock.protocols.amqp10.unsent_outcomes import UnsentCount
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -48,11 +49,13 @@ from penstock.protocols.common.services import Services
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame, is_header
 from penstock.wire.amqp10.malformed import FRAMING_ERROR, CodecError
-from penstock.wire.amqp10.spec import BEGIN, CLOSE, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
+from penstock.wire.amqp10.spec import ATTACH, BEGIN, CLOSE, DETACH, END, FRAME_AMQP, FRAME_MIN_SIZE, OPEN
 
 NAME: Final = "AMQP 1.0"
 CONTROL_WORK: Final = 16
 """Units of work of a performative other than transfer, flow and disposition."""
+COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
+"""Units of those that cost more: they make or end a session or a link. A consumer or a node costs its own besides."""
 OCTETS_A_UNIT: Final = 128
 """Octets of input per unit of work."""
 
@@ -126,6 +129,8 @@ class Amqp10Engine(ProtocolEngine):
         """Sessions with flows to write."""
         self.targets = SharedTargets()
         """Targets that its links share."""
+        self.unsent = UnsentCount()
+        """Number of deliveries whose outcome their sender does not know, of all links."""
         self.link_count: int = 0
         """Number of links of all sessions."""
         self.open_sent: bool = False
@@ -216,7 +221,7 @@ class Amqp10Engine(ProtocolEngine):
 
     def on_performative(self, channel: int, performative: Composite) -> None:
         """Act on a performative that is no transfer, flow or disposition. Raises BrokerError."""
-        self.work.done += CONTROL_WORK
+        self.work.done += COSTS.get(performative.code, CONTROL_WORK)
         connection = self.connection
         declared = self.broker.durable_changes.durable_declarations
         if performative.code == CLOSE:

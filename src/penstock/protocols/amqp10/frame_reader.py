@@ -144,6 +144,8 @@ class FrameReader:
         elif code == DISPOSITION:
             disposition = self._disposition
             disposition.read(cursor, data, body, end)
+            if disposition.state is not None:
+                engine.work.done += (end - body) // DECODED_A_UNIT
             session.on_disposition(disposition)
         else:
             flow = self._flow

@@ -37,7 +37,7 @@ from penstock.protocols.amqp10.error_scopes import delivery_info, error_composit
 from penstock.protocols.amqp10.link import MIXED, SECOND, SETTLED, Link
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
 from penstock.protocols.amqp10.link_state import LINK_ATTACHED
-from penstock.protocols.amqp10.malformed import MalformedMessage
+from penstock.protocols.amqp10.malformed import MalformedMessage, check_annotations
 from penstock.protocols.amqp10.outcome_writer import rejected_state, write_outcome
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
@@ -81,7 +81,7 @@ class IncomingLink(Link):
         self._second: bool = self.second
         """The same for the last delivery."""
         self.expiry = Expiry(attach.inner("target"))
-        self.unsent: UnsentOutcomes | None = UnsentOutcomes() if self.expiry.suspends() else None
+        self.unsent: UnsentOutcomes | None = UnsentOutcomes(session.engine.unsent) if self.expiry.suspends() else None
         """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
         self._tag: bytes = b""
         """Delivery-tag of the last delivery of such a link, to the anonymous terminus, or of several frames."""
@@ -297,6 +297,8 @@ class IncomingLink(Link):
         except CodecError as error:
             self._refuse(delivery_id, settled, MalformedMessage(error))
             return
+        if sections.annotations_end > sections.header_end:
+            check_annotations(data, sections)
         if sections.delivery_annotations == ABSENT:
             content = data[start:end]
         else:
@@ -415,7 +417,9 @@ class IncomingLink(Link):
         self.ids.forget(self.producer.confirms.sent_upto)
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
-        """Reject a delivery that cannot be published. It has used its credit."""
+        """Reject a delivery that used its credit and is not published. Raises MalformedMessage if it is settled."""
+        if settled and self.posting is None and isinstance(error, MalformedMessage):
+            raise error  # Nothing but the link's end would tell its sender.
         self.credit.spend(OVERHEAD)
         self._reject(delivery_id, settled, error)
 
@@ -482,7 +486,7 @@ class IncomingLink(Link):
         """Answer a resumed delivery with its outcome; one that is unknown here is ignored (section 2.7.5)."""
         self._begin(transfer, data)
         self.credit.spend(OVERHEAD)
-        state = None if self.unsent is None else self.unsent.resumed.pop(self._tag, None)
+        state = None if self.unsent is None else self.unsent.take_resumed(self._tag)
         if state is not None and transfer.settled != 1:
             self._write(transfer.delivery_id, transfer.delivery_id, True, state)
         if transfer.more:
@@ -501,6 +505,12 @@ class IncomingLink(Link):
             self.producer.close_gracefully()
         else:
             self.producer.abort(self.session.connection.losses.cause)
+
+    @override
+    def unlink(self) -> None:
+        self._assembly.unlink()
+        if self.unsent is not None:
+            self.unsent.end()
 
     def _leave_counts(self) -> None:
         """Leave the counts of the link to its session and its connection."""

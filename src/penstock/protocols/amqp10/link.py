@@ -77,6 +77,9 @@ class Link:
     def suspend(self) -> None:
         """Suspend the link if its terminus outlives its detach: its session or connection ends."""
 
+    def unlink(self) -> None:
+        """Cut references between its parts: it has ended."""
+
     def detach(self, error: BrokerError, closed: bool = True, info: dict[object, object] | None = None) -> None:
         """Detach the link because of an error with this `info`, and ignore what comes on it until the peer's detach.
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 REQUEST_OCTETS_MAX: Final = 64 * 1024
 """Largest request: a declaration with many arguments has a few KiB."""
-REQUEST_WORK: Final = 50
-"""Units of work of a request, as of a control operation."""
+REQUEST_WORK: Final = 90
+"""Units of work of a request: to read it, to look up what it names, and to make, queue and deliver its response."""
 OCTETS_A_UNIT: Final = 8
 """Octets of a request per unit of work: its body is decoded."""
 RESPONSES_MAX: Final = 1000
@@ -66,6 +66,10 @@ class ManagementLink(Link):
     @override
     def write_flow(self) -> None:
         self.requests.write_flow()
+
+    @override
+    def unlink(self) -> None:
+        self.requests.unlink()
 
     # Requests
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from penstock.flow.gate import retry_after_s
 from penstock.flow.refusal import Refusal
-from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.disposition import STATE_OCTETS_MAX, write_disposition
@@ -16,9 +16,6 @@ from penstock.wire.amqp10.values import UINT, Symbol, Typed
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
-
-RETRY_AFTER_S: Final = 1.0
-"""Seconds after which a retry is worth while, where the time of the gate's opening is unknown."""
 
 
 def write_outcome(session: AmqpSession, first: i64, last: i64, settled: bool, state: bytes) -> None:
@@ -54,9 +51,7 @@ def rejected_state(refusal: Refusal, now: float, condition: str = "") -> bytes:
     if gate is not None:
         info[Symbol("gate")] = f"{gate.kind} '{gate.name}'"
     if refusal.retriable:
-        ready_at = NEVER if gate is None or gate.owner is None else gate.owner.ready_at(now)
-        retry_s = RETRY_AFTER_S if ready_at == NEVER else max(ready_at - now, 0.0)
-        info[Symbol("retry-after")] = Typed(UINT, int(retry_s * 1000))
+        info[Symbol("retry-after")] = Typed(UINT, int(retry_after_s(gate, now) * 1000))
     if not condition:
         condition = "amqp:resource-limit-exceeded" if refusal.error is None else refusal.error.condition
     reason = refusal.describe().encode()[:DESCRIPTION_MAX].decode(errors="ignore")

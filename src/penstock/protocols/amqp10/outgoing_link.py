@@ -8,7 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import settle_batches, settle_in_slices
-from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.consume.drain import cancel_drain, request_drain
 from penstock.core.consume.outcome import Outcome
@@ -146,9 +146,12 @@ class OutgoingLink(Link):
     def on_detach(self, closed: bool) -> None:
         session = self.session
         session.links.forget_receiver(self)
-        session.writer.forget(self)
+        incomplete = session.writer.forget(self)
         broker = session.broker
         broker.cancel(session, self.consumer.tag)
+        if not closed and self.expiry.lasts_for_session() and not self.consumer.queue.deleted:
+            self._leave_in_session(incomplete)
+            return
         if not closed:
             self.suspend()
         self._give_up_resumption()
@@ -197,14 +200,48 @@ class OutgoingLink(Link):
         session = self.session
         if not self.expiry.suspends() or self.consumer.queue.deleted or session.settler.retired:
             return
+        batches = self._waiting_resumed() + self.take_unsettled()
+        if batches:
+            self._keep(batches)
+
+    def _leave_in_session(self, incomplete: i64) -> None:
+        """Leave the deliveries in the session until it ends; from number `incomplete` on their receiver has none."""
+        session = self.session
+        kept = False
+        for first, last in session.unsettled.numbers_of(self.consumer):
+            kept = kept or first < incomplete
+            if last >= incomplete:
+                begin = max(first, int(incomplete))
+                for start, end in session.settler.free_ranges(begin, last, False):
+                    settle_in_slices(session.broker, session, start, end, Outcome.RELEASED)
+        waiting = self._waiting_resumed()
+        if kept or waiting:
+            self._keep(waiting, self)
+
+    def _keep(self, batches: list[Batch], detached: OutgoingLink | None = None) -> None:
+        session = self.session
+        suspended = session.engine.suspended
+        kept = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, self.next_tag())
+        kept.detached = detached
+        suspended.suspend(kept, session, session.connection_number)
+
+    def _waiting_resumed(self) -> list[Batch]:
+        """Take the messages of resumed deliveries that are not sent yet."""
+        return [] if self.resumption is None else self.resumption.take()
+
+    def take_unsettled(self) -> list[Batch]:
+        """Take the unsettled messages of the link from its session; the number of each batch is its delivery-tag.
+
+        While a transaction has settled some, all stay in the session.
+        """
+        session, resumption = self.session, self.resumption
+        if session.settler.retired:
+            return []
         batches = session.unsettled.detach_of(self.consumer)
-        resumption = self.resumption
         for batch in batches:
             batch.first = batch.first + self.tag_base if resumption is None else resumption.tag_of(batch.first)
-        if resumption is not None:
-            batches = resumption.take() + batches
-        if batches:
-            suspended = session.engine.suspended
-            next_tag = session.unsettled.next_number + self.tag_base
-            kept = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, next_tag)
-            suspended.suspend(kept, session, session.connection_number)
+        return batches
+
+    def next_tag(self) -> i64:
+        """Return a delivery-tag that is new to the link."""
+        return self.session.unsettled.next_number + self.tag_base

@@ -26,6 +26,8 @@ class RequestIntake:
     `taker` is who takes its requests, for errors; `octets_max` is the size of the largest.
     """
 
+    __deletable__ = ("_link",)
+
     def __init__(self, link: Link, attach: Composite, octets_max: i64, taker: str) -> None:
         self._link = link
         self._octets_max: i64 = octets_max
@@ -88,6 +90,10 @@ class RequestIntake:
             return None
         self.drop()
         return None if transfer.aborted else content
+
+    def unlink(self) -> None:
+        """Drop the link, which has ended."""
+        del self._link
 
     def drop(self) -> None:
         """Drop the frames of an incomplete request."""

@@ -59,6 +59,7 @@ class Resumption:
 
     def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
         """Take over what is suspended; `unsettled` is the map of the receiver's attach."""
+        suspended.collect()
         link = self._link
         link.tag_base = suspended.next_tag - link.session.unsettled.next_number
         back: list[Batch] = []
@@ -101,7 +102,7 @@ class Resumption:
         link = self._link
         session = link.session
         consumer = link.consumer
-        while self._waiting and consumer.credit.left() > 0 and session.window_open():
+        while self._waiting and consumer.credit.left() > 0 and not session.stopped():
             delivery = self._waiting.popleft()
             number = session.unsettled.next_number
             session.unsettled.next_number = number + 1

@@ -19,6 +19,7 @@ from penstock.errors import (
     BrokerError,
     FrameError,
     HandleInUse,
+    InvalidField,
     NotAllowed,
     ResourceDeleted,
     UnattachedHandle,
@@ -49,6 +50,8 @@ from penstock.wire.amqp10.transfer import Transfer
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.engine import Amqp10Engine
 
+FLOW_WORK: Final = 1
+"""Units of work of a flow."""
 LINKS_A_UNIT: Final = 16
 """Links per unit of work that are asked whether a delivery is theirs."""
 
@@ -143,16 +146,16 @@ class AmqpSession(Session):
         return link
 
     def begin_delivery(self, transfer: Transfer) -> None:
-        """Check and record the delivery-id of the first frame of a delivery. Raises NotAllowed."""
+        """Check and record the delivery-id of the first frame of a delivery. Raises NotAllowed or InvalidField."""
         delivery_id = transfer.delivery_id
         if delivery_id == ABSENT:
-            raise NotAllowed("the first transfer of a delivery has no delivery-id")
-        if transfer.tag_stop == 0:
-            raise NotAllowed(f"delivery {delivery_id} has no delivery-tag")
+            raise InvalidField("the first transfer of a delivery has no delivery-id")
         last = self.last_delivery_id
         if last != ABSENT and delivery_id != (last + 1) & 0xFFFFFFFF:
             raise NotAllowed(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
         self.last_delivery_id = delivery_id
+        if transfer.tag_stop == 0:
+            raise InvalidField(f"delivery {delivery_id} has no delivery-tag")
 
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
         """Act on a transfer that ends at `end`. Raises BrokerError for what closes the connection."""
@@ -193,7 +196,8 @@ class AmqpSession(Session):
         """Act on a flow. Raises BrokerError for what closes the connection."""
         link: Link | None = None
         try:
-            was_open = self.window_open()
+            self.engine.work.done += FLOW_WORK
+            was_open = self._window_open()
             self.windows.on_flow(flow)
             if flow.handle != ABSENT and flow.handle not in self.links.ignored:
                 link = self._link(flow.handle, "flow")
@@ -202,7 +206,7 @@ class AmqpSession(Session):
             elif flow.echo:
                 self.request_flow(None)
             self.writer.on_window()
-            if not was_open and self.window_open():
+            if not was_open and self._window_open():
                 self.wake_waiting()
         except BrokerError as error:
             self.on_error(error, FLOW, link)
@@ -279,21 +283,21 @@ class AmqpSession(Session):
 
     # Consuming
 
-    def window_open(self) -> bool:
+    def _window_open(self) -> bool:
         """Tell whether the peer takes transfer frames."""
         return self.windows.remote_incoming_window > 0 and self.writer.is_empty()
 
     @override
     def receiving(self) -> bool:
-        return self.delivering and self.connection.output.writable and self.window_open()
+        return self.delivering and self.connection.output.writable and self._window_open()
 
     @override
     def stopped(self) -> bool:
-        return not self.delivering or not self.window_open()
+        return not self.delivering or not self._window_open()
 
     @override
     def why_not_receiving(self) -> str:
-        if not self.window_open():
+        if not self._window_open():
             return "the window of its session is used up (incoming-window)"
         return "its connection does not read what has been sent"
 
@@ -365,6 +369,17 @@ class AmqpSession(Session):
                 link.end(graceful)
         if self._ack_timeout is not None:
             self.broker.timers.drop(self._ack_timeout)
+
+    @override
+    def unlink(self) -> None:
+        self.writer.unlink()
+        self.settler.unlink()
+        self._ack_timeout = None
+        self._last_link = None
+        self._flows = []
+        if self.state != SessionState.ENDED:
+            self.engine.link_count -= len(self.links.by_handle)
+        self.links.unlink()
 
     @override
     def on_torn_down(self) -> None:

@@ -56,6 +56,7 @@ class SessionLinks:
         """Remove a link that both sides have detached."""
         link.move(LinkState.DETACHED)
         del self.by_handle[int(link.peer_handle)]
+        link.unlink()
         link.session.engine.link_count -= 1
 
     def receiver_of(self, consumer: Consumer) -> OutgoingLink | None:
@@ -63,10 +64,21 @@ class SessionLinks:
         link = self._receivers.get(consumer.tag)
         return link if link is not None and link.consumer is consumer else None
 
+    def has_receivers(self) -> bool:
+        """Tell whether any link is attached whose receiver the peer is."""
+        return len(self._receivers) > 0
+
     def forget_receiver(self, link: OutgoingLink) -> None:
         """Remove a link that is being detached from those of consumers."""
         if self._receivers.get(link.consumer.tag) is link:
             del self._receivers[link.consumer.tag]
+
+    def unlink(self) -> None:
+        """Drop all links: their session has ended."""
+        for link in self.by_handle.values():
+            link.unlink()
+        self.by_handle.clear()
+        self._receivers.clear()
 
     def end(self, session: AmqpSession, graceful: bool) -> None:
         """Suspend the links whose terminus outlives the session, which ends.

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 class Settler:
     """Settlement of the deliveries of one session."""
 
+    __deletable__ = ("_session",)
+
     def __init__(self, session: AmqpSession) -> None:
         self._session = session
         self.retired: dict[int, Retirement] = {}
         """Deliveries that transactions have settled and that are unsettled until they end, by their numbers."""
+
+    def unlink(self) -> None:
+        """Drop the session, which has ended."""
+        del self._session
 
     def on_disposition(self, disposition: Disposition) -> None:
         """Settle a range of deliveries. Those that are settled already are left out.

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.content.selector.selector import Selector, parse_selector
+from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.consume.browser_scan import BrowserScan
 from penstock.core.consume.message_filter import MessageFilter
 from penstock.core.consume.selector_scan import SelectorScan
 from penstock.errors import InvalidField
+from penstock.flow.work import WorkMeter
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.values import Described, Symbol, Typed
 
@@ -37,7 +38,7 @@ COPY: Final = "copy"
 class SourceFilters:
     """Filters of one source. Raises InvalidField for a selector that is none."""
 
-    def __init__(self, terminus: Composite) -> None:
+    def __init__(self, terminus: Composite, work: WorkMeter) -> None:
         self.browses: bool = terminus.text("distribution_mode") == COPY
         self.selector: str = ""
         """Text of the selector; empty for none."""
@@ -49,6 +50,7 @@ class SourceFilters:
         for key, value in terminus.mapping("filter").items():
             if isinstance(value, Described) and self._take(value):
                 self.granted[key] = value
+        work.done += len(self.selector) // LETTERS_A_UNIT
         self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
 
     def _take(self, value: Described) -> bool:

@@ -6,8 +6,10 @@ the end of its session or connection (section 2.6.13). It is kept until its term
 timeout begins with the event that the expiry policy names.
 
 A receiver's unacknowledged messages stay with it, and go to no other consumer. When it expires they return to their
-queue. For a sender there are the outcomes that were not sent. A message in its queue is accepted, even if its outcome
-was withheld, or waits for fsync: nothing is kept across a restart. A held message is dropped as if it had never come.
+queue. Where the terminus lasts until its session ends, as by default, they stay in the session, which can still settle
+them, until the link is resumed or the session has ended. For a sender there are the outcomes that were not sent. A
+message in its queue is accepted, even if its outcome was withheld, or waits for fsync: nothing is kept across a
+restart. A held message is dropped as if it had never come.
 
 Bounds: `PER_CONTAINER`, `LINKS_MAX` and `OUTCOMES_MAX`; at a bound the link that has been suspended for longest
 expires. No link is suspended for longer than `LONGEST_S`, or the acknowledgement timeout of its queue.
@@ -31,6 +33,7 @@ from penstock.wire.amqp10.composite import Composite
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.link import Link
+    from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 
 LinkKey = tuple[str, str, str, bool, str]
 """Virtual host, user, container, whether the peer is the receiver, and the name of the link."""
@@ -67,6 +70,10 @@ class Expiry:
         """Tell whether links are suspended. A session's end without a timeout, the default, ends them at once."""
         return self.timeout_s > 0 or self.policy == POLICY_NEVER or self.policy == POLICY_CONNECTION
 
+    def lasts_for_session(self) -> bool:
+        """Tell whether the terminus of a detached link lasts until its session ends, as by default."""
+        return self.policy == POLICY_SESSION
+
 
 class _Timer(TimerHandler):
     """Timer of one suspended link."""
@@ -86,7 +93,8 @@ class SuspendedLink:
 
     def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry) -> None:
         self.owner = owner
-        self.timer = _Timer(self)
+        self.timer: _Timer | None = None
+        """Its timer while it is suspended."""
         self.key = key
         self.expiry = expiry
         self.connection_number: int = 0
@@ -94,6 +102,10 @@ class SuspendedLink:
         """Session that it was attached on; None when that has ended."""
         self.weight: i64 = 0
         """Outcomes that count towards `OUTCOMES_MAX`."""
+
+    def on_session_ended(self) -> bool:
+        """Prepare for the end of its session; returns whether it has anything to keep for its timeout."""
+        return True
 
     def release(self) -> None:
         """Give up what it has: it has expired, or its peer knows nothing of it."""
@@ -115,16 +127,36 @@ class SuspendedReceiver(SuspendedLink):
         self.batches = batches
         self.next_tag: i64 = next_tag
         """Delivery-tag of the next message; it is new to the link."""
+        self.detached: OutgoingLink | None = None
+        """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
+
+    def collect(self) -> None:
+        """Take what is in the session of the detached link."""
+        link = self.detached
+        self.detached = None
+        if link is not None:
+            self.batches = self.batches + link.take_unsettled()
+            self.next_tag = link.next_tag()
+
+    @override
+    def on_session_ended(self) -> bool:
+        if self.expiry.timeout_s > 0:
+            self.collect()
+            return True
+        self.detached = None  # The session gives them their outcome.
+        return False
 
     @override
     def release(self) -> None:
+        self.collect()
         batches = self.batches
         self.batches = []
         settle_batches(self.owner.broker, batches, Outcome.RELEASED)
 
     @override
     def longest_s(self) -> float:
-        return min(LONGEST_S, self.queue.settings.consumer_timeout_s)
+        longest_s = min(LONGEST_S, self.queue.settings.consumer_timeout_s)
+        return longest_s if self.detached is None else longest_s / 2  # Before the timeout would end the session.
 
 
 class SuspendedSender(SuspendedLink):
@@ -188,6 +220,7 @@ class SuspendedLinks:
         self._of_container.setdefault(link.key[:3], {})[link] = None
         self.outcomes += link.weight
         policy = link.expiry.policy
+        link.timer = _Timer(link)
         self.broker.timers.add(link.timer, self.broker.now + link.longest_s())
         if policy == POLICY_DETACH:
             self._begin_timeout(link)
@@ -202,7 +235,9 @@ class SuspendedLinks:
         if link is None:
             return None
         self.outcomes -= link.weight
-        self.broker.timers.drop(link.timer)
+        if link.timer is not None:
+            self.broker.timers.drop(link.timer)
+            link.timer = None
         container = self._of_container[key[:3]]
         del container[link]
         if not container:
@@ -220,7 +255,10 @@ class SuspendedLinks:
         """Begin the timeouts of links that last until the end of their session."""
         for link in list(self._of_connection.get(connection_number, {})):
             if link.session is session and link.expiry.policy == POLICY_SESSION:
-                self._begin_timeout(link)
+                if link.on_session_ended():
+                    self._begin_timeout(link)
+                else:
+                    self.expire(link)
 
     def on_connection_ended(self, connection_number: int) -> None:
         """Begin the timeouts of links that last until the end of their connection."""
@@ -233,7 +271,8 @@ class SuspendedLinks:
 
     def _begin_timeout(self, link: SuspendedLink) -> None:
         self._forget_connection(link)
-        self.broker.timers.add(link.timer, self.broker.now + link.expiry.timeout_s)
+        if link.timer is not None:
+            self.broker.timers.add(link.timer, self.broker.now + link.expiry.timeout_s)
 
     def _forget_connection(self, link: SuspendedLink) -> None:
         link.session = None

@@ -399,7 +399,7 @@ def _write_settled(run: list[Retirement]) -> None:
     if not run:
         return
     session = run[0].session
-    if session.is_open():
+    if session.is_open() and session.links.has_receivers():  # A detached link hears it when it is resumed.
         first, last = run[0].delivery_id, run[len(run) - 1].delivery_id
         state = ACCEPTED_STATE if run[0].outcome is Outcome.ACCEPTED else NO_STATE
         write_disposition(session.engine.out, session.number, False, first, last, True, state)

@@ -18,14 +18,27 @@ from penstock.wire.amqp10.serial import serial_add, serial_distance
 TAGS_MAX: Final = 2048
 """Most deliveries of a link; the oldest is forgotten beyond, and would be sent again."""
 
+OF_CONNECTION_MAX: Final = 65_536
+"""Most deliveries of all links of a connection, about 235 octets each. Beyond, a link forgets its own oldest."""
+
 ATTACH_OCTETS: Final = 1024
 """Octets of the frame of an attach that are left for its other fields."""
+
+
+class UnsentCount:
+    """Number of deliveries of all links of one connection whose outcome their sender does not know yet."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
 
 
 class UnsentOutcomes:
     """Deliveries of one link by the numbers of its producer, and the outcomes that were sent but not settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, total: UnsentCount) -> None:
+        self._total = total
         self._tags: dict[int, bytes] = {}
         """Tags by number, of publishes whose outcome was not sent."""
         self._awaited: dict[int, tuple[bytes, bytes]] = {}
@@ -37,14 +50,38 @@ class UnsentOutcomes:
         """Record the tag of a publish."""
         if len(self._tags) >= TAGS_MAX:
             del self._tags[next(iter(self._tags))]
-        self._tags[int(number)] = tag
+            self._total.count -= 1
+        if self._has_room():
+            self._tags[int(number)] = tag
+            self._total.count += 1
+
+    def _has_room(self) -> bool:
+        """Return whether one more may be remembered; at the bound of the connection the oldest of the link goes."""
+        if self._total.count < OF_CONNECTION_MAX:
+            return True
+        if self._awaited:
+            del self._awaited[next(iter(self._awaited))]
+        elif self._tags:
+            del self._tags[next(iter(self._tags))]
+        else:
+            return False
+        self._total.count -= 1
+        return True
+
+    def end(self) -> None:
+        """Forget everything: the link has ended."""
+        self._total.count -= len(self._tags) + len(self._awaited) + len(self.resumed)
+        self._tags = {}
+        self._awaited = {}
+        self.resumed = {}
 
     def sent(self, first: i64, last: i64) -> None:
         """Forget the publishes first..last: their outcome was sent, and is settled."""
         tags = self._tags
         number = first
         while number <= last and tags:
-            tags.pop(int(number), None)
+            if tags.pop(int(number), None) is not None:
+                self._total.count -= 1
             number += 1
 
     def await_settlement(self, first: i64, last: i64, delivery_id: i64, state: bytes) -> None:
@@ -55,6 +92,7 @@ class UnsentOutcomes:
             if tag is not None:
                 if len(self._awaited) >= TAGS_MAX:
                     del self._awaited[next(iter(self._awaited))]
+                    self._total.count -= 1
                 self._awaited[int((delivery_id + number - first) & 0xFFFFFFFF)] = (tag, state)
             number += 1
 
@@ -64,13 +102,22 @@ class UnsentOutcomes:
         count = serial_distance(first, last) + 1
         if count < len(awaited):
             for after in range(count):
-                awaited.pop(int(serial_add(first, after)), None)
+                if awaited.pop(int(serial_add(first, after)), None) is not None:
+                    self._total.count -= 1
             return count if count > 0 else 0
         looked_at: i64 = len(awaited)
         for delivery_id in list(awaited):
             if serial_distance(first, delivery_id) >= 0 and serial_distance(delivery_id, last) >= 0:
                 del awaited[delivery_id]
+                self._total.count -= 1
         return looked_at
+
+    def take_resumed(self, tag: bytes) -> bytes | None:
+        """Take the state of a resumed delivery; None for one that is not known."""
+        state = self.resumed.pop(tag, None)
+        if state is not None:
+            self._total.count -= 1
+        return state
 
     def outcomes(self, producer: Producer) -> dict[bytes, bytes]:
         """Return the states of all deliveries that are decided, by tag; those that are held are left out.
@@ -99,8 +146,9 @@ class UnsentOutcomes:
         found: dict[object, object] = {}
         room = max_frame_size - ATTACH_OCTETS
         for tag, state in outcomes.items():
-            if tag in unsettled:
+            if tag in unsettled and self._total.count < OF_CONNECTION_MAX:
                 self.resumed[tag] = state
+                self._total.count += 1
                 room -= len(tag) + len(state) + 8
                 if room > 0:
                     found[tag] = as_described(decode_composite(state)[0])

@@ -70,6 +70,33 @@ def value_at(data: bytes, pos: i64, end: i64, key: bytes) -> i64:
     return UNFIT
 
 
+TRACE: Final = (b"traceparent", b"tracestate", b"baggage")
+"""Keys without "x-" that others' clients write into annotations."""
+
+
+def reserved_key(data: bytes, pos: i64, end: i64) -> i64:
+    """Return the position of the first reserved key of the well-formed annotations at `pos`; `UNFIT` if there is none.
+
+    All ulong keys are reserved, and symbols that do not begin with "x-" (section 3.2.10), but for those of W3C's trace
+    context.
+    """
+    width: i64 = WIDTHS[data[pos]]
+    stop = content_stop(data, pos + 1, end, width)
+    count = content_count(data, pos + 1, width)
+    pos = content_start(pos + 1, width)
+    while count > 0:
+        code: i64 = data[pos]
+        after = value_end(data, pos, stop)
+        start = pos + 2 if code == SYMBOL8 else pos + 5
+        if code & 0xEF != SYMBOL8:
+            return pos
+        if (after < start + 2 or data[start] != 0x78 or data[start + 1] != 0x2D) and data[start:after] not in TRACE:
+            return pos
+        pos = value_end(data, after, stop)
+        count -= 2
+    return UNFIT
+
+
 def text_at(data: bytes, pos: i64) -> str | None:
     """Return the string or symbol at `pos` of well-formed octets; None if there is another value."""
     code: i64 = data[pos]
