@@ -31,6 +31,9 @@ MARK = "getppid"
 """Function at which counting begins anew; see hotpath.mark."""
 MARKS = 6
 """How often a step calls it: before and after a few, N and 2N messages."""
+TUNABLES = ":".join(f"glibc.cpu.x86_rep_{kind}_threshold={1 << 30}" for kind in ("movsb", "stosb"))
+"""Has the C library copy large blocks by vectors. Else it takes one instruction that valgrind counts for each octet,
+from a size on that depends on the processor: 200 of 765 for a delivery, by how buffers happened to grow."""
 STEPS: dict[str, Callable[..., None]] = {**hotpath.STEPS, **hotpath10.STEPS}
 TOLERANCE = 0.03
 """Allowed increase: builds of sources that differ elsewhere differ by up to 2 %, as memory happens to lie."""
@@ -95,7 +98,8 @@ def count(steps: Sequence[str]) -> Iterator[list[int]]:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/%p", f"--dump-before={MARK}",
                    sys.executable, "-m", "bench.hotpath10", str(MESSAGES), *steps]  # fmt: skip
         # Another hash seed would be another order of dictionary probes.
-        environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        fixed = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "GLIBC_TUNABLES": TUNABLES}
+        environment = os.environ | fixed
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise GuardError(f"`{' '.join(command)}` failed:\n{done.stderr}")
