@@ -32,7 +32,7 @@ def test_links_and_publishers_without_credit_get_equal_shares(capacity: int, win
     assert sim.dry == dry
 
 
-@pytest.mark.parametrize("capacity", [51, 829, 4000])
+@pytest.mark.parametrize("capacity", [40, 60, 85, 160, 250, 829, 4000])
 @pytest.mark.parametrize("greedy", ["link", "publisher", "both are links"])
 def test_greedy_window_gets_no_more_than_a_small_one(capacity: int, greedy: str) -> None:
     sim = CreditSim(capacity, 0, 0, 10)

@@ -86,6 +86,10 @@ class WaitingPublisher(Waiter):
         self.sampled_messages: i64 = 0
         self.sampled_bytes: i64 = 0
         """The same at the last round of the flow log."""
+        self.turned_bytes: i64 = -1
+        """Accepted bytes at its last turn, or when withheld confirms were released last; -1 before that."""
+        self.unturned_bytes: i64 = 0
+        """Bytes that it passed without a turn while links waited for credit; they count with its next turn."""
         self.rest: Tally | None = None
         """Publishes that were taken and are in no queue; None before the first."""
 
@@ -138,12 +142,21 @@ class WaitingPublisher(Waiter):
             traced = held.traced()
             end_hold(self, traced, held.admit())
         self.after_release(now)
+        self.turned_bytes = self.accepted_bytes
+        charge += self.unturned_bytes
+        self.unturned_bytes = 0
         return charge
 
     @override
     def release(self, gate: Gate, now: float) -> i64:
         self._withheld_by = None
         passed = self.entry(gate).take_passed()
+        # Before the gate closed it may have passed as much without a turn, while links used their credit.
+        if self.turned_bytes >= 0:
+            passed = min(2 * passed, self.accepted_bytes - self.turned_bytes)
+        self.turned_bytes = self.accepted_bytes
+        if self.gate is not None and gate.requests:
+            self.unturned_bytes += passed
         if gate is not self.gate:  # There it waits for its turn, and stays blocked until it has passed.
             self.mark_unblocked(gate, now)
         self.after_release(now)
