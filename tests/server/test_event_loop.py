@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 
-from penstock.server.event_loop import stepped
+from penstock.flow.chores import Chore
+from penstock.flow.timers import TimerHandler
+from penstock.server.event_loop import EventLoop, stepped
+from penstock.server.turn_loop import TurnLoop
 from tests.support.brokers import GRACE, eventually, serving
+from tests.support.driven_connection import make_driver
 from tests.support.raw_client import open_peer, peer_of, publish_frames
 
 
@@ -48,3 +53,51 @@ def test_wall_offset_changes_only_when_the_clock_was_set() -> None:
     assert stepped(1_000.0, 5.0, 1_035.0, 5.000_01) == 1_030.0
     assert stepped(1_000.0, 5.0, 995.0, 5.000_01) == 990.0
     assert stepped(1_000.0, 5.0, 1_005.3, 5.3) == 1_000.0, "a process that was held between the readings"
+
+
+class Alarm(TimerHandler):
+    """A timer that is due again and again."""
+
+    calls = 0
+
+    def on_deadline(self, now: float) -> float:
+        self.calls += 1
+        return now + 0.0005
+
+
+class Busy(Chore):
+    """Background work until an alarm has been due 100 times."""
+
+    def __init__(self, alarm: Alarm) -> None:
+        super().__init__()
+        self.alarm = alarm
+        self.turns = 0
+
+    def has_more(self) -> bool:
+        return self.alarm.calls < 100
+
+    def work(self, most: int, now: float) -> int:
+        self.turns += 1
+        return 1
+
+
+@pytest.mark.parametrize("make_loop", [TurnLoop, asyncio.SelectorEventLoop])
+def test_one_turn_is_run_between_two_looks_at_the_sockets(make_loop: type[asyncio.AbstractEventLoop]) -> None:
+    busy = Busy(Alarm())
+
+    async def watch() -> list[int]:
+        event_loop = EventLoop(make_driver(), asyncio.get_running_loop())
+        broker = event_loop.driver.broker
+        broker.turns.chores.add(busy)
+        broker.turns.timers.add(busy.alarm, 0.0)
+        event_loop.schedule()
+        found = []
+        while busy.has_more():
+            before = busy.turns
+            await asyncio.sleep(0)
+            found.append(busy.turns - before)
+        event_loop.stop()
+        return found
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert max(runner.run(watch())) == 1

@@ -181,11 +181,11 @@ class EventLoop:
         if not self._scheduled:
             self._scheduled = True
             if self._turn_selector is not None:
-                self._turn_selector.schedule(self.run_once)
+                self._turn_selector.schedule(self._run_once)
             else:
-                self.loop.call_soon(self.run_once)
+                self.loop.call_soon(self._run_once)
 
-    def run_once(self) -> None:
+    def _run_once(self) -> None:
         """Run one turn: handle waiting input, release waiters, write output, arm the timer."""
         self._scheduled = False
         if self.readiness.resting:
@@ -341,7 +341,7 @@ class EventLoop:
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self.run_once()
+        self.schedule()  # Not at once: a turn that is scheduled already would schedule another one.
 
     def _tick(self) -> None:
         due = self._ticking.when()
@@ -416,7 +416,7 @@ class EventLoop:
         """Run turns until all teardowns and purges are complete, so that the store has what was requeued or purged."""
         broker = self.driver.broker
         while broker.endings.pending() or (broker.journal is not None and broker.journal.removals.pending()):
-            self.run_once()
+            self.schedule()
             await asyncio.sleep(0)
 
     def stop(self) -> None:
