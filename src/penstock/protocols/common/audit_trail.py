@@ -41,7 +41,7 @@ NAME_MAX: Final = 255
 TEXT_MAX: Final = 4_096
 """Most letters of a field."""
 SECRET: Final = "***"
-RECORD_WORK: Final = 20
+RECORD_WORK: Final = 35
 """Units of work of a record."""
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_key$|^key$", re.IGNORECASE)
 _PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
