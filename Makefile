@@ -41,7 +41,8 @@ format: setup  ## Format the sources and mend what ruff can mend
 	@$(RUN) -m ruff check --fix-only --quiet .
 	@$(RUN) -m ruff format .
 
-demo: setup  ## 336,776 flights through a queue of 4 MiB into Spark
+demo:  ## 336,776 flights through a queue of 4 MiB into Spark, and a picture of it; nothing is compiled for it
+	@$(PYTHON) scripts/prepare.py --demo
 	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m demo
 
 bench: setup  ## CPU time per message, beside the peers that are installed: make bench ARGS="--protocol amqp1"

@@ -48,7 +48,7 @@ def archive() -> Path:
     # Found, not imported: the package would read all its tables at once.
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise DemoError(f"the flights are missing: the package {PACKAGE} is not installed; run make setup")
+        raise DemoError(f"the flights are missing: the package {PACKAGE} is not installed; run make demo")
     path = Path(spec.origin).parent / "data" / "flights.csv.zip"
     if not path.exists():
         raise DemoError(f"the flights are missing: {path} does not exist")

@@ -8,7 +8,7 @@ from typing import Any
 
 import penstock
 from demo.data import Groups, Totals
-from demo.watch import user_of
+from demo.watch import Story, user_of
 
 
 @dataclass(frozen=True)
@@ -79,19 +79,25 @@ def differences(expected: Groups, found: Groups) -> list[str]:
     return sentences
 
 
-def complaints(run: Run, flights: int) -> list[str]:
+def complaints(run: Run, told: Story, flights: int) -> list[str]:
     """Return one sentence for everything that is not as it must be when `flights` were to be sent; else none."""
     sentences = []
     if run.sent != flights:
         sentences.append(f"{run.sent:,} flights were sent where {flights:,} were due")
     if run.processed != run.sent:
         sentences.append(f"{run.sent:,} flights were sent and {run.processed:,} processed")
+    closings = run.view["gate"]["crossings"]
+    if told.closings != closings:
+        sentences.append(
+            f"the flow log has {told.closings:,} closings of the gate where the broker counted {closings:,}"
+        )
+    elif not closings:
+        sentences.append("the gate has never closed, so the picture shows no flow control: choose a smaller --capacity")
     return sentences + differences(run.expected, run.found)
 
 
-def verdict(run: Run, flights: int) -> list[str]:
+def verdict(run: Run, wrong: list[str]) -> list[str]:
     """Return what the check has found, line by line."""
-    wrong = complaints(run, flights)
     if wrong:
         return ["CHECK FAILED", *(f"  {sentence}" for sentence in wrong)]
     return [

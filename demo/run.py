@@ -18,15 +18,14 @@ from demo.children import ROOT, SIGNALS, Child, Children, Line
 from demo.clients import CLIENTS
 from demo.errors import DemoError
 from demo.progress import Screen, Standing
-from demo.watch import Watch, story
+from demo.watch import Story, Watch, story
+from penstock import flowlog
 from penstock.client import ClientError, Connection, Parameters
 
 FLIGHTS, SUMMARIES = "flights", "summaries"
 SETTINGS = "broker.toml"
 """The broker's settings file; by it a folder of the demo is known."""
 FLOW_LOG = "flow-log"
-PLANNED = (1, 4, 16)
-"""Capacities that are planned for the next time: multiples of the present one."""
 PER_TRIGGER = 5_000
 """About half of what 4 MiB hold before the gate closes: producers refill one half while Spark works on the other."""
 START_SECONDS = 30.0
@@ -186,16 +185,17 @@ class Demo:
         while (line := self.children.next_line(0.2)) is not None:
             self._note(line, consumer)
 
-    def draw(self, run: report.Run) -> Path:
+    def draw(self, run: report.Run, told: Story) -> Path:
         """Draw the picture, and return where it is."""
         path = self.output / "depth.png"
-        log = (self.output / "broker.log").read_text(errors="replace").splitlines()
         view = run.view
+        size = f"{self.capacity / 2**20:.3g} MiB"
         scene = picture.Scene(
-            f"{run.processed:,} flights through a queue of {self.capacity / 2**20:.3g} MiB into Spark",
+            f"{run.processed:,} flights from {len(CLIENTS)} publishers through a queue of {size} into Spark",
             self.samples,
-            story(log, FLIGHTS, run.ended),
+            told,
             run.begun,
+            min((at for at, _ in run.batches.values()), default=run.ended),
             run.ended,
             view["capacity"]["bytes"],
             view["stop"]["bytes"],
@@ -203,23 +203,6 @@ class Demo:
         )
         picture.draw(scene, path)
         return path
-
-
-def plan(output: Path, capacity: int) -> list[str]:
-    """Plan the capacity of the queue from the flow log of this run; return what `penstock plan` says.
-
-    Raises `DemoError` if it fails. A goal that no capacity meets is no failure: the nearest one is told.
-    """
-    capacities = ",".join(str(capacity * times) for times in PLANNED)
-    words = ["plan", str(output / FLOW_LOG), "--queue", FLIGHTS, "--goal", "blocked<50%", "--capacity", capacities]
-    words += ["--stop", "default", "--resume", "default", "--window", "1000", "--prefetch", "1000", "--deadline", "0"]
-    words += ["--local", "--plot", str(output / "plan.svg")]
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", *words], capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    if done.returncode > 1 or not done.stdout:
-        raise DemoError(f"penstock plan failed: {done.stderr.strip().rstrip('.')}")
-    return done.stdout.splitlines()
 
 
 def find_java() -> None:
@@ -246,15 +229,16 @@ def lead(given: argparse.Namespace) -> bool:
     with Children(output) as children:
         demo = Demo(given.flights, given.capacity, given.per_trigger, output, screen, children)
         run = demo.run()
-    shown = demo.draw(run)
+    told = story(flowlog.read(output / FLOW_LOG), FLIGHTS, run.ended)
+    shown = demo.draw(run, told)
+    wrong = report.complaints(run, told, given.flights)
     screen.say("\n" + "\n".join(report.figures(run)) + "\n")
-    screen.say("\n".join(report.verdict(run, given.flights)))
-    screen.say("\nThe flow log of this run is replayed with larger queues (penstock plan):")
-    screen.say("\n".join(f"  {line}" for line in plan(output, given.capacity)) + "\n")
-    screen.say(f"Picture    {_near(shown)}")
+    screen.say("\n".join(report.verdict(run, wrong)))
     screen.say(f"Parquet    {_near(output / 'delays')}")
+    screen.say(f"Flow log   {_near(output / FLOW_LOG)}: for `penstock analyze`, `penstock replay` and `penstock plan`")
     screen.say(f"Duration   {time.monotonic() - begun:.0f} s")
-    return not report.complaints(run, given.flights)
+    screen.say(f"Picture    {_near(shown)}")
+    return not wrong
 
 
 def empty(output: Path) -> None:
@@ -275,7 +259,7 @@ def _near(path: Path) -> Path:
 
 
 def main() -> None:
-    """Run the demo as a program: exit code 0 only when nothing is lost and every total agrees."""
+    """Run the demo as a program: exit code 0 only when every total agrees and the gate has closed."""
     parser = argparse.ArgumentParser(
         prog="python -m demo", description="Real flights through a bounded queue into Spark."
     )

@@ -1,12 +1,11 @@
-"""Looking at the queue while it runs: its depth, asked of the broker, and its gate, read from the broker's log."""
+"""Looking at the queue: its depth, asked of the broker while it runs, and its gate, read from the flow log."""
 
 import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from penstock.client import ClientError, Connection, ControlClient, Parameters
@@ -26,8 +25,6 @@ class Sample:
     gate_open: bool
     blocked: int
     """Producers that are blocked."""
-    crossings: int = 0
-    """How often the gate had closed and opened until then."""
 
 
 class Watch(threading.Thread):
@@ -71,66 +68,78 @@ class Watch(threading.Thread):
 
 def sampled(at: float, view: dict[str, Any]) -> Sample:
     """Return a sample from the broker's answer to `why`."""
-    depth, gate = view["depth"], view["gate"]
-    crossings = 2 * gate["crossings"] - (not gate["open"])  # the broker counts how often it closed
-    return Sample(at, depth["messages"], depth["bytes"], gate["open"], len(view["blocked"]), crossings)
+    depth = view["depth"]
+    return Sample(at, depth["messages"], depth["bytes"], view["gate"]["open"], len(view["blocked"]))
 
 
 @dataclass(frozen=True)
 class Span:
-    """A time for which something was closed or blocked, in seconds since the epoch."""
+    """A time in which a gate was closed, or blocked a producer, in seconds since the epoch."""
 
     begin: float
     end: float
+    count: int = 1
+    """Closings or blocks in it."""
+    share: float = 1.0
+    """Part of the time that they took: 1 for one that has records of its own, less for a sum of brief ones."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.begin) * self.share
 
 
 @dataclass
 class Story:
-    """What the broker's log tells about one queue."""
+    """What the flow log tells about one queue."""
 
     crossings: list[tuple[float, int]] = field(default_factory=list)
-    """When its gate closed or opened, and the depth in octets at that moment."""
+    """When its gate closed or opened, and the depth in octets at that moment; without closings that are summed."""
     closed: list[Span] = field(default_factory=list)
     """When its gate was closed."""
     blocked: dict[str, list[Span]] = field(default_factory=dict)
     """When each producer was blocked by it, by the producer's user."""
 
+    @property
+    def closings(self) -> int:
+        return sum(span.count for span in self.closed)
 
-_LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \[(.+)\] (QUE-100[34]|CHN-100[56]) : (.*)$")
-_SIZE = re.compile(r"Size : ([\d,]+) bytes")
-_USER = re.compile(r"con:\d+\(([^@]+)@")
+
+CLOSINGS = ("gate-closed", "gate-opened", "brief-closings")
+BLOCKS = ("blocked", "unblocked", "brief-blocks")
+"""Events of a beginning, an end, and a sum of brief ones."""
+SUM_SECONDS = 1.0
+"""Time that a sum stands for, or more; where in it the gate was closed is not recorded."""
+OTHERS = "others"
+"""Producers that a sum does not name."""
 
 
-def story(log: Iterable[str], queue: str, end: float) -> Story:
-    """Read the log; what is not over in it ends at `end`. Right for producers that publish to this queue only."""
+def story(records: Iterable[Mapping[str, Any]], queue: str, end: float) -> Story:
+    """Read the records of a flow log; what is not over in them ends at `end`."""
     told = Story()
-    gate_since: float | None = None
-    since: dict[str, float] = {}
-    for line in log:
-        found = _LINE.match(line)
-        if found is None:
+    since: dict[str, float] = {}  # by producer; the gate has no name
+    for record in records:
+        event, at = record["event"], record["wall"]
+        if record.get("queue") != queue or event not in CLOSINGS + BLOCKS:
             continue
-        # The log writes local time with milliseconds.
-        at = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").timestamp()  # noqa: DTZ007
-        subject, code, text = found[2], found[3], found[4]
-        if code.startswith("QUE") and subject.endswith(f"/qu({queue})"):
-            size = _SIZE.search(text)
-            told.crossings.append((at, int(size[1].replace(",", "")) if size else 0))
-            if code == "QUE-1003":
-                gate_since = at
-            elif gate_since is not None:
-                told.closed.append(Span(gate_since, at))
-                gate_since = None
-        elif code == "CHN-1005" and text.endswith(f"(Queue {queue})"):
-            since[user_of(subject)] = at
-        elif code == "CHN-1006" and user_of(subject) in since:
-            user = user_of(subject)
-            told.blocked.setdefault(user, []).append(Span(since.pop(user), at))
-    if gate_since is not None:
-        told.closed.append(Span(gate_since, end))
-    for user, at in since.items():
-        told.blocked.setdefault(user, []).append(Span(at, end))
+        name, spans = "", told.closed
+        if event in BLOCKS:
+            name = record.get("producer", OTHERS)
+            spans = told.blocked.setdefault(user_of(name), [])
+        elif "brief_s" not in record:
+            told.crossings.append((at, record["bytes"]))
+        if "brief_s" in record:
+            seconds = max(SUM_SECONDS, record["brief_s"])
+            spans.append(Span(at, at + seconds, record["count"], record["brief_s"] / seconds))
+        elif event in (CLOSINGS[0], BLOCKS[0]):
+            since[name] = at
+        elif name in since:
+            spans.append(Span(since.pop(name), at))
+    for name, at in since.items():
+        (told.blocked[user_of(name)] if name else told.closed).append(Span(at, end))
     return told
+
+
+_USER = re.compile(r"con:\d+\(([^@]+)@")
 
 
 def user_of(producer: str) -> str:

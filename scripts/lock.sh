@@ -11,6 +11,8 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 "${compile[@]}" --group build --output-file requirements/build.lock
 "${compile[@]}" pyproject.toml --extra spark --extra uvloop --group lint --group test --group demo --group docs \
     --constraint requirements/build.lock --output-file requirements/development.lock
+"${compile[@]}" pyproject.toml --extra spark --extra uvloop --group demo \
+    --constraint requirements/development.lock --output-file requirements/demo.lock
 "${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
 "${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop --extra terminal --extra otel \
     --constraint requirements/development.lock --output-file requirements/runtime.lock
@@ -18,4 +20,4 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
 for client in azure interop uamqp; do
     "${compile[@]}" --group "$client" --output-file "requirements/$client.lock"
 done
-echo "Wrote build.lock, development.lock, proton.lock, runtime.lock, dist.lock, azure.lock, interop.lock and uamqp.lock in requirements."
+echo "Wrote build.lock, development.lock, demo.lock, proton.lock, runtime.lock, dist.lock, azure.lock, interop.lock and uamqp.lock in requirements."

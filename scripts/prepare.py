@@ -1,6 +1,7 @@
 """Make ``.venv``, install everything from the lock, and build Penstock into it.
 
-Each of the three steps is done again only when what it depends on has changed, so a second run takes a moment.
+Each of the steps is done again only when what it depends on has changed, so a second run takes a moment. With
+``--demo`` only what `make demo` needs is installed, and Penstock is not compiled; what is there already is used.
 """
 
 import fcntl
@@ -11,12 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "development.lock")
+DEMO_LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "demo.lock")
 PROTON_LOCK = ROOT / "requirements" / "proton.lock"
 NODE_CLIENT = ROOT / "tests" / "clients" / "node"
 PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check")
@@ -50,10 +53,17 @@ def fingerprint(files: Iterable[Path], *words: str) -> str:
     return digest.hexdigest()
 
 
-def step(name: str, mark: str, sentence: str, action: Callable[[], None]) -> None:
-    """Do the action unless the step's stamp already carries this mark."""
+def build_mark(locks: Iterable[Path]) -> str:
+    """Return the mark of a build from the sources as they are, with the switches of setup.py as they are."""
+    sources = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".typed")]
+    sources += [ROOT / "setup.py", ROOT / "pyproject.toml"]
+    return fingerprint(sources, fingerprint(locks), os.environ.get("PENSTOCK_PURE", ""), os.environ.get("CC", ""))
+
+
+def step(name: str, mark: str, sentence: str, action: Callable[[], None], *also: str) -> None:
+    """Do the action unless the step's stamp already carries this mark, or one of those that are good enough too."""
     stamp = VENV / f"penstock-{name}.stamp"
-    if stamp.exists() and stamp.read_text() == mark:
+    if stamp.exists() and stamp.read_text() in (mark, *also):
         return
     say(sentence)
     start = time.monotonic()
@@ -68,9 +78,9 @@ def create_environment() -> None:
     run(sys.executable, "-m", "venv", "--clear", str(VENV))
 
 
-def install_locked() -> None:
+def install_locked(locks: Iterable[Path]) -> None:
     """Install the build tools, then everything else; source packages are built with those very tools."""
-    for lock in LOCKS:
+    for lock in locks:
         run(*PIP, "install", "--quiet", "--require-hashes", "--no-build-isolation", "-r", str(lock))
 
 
@@ -106,30 +116,35 @@ def install_node_client() -> None:
     run("npm", "ci", "--no-audit", "--no-fund", cwd=NODE_CLIENT)
 
 
-def prepare() -> None:
+def install_test_clients() -> None:
+    """Install the clients of other languages, and those built in C, that some tests use."""
+    proton = fingerprint([PROTON_LOCK, *LOCKS], os.environ.get("CC", ""))
+    step("proton", proton, "Building Qpid Proton, a client of AMQP 1.0 for tests.", install_proton)
+    if shutil.which("npm"):
+        packages = NODE_CLIENT.glob("package*.json")
+        step("node", fingerprint(packages), "Installing the AMQP client for node.", install_node_client)
+    else:
+        say("npm was not found: the tests with node's client will be skipped.")
+
+
+def prepare(for_demo: bool) -> None:
     """Do what is not yet done."""
+    locks, complete = LOCKS, (fingerprint(LOCKS), build_mark(LOCKS))
+    if for_demo:
+        locks, os.environ["PENSTOCK_PURE"] = DEMO_LOCKS, "1"
     VENV.mkdir(exist_ok=True)
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         step("environment", fingerprint(()), "Making the virtual environment .venv.", create_environment)
-        locked = fingerprint(LOCKS)
         note = "Installing the locked packages; PySpark alone is some 400 MB, so this takes minutes."
-        step("packages", locked, note, install_locked)
-        sources = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".typed")]
-        sources += [ROOT / "setup.py", ROOT / "pyproject.toml"]
-        switches = (locked, os.environ.get("PENSTOCK_PURE", ""), os.environ.get("CC", ""))
-        step("build", fingerprint(sources, *switches), "Building and installing Penstock.", install_penstock)
-        proton = fingerprint([PROTON_LOCK, *LOCKS], os.environ.get("CC", ""))
-        step("proton", proton, "Building Qpid Proton, a client of AMQP 1.0 for tests.", install_proton)
-        if shutil.which("npm"):
-            packages = NODE_CLIENT.glob("package*.json")
-            step("node", fingerprint(packages), "Installing the AMQP client for node.", install_node_client)
-        else:
-            say("npm was not found: the tests with node's client will be skipped.")
+        step("packages", fingerprint(locks), note, partial(install_locked, locks), complete[0])
+        step("build", build_mark(locks), "Building and installing Penstock.", install_penstock, complete[1])
+        if not for_demo:
+            install_test_clients()
 
 
 if __name__ == "__main__":
     try:
-        prepare()
+        prepare(for_demo=sys.argv[1:] == ["--demo"])
     except StepError as failure:
         sys.exit(str(failure))

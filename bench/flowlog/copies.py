@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import flowlog
+from pyspark_penstock.analysis.measures import OTHERS
 
 FILE_BYTES = 16 * 1024 * 1024
 PLAIN_FILES = 8
@@ -67,10 +68,10 @@ def period_of(folder: Path) -> Period:
         if record["event"] == "depth":
             for name in ("in", "out", "settled", "refused"):
                 flows[record["queue"]][f"{name}_messages"] += record.get(f"{name}_messages", 0)
-        elif record["event"] in ("gate-closed", "gate-opened"):
+        elif record["event"] in ("gate-closed", "gate-opened", "brief-closings"):
             _span(spans["closed"], f"{record['kind']} {record['gate']}", record, "gate-closed")
-        elif record["event"] in ("blocked", "unblocked"):
-            _span(spans["blocked"], f"{record['gate']} {record['producer']}", record, "blocked")
+        elif record["event"] in ("blocked", "unblocked", "brief-blocks"):
+            _span(spans["blocked"], f"{record['gate']} {record.get('producer', OTHERS)}", record, "blocked")
     for what, these in spans.items():
         for name, (_, _, since) in these.items():
             if since is not None:
@@ -84,9 +85,11 @@ def period_of(folder: Path) -> Period:
 
 
 def _span(spans: dict[str, list[Any]], name: str, record: dict[str, Any], begin: str) -> None:
-    """Add an event to seconds, number and beginning."""
+    """Add an event, or a sum of brief ones, to seconds, number and beginning."""
     each = spans.setdefault(name, [0.0, 0, None])
-    if record["event"] == begin:
+    if "brief_s" in record:
+        each[:2] = each[0] + record["brief_s"], each[1] + record["count"]
+    elif record["event"] == begin:
         each[1:] = each[1] + 1, record["mono"]
     elif each[2] is None:
         raise RecordingError(f"the recording begins in the middle: {name}")

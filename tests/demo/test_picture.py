@@ -1,25 +1,28 @@
 """The picture shows depth, thresholds and who was blocked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from demo.picture import Scene, busiest, depth, draw
+from demo.picture import NOTES, Scene, busiest, depth, draw
 from demo.watch import Sample, Span, Story
 
-SAMPLES = [
-    Sample(1000 + place / 10, place, place * 3_000, True, 0, (place > 200) + (place > 215)) for place in range(300)
-]
+SAMPLES = [Sample(1000 + place / 10, place, place * 3_000, True, 0) for place in range(300)]
 STORY = Story([(1020.0, 800_000), (1021.5, 700_000)], [Span(1020.0, 1021.5)], {"pika": [Span(1020.1, 1021.5)]})
-SCENE = Scene("Flights through a queue", SAMPLES, STORY, 1000.0, 1030.0, 2**20, 800_000, 700_000)
+SCENE = Scene("Flights through a queue", SAMPLES, STORY, 1000.0, 1004.0, 1030.0, 2**20, 800_000, 700_000)
+
+
+def drawn(scene: Scene, path: Path) -> str:
+    draw(scene, path)
+    return path.read_text()
 
 
 def test_svg_names_every_mark_and_every_producer(tmp_path: Path):
-    path = tmp_path / "depth.svg"
-    draw(SCENE, path)
-    text = path.read_text()
+    text = drawn(SCENE, tmp_path / "depth.svg")
     assert text.lstrip().startswith("<?xml")
-    for words in ("Flights through a queue", "capacity 1.00", "stop 0.76", "resume 0.67", "gate closed", "pika"):
+    marks = ("capacity 1.00", "stop 0.76", "resume 0.67", "the gate is closed")
+    for words in (SCENE.title, *marks, "pika", *NOTES):
         assert words in text
 
 
@@ -35,11 +38,14 @@ def test_depth_at_a_crossing_is_drawn_between_the_samples():
     assert (20.0, pytest.approx(800_000 / 2**20)) in points
 
 
-def test_sample_stays_on_the_side_of_a_crossing_that_the_broker_said_it_was_on():
-    late = Sample(1021.6, 90, 900_000, False, 1, crossings=1)  # taken before the gate opened, answered after
-    scene = Scene("", [late], STORY, 1000.0, 1030.0, 2**20, 800_000, 700_000)
-    assert [at for at, _ in depth(scene)] == [20.0, 21.5, 21.5]
-    assert [round(amount * 2**20) for _, amount in depth(scene)] == [800_000, 900_000, 700_000]
+def test_closings_that_are_summed_are_lighter_and_the_legend_says_so(tmp_path: Path):
+    path = tmp_path / "depth.svg"
+    summed = Story([], [Span(1020.0, 1021.0, 40, 0.5)], {"pika": [Span(1020.0, 1021.0, 30, 0.25)]})
+    text = drawn(replace(SCENE, story=summed), path)
+    assert "the gate is closed; lighter: for a part of each second" in text
+    assert "brief ones, summed" in text
+    assert "brief ones, summed" not in drawn(SCENE, path)
+    assert busiest(replace(SCENE, story=summed))[1] > 1021.0 - SCENE.begun
 
 
 def test_what_is_drawn_larger_is_where_the_gate_moved_most():
@@ -49,6 +55,5 @@ def test_what_is_drawn_larger_is_where_the_gate_moved_most():
 
 
 def test_run_without_samples_or_blocks_is_still_a_picture(tmp_path: Path):
-    path = tmp_path / "depth.svg"
-    draw(Scene("Nothing", [], Story(), 1000.0, 1004.0, 2**20, 800_000, 700_000), path)
-    assert "capacity 1.00" in path.read_text()
+    scene = Scene("Nothing", [], Story(), 1000.0, 1004.0, 1004.0, 2**20, 800_000, 700_000)
+    assert "capacity 1.00" in drawn(scene, tmp_path / "depth.svg")

@@ -1,30 +1,77 @@
-"""What the broker's log tells about a gate and those whom it blocks."""
+"""What a broker's flow log tells about a gate and those whom it blocks: all that the broker itself has counted."""
 
-from demo.watch import Span, story, user_of
+from __future__ import annotations
 
-LOG = """\
-2026-11-20 10:00:00,000 [con:4(pika@127.0.0.1:4711/)/ch:1] CHN-1005 : Flow Control Enforced (Queue other)
-2026-11-20 10:00:01,500 [vh(/)/qu(flights)] QUE-1003 : Overfull : Size : 3,355,746 bytes, Capacity : 3,355,443, Messages : 9,559, Message Capacity : -1
-2026-11-20 10:00:01,500 [con:4(pika@127.0.0.1:4711/)/ch:1] CHN-1005 : Flow Control Enforced (Queue flights)
-something else
-2026-11-20 10:00:02,250 [vh(/)/qu(flights)] QUE-1004 : Underfull : Size : 1,645,528 bytes, Resume Capacity : 2,936,012, Messages : 4,686, Message Capacity : -1
-2026-11-20 10:00:02,250 [con:4(pika@127.0.0.1:4711/)/ch:1] CHN-1006 : Flow Control Removed
-2026-11-20 10:00:03,000 [vh(/)/qu(flights)] QUE-1003 : Overfull : Size : 3,355,500 bytes, Capacity : 3,355,443, Messages : 9,558, Message Capacity : -1
-2026-11-20 10:00:03,000 [con:5(py-amqp@127.0.0.1:4712/)/ch:1] CHN-1005 : Flow Control Enforced (Queue flights)
-""".splitlines()  # noqa: E501
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from demo.watch import SUM_SECONDS, story, user_of
+from penstock.management.brief_spells import CLOSINGS_AT_ONCE
+from penstock.management.flow_log_records import Recorder
+from tests.support.blocked_producers import QUEUES, BlockedProducers
 
-def test_log_tells_crossings_closed_times_and_who_was_blocked():
-    begun = story(LOG, "flights", 0.0).crossings[0][0]
-    told = story(LOG, "flights", begun + 10)
-    assert [(at - begun, octets) for at, octets in told.crossings] == [(0, 3355746), (0.75, 1645528), (1.5, 3355500)]
-    assert told.closed == [Span(begun, begun + 0.75), Span(begun + 1.5, begun + 10)]
-    assert told.blocked == {"pika": [Span(begun, begun + 0.75)], "py-amqp": [Span(begun + 1.5, begun + 10)]}
+USER = "guest"
+OPERATIONS = st.tuples(
+    st.sampled_from(["publish"] * 12 + ["get"] * 4 + ["purge", "wait", "leave"]),
+    st.integers(0, 2),
+    st.sampled_from([*QUEUES, "both"]),
+)
 
 
-def test_another_queues_crossings_are_passed_over():
-    assert story(LOG, "flight", 0.0).crossings == []
+def recorded() -> BlockedProducers:
+    play = BlockedProducers()
+    play.driver.recorder = Recorder(play.driver.broker)
+    return play
 
 
-def test_name_without_a_user_is_kept_whole():
+@given(st.lists(OPERATIONS, min_size=50, max_size=150))
+def test_story_has_all_closings_and_blocks_that_the_broker_counts_and_their_time(operations) -> None:
+    play = recorded()
+    for operation in operations:
+        play.do(*operation)
+    for _ in range(9):  # until nothing begins, and what has begun lasts and is told; waits end at multiples of 10 s
+        play.now += 1.0
+        play.user.listen(play.now)
+    play.driver.tick()
+    records = play.driver.take_records()
+    for queue in QUEUES:
+        told = story(records, queue, play.now)
+        stats = play.driver.broker.vhosts["/"].queues[queue].gate.stats
+        view = stats.as_dict(play.now)
+        blocks = [*stats.blocks.values(), *(stats.departed or ())]
+        spans = told.blocked.get(USER, [])
+        assert told.closings == view["crossings"]
+        assert sum(span.seconds for span in told.closed) == pytest.approx(view["closed_s"])
+        assert sum(span.count for span in spans) == sum(block.times for block in blocks)
+        assert sum(span.seconds for span in spans) == pytest.approx(sum(block.blocked_s(play.now) for block in blocks))
+
+
+def test_closings_that_are_summed_are_a_span_of_a_second_with_their_part_of_it() -> None:
+    play = recorded()
+    brief = 3
+    for _ in range(CLOSINGS_AT_ONCE + brief):
+        for _ in range(4):
+            play.do("publish", 0, "orders")
+        play.now += 0.05
+        play.user.listen(play.now)
+        play.do("purge", 0, "orders")
+    play.driver.tick()
+    told = story(play.driver.take_records(), "orders", play.now)
+    assert len(told.crossings) == 2 * CLOSINGS_AT_ONCE
+    assert [span.count for span in told.closed] == [1] * CLOSINGS_AT_ONCE + [brief]
+    last = told.closed[-1]
+    assert (last.end - last.begin, last.share) == (SUM_SECONDS, pytest.approx(brief * 0.05))
+
+
+def test_another_queues_closings_are_passed_over() -> None:
+    play = recorded()
+    for _ in range(4):
+        play.do("publish", 0, "orders")
+    records = play.driver.take_records()
+    assert story(records, "orders", 0.0).closings == 1
+    assert story(records, "audit", 0.0).closings == story(records, "order", 0.0).closings == 0
+
+
+def test_name_without_a_user_is_kept_whole() -> None:
     assert user_of("someone") == "someone"

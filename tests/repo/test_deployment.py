@@ -138,10 +138,20 @@ def pins(lock: str) -> dict[str, str]:
 def test_image_has_every_dependency_in_the_version_that_is_tested() -> None:
     lines = (ROOT / "pyproject.toml").read_text().partition("\ndependencies = [\n")[2].partition("\n]")[0]
     names = set(re.findall(r'^ +"([\w-]+)', lines, re.MULTILINE))
-    runtime, development = pins("runtime.lock"), pins("development.lock")
-    assert names <= runtime.keys(), "`make lock` writes requirements/runtime.lock anew"
-    shared = runtime.keys() & development.keys()
-    assert {name: runtime[name] for name in shared} == {name: development[name] for name in shared}
+    assert names <= pins("runtime.lock").keys(), "`make lock` writes requirements/runtime.lock anew"
+    assert_pinned_alike("runtime.lock")
+
+
+def assert_pinned_alike(lock: str) -> None:
+    """Compare the versions of a lock file with those that the tests use."""
+    found, development = pins(lock), pins("development.lock")
+    shared = found.keys() & development.keys()
+    assert {name: found[name] for name in shared} == {name: development[name] for name in shared}
+
+
+def test_demo_has_every_package_in_the_version_that_is_tested() -> None:
+    assert pins("demo.lock").keys() <= pins("development.lock").keys()
+    assert_pinned_alike("demo.lock")
 
 
 def loaded(text: str, folder: Path) -> config.Settings:

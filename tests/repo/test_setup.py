@@ -1,8 +1,14 @@
-"""The build (setup.py): what it does when there is no compiler that works, and how wheels of a release differ."""
+"""The build (setup.py): what it does when there is no compiler that works, and how wheels of a release differ.
+
+And what is installed for the demo (scripts/prepare.py).
+"""
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,3 +77,19 @@ def test_option_that_the_compiler_does_not_know_is_noticed(monkeypatch: pytest.M
     assert command.accepts([], [])
     assert not command.accepts(["-fno-such-option"], [])
     assert not command.accepts([], ["-Wl,--no-such-option"])
+
+
+def test_demo_installs_nothing_in_a_clone_that_is_set_up(tmp_path: Path) -> None:
+    for name in ("scripts", "requirements"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    names = runpy.run_path(str(tmp_path / "scripts" / "prepare.py"))
+    fingerprint, locks = names["fingerprint"], names["LOCKS"]
+    marks = {"environment": fingerprint(()), "packages": fingerprint(locks), "build": names["build_mark"](locks)}
+    (tmp_path / ".venv").mkdir()
+    for name, mark in marks.items():
+        (tmp_path / ".venv" / f"penstock-{name}.stamp").write_text(mark)
+    command = [sys.executable, "scripts/prepare.py", "--demo"]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
