@@ -86,3 +86,14 @@ def test_environment_overrides_the_file_by_name_and_kind(tmp_path: Path) -> None
 def test_variable_that_cannot_be_meant_is_refused_by_name(name: str, value: str, said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"environment variable PENSTOCK_{name}: {said}")):
         with_environment(Settings(), {f"PENSTOCK_{name}": value})
+
+
+def test_bytes_and_times_of_the_start_may_have_units(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[broker]\nhold-bytes = "2 MiB"\nheartbeat-s = "1 min"\nslow-turn-ms = "0.25s"\n')
+    settings = load(file)
+    assert (settings.hold_bytes, settings.heartbeat_s, settings.slow_turn_ms) == (2 << 20, 60, 250)
+    assert with_environment(settings, {"PENSTOCK_FLOW_LOG_FILE_BYTES": "4MB"}).flow_log_file_bytes == 4_000_000
+    file.write_text('[broker]\nheartbeat-s = "1500ms"\n')
+    with pytest.raises(ConfigError, match="heartbeat-s must be a number from 0, not '1500ms'"):
+        load(file)

@@ -40,6 +40,11 @@ def compiled() -> bool:
     )
 
 
+def __dir__() -> list[str]:
+    """Return the public names, also of what is imported when it is first asked for."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     """Import the broker when it is first asked for: a client of Penstock has no need of a server."""
     if name == "Broker":

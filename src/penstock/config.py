@@ -8,7 +8,6 @@ but start-up settings may change while the broker runs (SIGHUP).
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -34,7 +33,9 @@ from penstock.log_ids import LEVEL_NAMES
 from penstock.protocols.common.connection_limits import SASL_MECHANISMS
 from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.setting_names.foreign_names import FOREIGN
+from penstock.setting_names.near import nearest
 from penstock.setting_names.setting_names import SCOPED_ALIASES
+from penstock.setting_names.units import BYTES, TIMES, amount
 from penstock.tls_settings import TlsSettings, read_tls
 from penstock.token_settings import TokenSettings, read_tokens
 
@@ -68,6 +69,12 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "log-format": ("text", "json", "qpid"),
 }
 """Settings of which only these strings may be the value, or items of the list."""
+IN_BYTES: Final = (
+    *("hold-bytes", "transaction-bytes", "message-bytes-max", "min-large-message", "amqpMinLargeMessageSize"),
+    *("arriving-bytes-max", "arguments-octets-max", "arguments-bytes-max", "frame-max", "initial-frame-max"),
+    *("flow-log-file-bytes", "audit-log-file-bytes"),
+)
+"""Settings that are bytes, which may have a unit, as the seconds and milliseconds that their names say."""
 
 
 AT_START: Final = (
@@ -326,8 +333,8 @@ def load(path: Path) -> Settings:
 
 def _near_table(name: str) -> str:
     """Return the table that an unknown name may mean, or all that there are."""
-    near = difflib.get_close_matches(name, [*SCOPES, *OTHER_TABLES], n=1)
-    return f"did you mean [{near[0]}]?" if near else f"known are {TABLES}"
+    near = nearest(name, [*SCOPES, *OTHER_TABLES])
+    return f"did you mean [{near}]?" if near else f"known are {TABLES}"
 
 
 def _sources(source: _Source, given: dict[str, Any]) -> dict[str, str]:
@@ -444,8 +451,8 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
         elif name in tunable:
             rest[name] = value
         else:
-            near = difflib.get_close_matches(name, [*known, *tunable], n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = nearest(name, [*known, *tunable])
+            hint = f"; did you mean {near}?" if near else ""
             hint = f", which is one of Artemis; {FOREIGN[name]}" if name in FOREIGN else hint
             raise source.error(("broker", name), f"unknown setting {name}{hint}")
     return at_start, rest
@@ -469,12 +476,22 @@ def _typed(source: _Source, name: str, value: object, default: object) -> object
         if isinstance(value, str):
             return value
         raise source.error(at, f"{name} must be a string, not {_kind(value)}")  # A store's URL may hold a password.
+    if isinstance(value, str):
+        value = _amount(name, value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise source.error(at, f"{name} must be a number from 0, not {value!r}")
     least, most = RANGES.get(name, (0, math.inf))
     if not least <= value <= most:
         raise source.error(at, f"{name} must be between {least} and {most}, not {value!r}")
     return value
+
+
+def _amount(name: str, text: str) -> object:
+    """Return the number of a text with a unit ("4MB", "30 min"); the text itself if it is none."""
+    found = amount(text, BYTES if name in IN_BYTES else TIMES if name.endswith(("-s", "-ms")) else {})
+    if found is not None and name.endswith("-s"):
+        found /= 1000
+    return text if found is None or found.denominator != 1 else int(found)
 
 
 def _kind(value: object) -> str:

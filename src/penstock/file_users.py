@@ -7,7 +7,6 @@ everything in every virtual host. Errors show no passwords.
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.tags import ADMINISTRATOR, TAGS
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
+from penstock.setting_names.near import nearest
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
 """Keys that say what a user's password is; a user has one of them."""
@@ -65,8 +65,8 @@ def read_users(
 
 def _near_key(key: str) -> str:
     """Return the key that an unknown one may mean, or all that there are."""
-    near = difflib.get_close_matches(key, USER_KEYS, 1)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(USER_KEYS))}"
+    near = nearest(key, USER_KEYS)
+    return f"did you mean {near}?" if near else f"known are {', '.join(sorted(USER_KEYS))}"
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:

@@ -85,8 +85,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(READY, INFO, "the store is recovered and every port is open"),
     LogId(STOPPING, INFO, "the broker stops: it closes its ports and connections, then the store"),
     LogId(STOPPED, INFO, "the broker has stopped; the last record"),
-    LogId(OPENED, INFO, "a connection is open: its user, address, virtual host, protocol and client"),
-    LogId(CLOSED, INFO, "a connection is closed, by its client or by the broker"),
+    LogId(
+        OPENED,
+        INFO,
+        "a connection is open: its user, address, virtual host, protocol and client; debug for an operator's command",
+    ),
+    LogId(CLOSED, INFO, "a connection is closed, by its client or by the broker; debug for an operator's command"),
     LogId(
         INACTIVE,
         WARNING,

@@ -6,8 +6,8 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from penstock.setting_names.near import nearest
 from penstock_simulation.outcome import Outcome
 
 SHARES = ("blocked", "starved", "closed", "above_stop")
@@ -100,8 +100,8 @@ def _goal(text: str) -> Goal:
     name, comparison, number, unit = found.groups()
     measure = name.replace("-", "_")
     if measure not in MEASURES:
-        near = get_close_matches(measure, MEASURES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it is one of {', '.join(MEASURES)}"
+        near = nearest(measure, MEASURES)
+        hint = f"did you mean {near}?" if near else f"it is one of {', '.join(MEASURES)}"
         raise GoalError(f"the goal '{text}' is for the measure '{name}', which there is not; {hint}")
     units = next(units for measures, units in _UNITS if measure in measures)
     if unit not in units:

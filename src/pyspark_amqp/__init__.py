@@ -18,6 +18,10 @@ choose_python()
 __all__ = ["AmqpDataSource", "DefaultSource"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         from pyspark_amqp.source import AmqpDataSource

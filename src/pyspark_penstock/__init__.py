@@ -19,6 +19,10 @@ choose_python()
 __all__ = ["DefaultSource", "PenstockDataSource", "ProgressListener"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name == "ProgressListener":
         from pyspark_penstock.listener import ProgressListener

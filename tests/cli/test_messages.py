@@ -65,7 +65,8 @@ def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: Broker
         )
     run(broker, "unset", "queue", name)
     nowhere = penstock_command("publish", f"{name}-none", "x", "--url", broker.url)
-    assert (nowhere.returncode, nowhere.stdout) == (1, "0 messages published; 1 reached no queue (NO_ROUTE)\n")
+    lost = f"0 messages published; 1 reached no queue (NO_ROUTE); did you mean '{name}'?\n"
+    assert (nowhere.returncode, nowhere.stdout) == (1, lost)
     assert "404" in run(broker, "publish", "k", "x", "--exchange", f"{name}-none", code=1)
 
 

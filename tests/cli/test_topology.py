@@ -51,7 +51,7 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
     with Connection(broker.url) as connection:
         connection.channel().consume(name)
         assert [each["queue"]["name"] for each in listed(broker, "consumers")] == [name]
-        assert "penstock-client" in run(broker, "list", "connections")
+        assert "penstock-cli" in run(broker, "list", "connections")
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
 
 
@@ -73,7 +73,7 @@ def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name
     assert told(broker, "delete", "exchange", name, "--if-exists") == {"exchange": name, "deleted": True}
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "x")
-    assert "PRECONDITION_FAILED" in run(broker, "delete", "queue", name, "--if-empty", "--if-exists", code=1)
+    assert "not empty (406)" in run(broker, "delete", "queue", name, "--if-empty", "--if-exists", code=1)
     assert run(broker, "delete", "queue", name) == f"queue {name} is deleted with 1 message\n"
 
 

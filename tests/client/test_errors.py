@@ -12,7 +12,8 @@ ERRORS = [
     (ConnectError("h", 5672, "nobody there"), "cannot connect to h:5672: nobody there"),
     (ConnectionClosed(320, "shutdown"), "the connection is closed: shutdown (320)"),
     (ConnectionClosed(None, "it broke"), "the connection is closed: it broke"),
-    (ChannelClosed(404, "no queue"), "the channel is closed: no queue (404)"),
+    (ChannelClosed(404, "NOT_FOUND - no queue 'q' in vhost '/'"), "no queue 'q' in vhost '/' (404)"),
+    (ChannelClosed(None, "the client closed it"), "the channel is closed: the client closed it"),
     (ControlError(409, "fenced", "A newer holder took over."), "A newer holder took over. (409 fenced)"),
     (Timeout("no answer within 2 s"), "no answer within 2 s"),
 ]

@@ -92,7 +92,7 @@ def test_publish_that_the_operator_holds_is_refused_after_its_hold_deadline(oper
         (("unblock", "queue", "there"), "queue 'there' is not blocked by the operator; nothing to unblock"),
         (("unblock", "user", "nobody"), "user 'nobody' is not blocked by the operator; nothing to unblock"),
         (("block", "queue", "nowhere"), "no queue 'nowhere' in vhost '/'"),
-        (("block", "vhost", "nowhere"), "vhost nowhere not found"),
+        (("block", "vhost", "nowhere"), "no vhost 'nowhere'"),
         (("block", "connection", "con:99"), "no connection 'con:99'"),
         (("block", "address", "nowhere"), "no exchange 'nowhere'"),
     ],

@@ -169,12 +169,12 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     assert shown[0].split() == ["setting", "value", "from"]
     table = {line.split()[0]: " ".join(line.split()[1:]) for line in shown}
     assert table["capacity-messages"] == "1000 pattern 'orders.#', set by command: capacity-messages=1000"
-    assert table["capacity-bytes"] == "5000 argument x-max-length-bytes=5000"
+    assert table["capacity-bytes"] == "5000 bytes argument x-max-length-bytes=5000"
     assert table["stop-messages"] == "600 pattern 'orders.#', set by command: stop-percent=60"
-    assert table["resume-bytes"] == "500 pattern 'orders.#', set by command: resume-percent=10"
-    assert table["stop-bytes"] == "3000 pattern 'orders.#', set by command: stop-percent=60"
+    assert table["resume-bytes"] == "500 bytes pattern 'orders.#', set by command: resume-percent=10"
+    assert table["stop-bytes"] == "3000 bytes pattern 'orders.#', set by command: stop-percent=60"
     assert table["overflow"] == "block argument x-overflow=block"
-    assert table["hold-deadline"] == "30 default"
+    assert table["hold-deadline"] == "30 s default"
     assert table["message-ttl"] == "none default"
     assert command(tuned, "set", "broker", "hold-deadline=5").splitlines() == ["broker hold-deadline=5"]
     found = {row["setting"]: row for row in json.loads(command(tuned, "show", "queue", "orders.eu", "--json"))}
@@ -203,11 +203,11 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     assert command(tuned, "unset", "queue", "orders.#").splitlines()[0] == "queue orders.# nothing set by command"
     assert json.loads(command(tuned, "unset", "broker", "--json"))["settings"] == {}
     assert json.loads(command(tuned, "settings", "--json")) == []
-    assert command(tuned, "set", "user", "alice", "burst-messages=5").splitlines()[1:] == [
+    assert command(tuned, "set", "user", "guest", "burst-messages=5").splitlines()[2:] == [
         "burst-messages has no effect without rate-messages: set that as well"
     ]
-    assert "weight=3" in command(tuned, "set", "user", "alice", "weight=3")
-    assert "pattern 'alice', set by command: weight=3" in command(tuned, "show", "user", "alice")
+    assert "weight=3" in command(tuned, "set", "user", "guest", "weight=3")
+    assert "pattern 'guest', set by command: weight=3" in command(tuned, "show", "user", "guest")
 
 
 def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
@@ -218,7 +218,7 @@ def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
 
 @pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "queue"])
 def test_show_tells_every_setting_of_a_scope_though_nobody_said_anything(tuned: BrokerProcess, scope: str) -> None:
-    name = {"vhost": "/", "address": "amq.topic", "broker": ""}.get(scope, "alice")
+    name = {"vhost": "/", "address": "amq.topic", "broker": ""}.get(scope, "guest")
     found = shown(tuned, scope, *([name] if name else []))
     assert list(found) == list(SCOPES[scope])
     for setting, (value, source) in found.items():
@@ -256,9 +256,9 @@ def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tun
 
 
 def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProcess) -> None:
-    command(tuned, "set", "user", "alice", "rate-messages=20")
-    found = shown(tuned, "user", "alice")
-    assert found["rate-messages"][1] == "pattern 'alice', set by command: rate-messages=20"
+    command(tuned, "set", "user", "guest", "rate-messages=20")
+    found = shown(tuned, "user", "guest")
+    assert found["rate-messages"][1] == "pattern 'guest', set by command: rate-messages=20"
     assert found["burst-messages"] == (1, "one more than the rate in any second")
     assert found["weight"] == (1, "default")
 
@@ -283,7 +283,7 @@ def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProces
         (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
         (("unset", "queue"), "scope queue needs the pattern to unset: `penstock settings` lists all patterns"),
         (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),
-        (("show", "vhost", "nobody"), "vhost nobody not found"),
+        (("show", "vhost", "nobody"), "no vhost 'nobody'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(

@@ -28,7 +28,7 @@ def request(driver: BrokerDriver, **fields: object) -> ControlRequest:
 
 
 def test_operator_api_blocks_an_object_with_a_reason_and_unblocks_it(driver: BrokerDriver) -> None:
-    for fields in ({"queue": "a"}, {"address": "amq.fanout"}, {"vhost": "/"}, {"user": "nobody-yet"}):
+    for fields in ({"queue": "a"}, {"address": "amq.fanout"}, {"vhost": "/"}, {"user": "guest"}):
         blocked = block(driver, request(driver, **fields, reason="too loud"))
         assert blocked["reason"] == "too loud"
         assert unblock(driver, request(driver, **fields))["unblocked"] == blocked["blocked"]

@@ -77,7 +77,8 @@ def test_argument_of_the_declaration_is_stronger() -> None:
     assert found["before"] == found["after"]
     assert found["sentences"] == [
         "its limits stay as they are",
-        "no effect: capacity-messages was given when the queue was declared, which is stronger",
+        "capacity-messages=100 has no effect on queue orders: argument capacity-messages=10 is stronger; "
+        "`penstock set --override` is stronger than all",
     ]
 
 

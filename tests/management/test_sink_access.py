@@ -210,6 +210,7 @@ def test_other_user_cannot_fence_a_query_until_an_operator_hands_it_over() -> No
     (change,) = [each for each in sink.driver.audit.take() if each.get("operation") == "sink.assign"][1:]
     assert (change["event"], change["subject"].strip()) == ("change", "q mallory")
     assert json.loads(change["before"]) == {"users": ["app"]}
+    assert sink.ask("sink.assign", query="q", user="nosuch")["text"] == "no user 'nosuch'"
     assert "no query 'none' has published" in sink.ask("sink.assign", query="none", user="mallory")["text"]
     assert sink.ask("sink.begin", **dedup)["code"] == 403
     sink.become("mallory")

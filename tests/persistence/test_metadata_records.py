@@ -204,7 +204,7 @@ def test_what_the_operator_blocked_stays_blocked_with_his_reason(
 ) -> None:
     queue_of(vhost, "q")
     ask(driver, vhost, "block", queue="q", reason="the mill is being cleaned")
-    ask(driver, vhost, "block", user="alice")
+    ask(driver, vhost, "block", user="guest")
     ask(driver, vhost, "block", address="amq.topic")
     assert kinds(store) == [BLOCK, BLOCK, BLOCK, QUEUE]
     again, _ = store.restored()

@@ -12,9 +12,12 @@ import pytest
 from pamqp import commands
 
 import penstock
+import pyspark_amqp
+import pyspark_penstock
 from penstock.access.password_hash import file_password
 from penstock.access.user import FILE, User
 from penstock.config import DEFAULT_HTTP, Settings
+from penstock.errors import StartError
 from penstock.server.broker import http_address, parse_address
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
 from tests.support.commands import refused
@@ -137,3 +140,21 @@ async def test_broker_starts_without_a_console_when_its_port_is_in_use(caplog: p
             async with penstock.Broker(listen=f"127.0.0.1:{port}") as broker:
                 assert broker.http_addresses == []
         assert "the console is not served: cannot serve HTTP on 127.0.0.1:15672: the port is in use" in caplog.text
+
+
+def test_url_of_a_broker_that_was_not_started_says_to_start_it() -> None:
+    broker = penstock.Broker(listen="127.0.0.1:0")
+    for read in (lambda: broker.url, lambda: broker.http_url):
+        with pytest.raises(StartError, match="has no URL before it is started: use `async with broker:`"):
+            read()
+
+
+async def test_url_of_an_api_that_is_off_says_how_to_have_one() -> None:
+    async with in_process(http="off") as broker:
+        with pytest.raises(StartError, match="has no HTTP API: give it http="):
+            _ = broker.http_url
+
+
+def test_names_that_are_imported_when_asked_for_are_listed() -> None:
+    for package in (penstock, pyspark_penstock, pyspark_amqp):
+        assert {*package.__all__} <= {*dir(package)}

@@ -17,6 +17,7 @@ import pytest
 
 from tests.server.test_durability import LOST, client_of, killed
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
+from tests.support.commands import refused
 from tests.support.disk_brokers import closed, crossings, take
 from tests.support.faults import mount
 from tests.support.http_client import Web
@@ -223,9 +224,18 @@ def test_store_is_checked_while_no_broker_has_it(server: Cluster, database: str,
 
 @pytest.mark.parametrize("command", ["backup", "repair"])
 def test_what_postgresql_does_itself_is_left_to_it(command: str, tmp_path: Path) -> None:
-    done = penstock_command(command, str(tmp_path / "new"), "--store", "postgresql:///orders")
-    assert done.returncode == 2
-    assert f"a store in PostgreSQL is {'backed up with pg_dump' if command == 'backup' else 'restored'}" in done.stderr
+    new = str(tmp_path / "new")
+    said = refused(command, new, "--store", "postgresql://anna:secret@db1/orders?schema=ours")
+    way = {
+        "backup": "backed up with pg_dump, which may run while brokers use it: pg_dump --schema=ours --format=custom "
+        "--file=FILE URL",
+        "repair": "restored from a backup with pg_restore: pg_restore --dbname=URL FILE",
+    }
+    place = "schema 'ours' of database 'orders' at 'db1', port 5432"
+    assert said == f"the store in {place} is {way[command]} (docs/postgres.md)"
+    assert refused(command, new, "--store", "/var/lib/penstock") == refused("serve", "--store", "/var/lib/penstock")
+    done = penstock_command(command, new, "--data", new, "--store", "postgresql:///orders")
+    assert (done.returncode, "--data and --store exclude each other" in done.stderr) == (2, True)
     assert not (tmp_path / "new").exists()
 
 

@@ -53,8 +53,10 @@ def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) 
         ({"address-full-polcy": "BLOCK"}, "did you mean address-full-policy?"),
         ({"slow-consumer-polcy": "notify"}, "did you mean slow-consumer-policy?"),
         ({"slow-consumer-policy": "kick"}, "slow-consumer-policy=kick is not a policy for slow consumers; known are"),
-        ({"capacity-bytes": "5 parsecs"}, "'5 parsecs' is not a whole number, or one with KiB, MiB or GiB"),
-        ({"capacity-bytes": "5MB"}, "is not a whole number"),  # 10**6 or 2**20? Only Artemis' name says.
+        ({"capacity-bytes": "5 parsecs"}, "'5 parsecs' is not a whole number, or one with a unit such as 64MiB"),
+        ({"capacity-bytes": "0.3 KiB"}, "is not a whole number"),
+        ({"message-ttl": "5 MB"}, "message-ttl='5 MB' is not a whole number, or one with a unit such as 30min"),
+        ({"hold-deadline": "5 MB"}, "hold-deadline='5 MB' is not a number, or one with a unit such as 30min"),
         ({"capacity-messages": "5KiB"}, "is not a whole number"),
         ({"consumer-max-rate": 0}, "=0 would stop it for ever; use `penstock block`, or unset the rate"),
         ({"consumer-max-rate": -5}, "consumer-max-rate=-5 is negative; -1 or none is no limit"),
@@ -118,7 +120,7 @@ def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
         ("que", {}, "scope 'que' is not known; did you mean queue?"),
         ("planet", {}, "scope 'planet' is not known; known are queue, address, vhost"),
         ("broker", {"memory-capacity": "140%"}, "memory-capacity=140% is not a share of the machine's memory"),
-        ("broker", {"memory-capacity": "much"}, "memory-capacity='much' is not a whole number, or one with KiB"),
+        ("broker", {"memory-capacity": "much"}, "memory-capacity='much' is not a whole number, or one with a unit"),
         ("queue", {"stop-messages": 5, "qpid.flow_stop_count": 6}, "qpid.flow_stop_count=6 contradicts stop-messages"),
     ],
 )

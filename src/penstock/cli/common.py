@@ -22,10 +22,16 @@ from penstock.cli.style import Colour, styled
 from penstock.cli.target import URL, check_used, parameters_of, target_options
 from penstock.errors import ConfigError, PenstockError
 from penstock.setting_names.escapes import printable, printable_json
+from penstock.setting_names.near import nearest
+from penstock.setting_names.units import TIMES, amount, shown_bytes
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.control import ControlClient
+
+    WordChoice = click.Choice[str]
+else:
+    WordChoice = click.Choice  # It is generic from click 8.2 on.
 
 __all__ = ["JSON", "URL", "main"]  # URL is defined in target.py.
 
@@ -137,6 +143,10 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of a line, and check that it uses the options before it."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = nearest(name, self.list_commands(ctx))
+            raise click.UsageError(f"no command '{name}'" + (f"; did you mean '{near}'?" if near else ""), ctx)
         found = super().resolve_command(ctx, args)
         if found[1] is not None and not ctx.resilient_parsing:
             check_used(ctx, str(found[0]), found[1])
@@ -279,6 +289,26 @@ def pairs(words: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
+class Seconds(click.FloatRange):
+    """Seconds, or a time with a unit: 30, 30s, 5 min."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        given = amount(value, TIMES) if isinstance(value, str) else None
+        return super().convert(value if given is None else float(given / 1000), param, ctx)
+
+
+class OneOf(WordChoice):
+    """Choice of words, which its option or argument shows; an unknown one is told with its near match."""
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """Return the text of an error."""
+        near = nearest(str(value), [str(each) for each in self.choices])
+        return f"no '{value}'; did you mean '{near}'?" if near else super().get_invalid_choice_message(value, ctx)
+
+
 def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> None:
     """Print a result: sentences for people, each on its line, or the answer as JSON."""
     if as_json:
@@ -290,7 +320,11 @@ def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> N
 
 def limits(level: dict[str, int | None]) -> str:
     """Return a capacity for people: in messages, bytes or both."""
-    parts = [f"{value:,} {unit}" for unit, value in level.items() if value is not None]
+    parts = [
+        shown_bytes(value) if unit == "bytes" else f"{value:,} {unit}"
+        for unit, value in level.items()
+        if value is not None
+    ]
     return " and ".join(parts) or "no limit"
 
 
@@ -310,11 +344,25 @@ def control_session(url: str) -> Iterator[ControlClient]:
 
 @contextlib.contextmanager
 def connected(url: str) -> Iterator[Connection]:
-    """Connect to a broker."""
+    """Connect to a broker. An error about a name that is not there ends with a near match of it."""
+    from penstock.cli.near_names import near_match, near_vhost
     from penstock.client.connection import Connection
+    from penstock.client.errors import ChannelClosed, ControlError, LoginRefused
 
-    with report_errors(), Connection(parameters_of(url)) as connection:
-        yield connection
+    with report_errors():
+        where = parameters_of(url)
+        try:
+            connection = Connection(where)
+        except LoginRefused as error:
+            raise ConfigError(f"{error}{near_vhost(where, error.text)}") from None
+        with connection:
+            try:
+                yield connection
+            except (ChannelClosed, ControlError) as error:
+                near = near_match(connection, error.text)
+                if not near:
+                    raise
+                raise ConfigError(f"{error}{near}") from None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.cli.near_names import near_match
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class Feed:
 
         try:
             found = self._connected().request(operation, fields)
-        except ControlError:
-            raise
+        except ControlError as error:
+            assert self._connection is not None
+            raise ControlError(error.code, error.name, error.text + near_match(self._connection, error.text)) from None
         except (PenstockError, OSError):
             self.close()
             raise

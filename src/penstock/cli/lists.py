@@ -48,6 +48,8 @@ class Columns(NamedTuple):
     default: tuple[str, ...]
     computed: Mapping[str, Value] = {}
     texts: Mapping[str, Callable[[Any], str]] = {}
+    of_items: Mapping[str, Callable[[Item], str]] = {}
+    """Texts that take more of an item than the value."""
 
 
 _OPTIONS: Final = (
@@ -164,6 +166,8 @@ def _field(item: Item, path: str) -> object:
 
 def text_of(item: Item, column: str, columns: Columns) -> str:
     """Return the text of a column."""
+    if column in columns.of_items:
+        return columns.of_items[column](item)
     value = value_of(item, column, columns)
     text = columns.texts.get(column)
     return cell(value) if text is None else text(value)

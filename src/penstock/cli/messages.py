@@ -17,6 +17,7 @@ import click
 from penstock.cli.common import (
     JSON,
     URL,
+    Seconds,
     connected,
     counted,
     main,
@@ -28,6 +29,7 @@ from penstock.cli.common import (
     writing,
 )
 from penstock.cli.completion import names_of
+from penstock.cli.near_names import near_match
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
-PATIENCE = click.FloatRange(0)
+PATIENCE = Seconds(0)
 PROGRESS_S = 1.0
 """Seconds between two progress lines."""
 NOTICE_S = 5.0
@@ -122,6 +124,7 @@ def publish(
             except ConnectionClosed as error:
                 raise ConfigError(f"{error}; {_confirmed(publisher.progress())}") from None
             lost = publisher.returned[:1]
+            near = near_match(connection, f"no queue '{key}'") if lost and not exchange else ""
             refusal = publisher.refusal
     went = progress.acked - progress.returned
     answer: dict[str, object] = {
@@ -134,7 +137,7 @@ def publish(
     if progress.nacked:
         sentence += f"; {progress.nacked:,} refused ({refusal or '`penstock why` says what is at its capacity'})"
     if progress.returned:
-        sentence += f"; {progress.returned:,} reached no queue ({lost[0].text})" if lost else ""
+        sentence += f"; {progress.returned:,} reached no queue ({lost[0].text}){near}" if lost else ""
     print_result(as_json, answer, sentence)
     if progress.nacked or progress.returned:
         sys.exit(1)

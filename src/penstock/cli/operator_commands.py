@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,7 @@ from penstock.cli.absent import IF_EXISTS, maybe_absent
 from penstock.cli.common import (
     JSON,
     URL,
+    OneOf,
     control_session,
     counted,
     limits,
@@ -22,6 +24,22 @@ from penstock.cli.common import (
 )
 from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, print_list
+from penstock.cli.near_names import near_match
+from penstock.setting_names.setting_names import (
+    BYTES,
+    FREE,
+    MEMORY,
+    MILLISECONDS,
+    PERIOD,
+    QUOTA,
+    SECONDS,
+    WINDOW,
+)
+from penstock.setting_names.setting_names import SCOPES as SCOPES_OF_SETTINGS
+from penstock.setting_names.units import shown_bytes, shown_time
+
+if TYPE_CHECKING:
+    from penstock.client.control import ControlClient
 
 CONNECTIONS_LISTED = 100
 """Most connections that `penstock status` lists; the others are counted."""
@@ -60,7 +78,7 @@ def why(
                 say(sentence)
 
 
-SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
+SCOPES = OneOf(["queue", "address", "vhost", "user", "connection"])
 
 
 @main.command()
@@ -163,19 +181,21 @@ def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
     return f"longest turn: {', '.join(longest)}{by_work}"
 
 
-ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])
+ALL_SCOPES = OneOf(["queue", "address", "vhost", "user", "connection", "producer", "broker"])
 
 
 @main.command("set")
 @click.argument("scope", type=ALL_SCOPES)
 @click.argument("words", metavar="[PATTERN] NAME=VALUE...", nargs=-1, required=True)
+@click.option("--override", is_flag=True, help="Be stronger than arguments of queues, and than all policies.")
 @JSON
 @URL
-def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+def set_(scope: str, words: tuple[str, ...], override: bool, as_json: bool, url: str) -> None:
     """Set flow-control settings for all names that match PATTERN, at once and until `penstock unset`.
 
     In a pattern * is one word and # any number of words between dots; the most specific pattern wins. The broker has no
-    pattern. For example: penstock set queue 'orders.#' capacity-messages=10000 stop-percent=60
+    pattern. The exit code is 1 if a stronger source hides a setting. For example:
+    penstock set queue 'orders.#' capacity-messages=10000 stop-percent=60
     """
     from penstock.errors import ConfigError
 
@@ -192,7 +212,10 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
                 raise ConfigError(f"setting '{name}' is given twice: give it once")
             settings[name] = value
         with control_session(url) as control:
-            _print_settings(control.set(scope, pattern, settings), as_json)
+            answer = control.set(scope, pattern, settings, override)
+            _print_settings(answer, as_json, control)
+            if answer.get("warnings"):
+                sys.exit(1)
 
 
 @main.command()
@@ -215,17 +238,18 @@ def unset(scope: str, words: tuple[str, ...], if_exists: bool, as_json: bool, ur
         of = f"{scope} {pattern}".strip()
         absent = maybe_absent(if_exists, as_json, {"scope": scope, "pattern": pattern}, f"nothing is set for {of}")
         with control_session(url) as control, absent:
-            _print_settings(control.unset(scope, pattern, names or None), as_json)
+            _print_settings(control.unset(scope, pattern, names or None), as_json, control)
 
 
-def _print_settings(answer: dict[str, Any], as_json: bool) -> None:
+def _print_settings(answer: dict[str, Any], as_json: bool, control: ControlClient) -> None:
     if as_json:
         say_json(answer)
         return
     shown = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
     say(" ".join(part for part in (answer["scope"], answer["pattern"], shown or "nothing set by command") if part))
+    warnings = answer.get("warnings", ())
     for sentence in answer["sentences"]:
-        say(sentence)
+        say(sentence + near_match(control.connection, sentence), err=sentence in warnings)
 
 
 @main.command()
@@ -241,8 +265,8 @@ def settings(shown: Shown, url: str) -> None:
     rows = [
         {"scope": each["scope"], "pattern": each["pattern"], "setting": f"{name}={value}", "by": by}
         for each in found
-        for by in ("command", "file")
-        for name, value in each[by].items()
+        for by in ("command", "override", "file")
+        for name, value in each.get(by, {}).items()
     ]
     with report_errors():
         print_list(found if shown.as_json else rows, Columns(("scope", "pattern", "setting", "by")), shown, whole="")
@@ -256,13 +280,29 @@ def settings(shown: Shown, url: str) -> None:
 def show(scope: str, name: str, shown: Shown, url: str) -> None:
     """Show the effective settings of a queue or another object, each with its source. The broker has no NAME.
 
+    A value in parentheses is one that the source before it hides.
+
     For example: penstock show queue orders, or penstock show broker
     """
     with control_session(url) as control:
         found = control.show(scope, name)
+    rows: list[dict[str, Any]] = []
+    for row in found:
+        rows += [row, *({**each, "setting": row["setting"], "hidden": True} for each in row.get("hides", ()))]
+    columns = Columns(("setting", "value", "from"), of_items={"value": lambda row: _value(scope, row)})
     with report_errors():
-        print_list(found, Columns(("setting", "value", "from"), texts={"value": _setting}), shown, whole="")
+        print_list(found if shown.as_json else rows, columns, shown, whole="")
 
 
-def _setting(value: object) -> str:
-    return "none" if value is None else str(value)
+def _value(scope: str, row: dict[str, Any]) -> str:
+    """Return a value with its unit; one that a stronger source hides is in parentheses."""
+    value, kind = row["value"], SCOPES_OF_SETTINGS[scope].get(row["setting"], "")
+    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if kind == MILLISECONDS:
+            text = shown_time(value)
+        elif kind in (SECONDS, PERIOD):
+            text = shown_time(round(value * 1000, 3))
+        elif kind in (BYTES, MEMORY, WINDOW, QUOTA, FREE) or row["setting"].endswith("-bytes"):
+            text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
+    return f"({text})" if row.get("hidden") else text

@@ -7,7 +7,7 @@ import json
 import click
 
 from penstock.cli.absent import IF_EXISTS, maybe_absent
-from penstock.cli.common import JSON, URL, control_session, main, pairs, report_errors, say, say_json
+from penstock.cli.common import JSON, URL, OneOf, control_session, main, pairs, report_errors, say, say_json
 from penstock.cli.completion import names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, print_list
 from penstock.errors import ConfigError
@@ -30,7 +30,7 @@ def policies() -> None:
 @click.argument("pattern")
 @click.argument("words", metavar="DEFINITION | KEY=VALUE...", nargs=-1, required=True)
 @click.option("--priority", type=int, default=0, show_default=True, help="Of several that match, the highest applies.")
-@click.option("--apply-to", type=click.Choice(APPLY_TO), default=None, help="Apply it to these only.")
+@click.option("--apply-to", type=OneOf(APPLY_TO), default=None, help="Apply it to these only.")
 @OPERATOR
 @JSON
 @URL

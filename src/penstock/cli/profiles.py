@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from penstock.errors import ConfigError
+from penstock.setting_names.near import nearest
 
 FILE_VARIABLE: Final = "PENSTOCK_PROFILES"
 """Environment variable with the path of the file."""
@@ -72,10 +73,8 @@ def _check(path: Path, name: str, table: object) -> None:
         raise ConfigError(f"'{path}': '{name}' is no profile: write [{name}] and its url below")
     for key, value in table.items():
         if key not in KEYS:
-            import difflib
-
-            near = difflib.get_close_matches(key, KEYS, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}"
+            near = nearest(key, KEYS)
+            hint = f"; did you mean {near}?" if near else f"; known are {', '.join(KEYS)}"
             raise ConfigError(f"'{path}': unknown key '{key}' in profile {name}{hint}")
         if not isinstance(value, str):
             raise ConfigError(f"'{path}': {key} of profile {name} must be a text in quotes")
@@ -86,11 +85,9 @@ def _check(path: Path, name: str, table: object) -> None:
 def profile_of(path: Path, profiles: dict[str, dict[str, str]], name: str) -> Profile:
     """Return a profile by name, with paths relative to the file's folder. Raises ConfigError."""
     if name not in profiles:
-        import difflib
-
-        near = difflib.get_close_matches(name, profiles, 1)
+        near = nearest(name, profiles)
         known = ", ".join(sorted(profiles)[:20]) or "none"
-        hint = f"did you mean {near[0]}?" if near else f"known are: {known}"
+        hint = f"did you mean {near}?" if near else f"known are: {known}"
         raise ConfigError(f"no profile '{name}' in '{path}'; {hint}")
     table = profiles[name]
     cacert, client_cert, client_key = (_placed(path, table.get(key, "")) for key in KEYS[2:])

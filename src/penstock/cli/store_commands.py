@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.cli.common import JSON, counted, main, print_result, report_errors, say, say_json
-from penstock.errors import StoreError
+from penstock.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from penstock.persistence.message_audit import Loss
     from penstock.server.store_repair import CheckReport
     from penstock.store.damage import Damage
-    from penstock.store.store import Store
 
 LISTED = 20
 """Most queues, and most damaged records, that are listed; the rest is counted."""
@@ -28,13 +27,14 @@ DATA = click.option(
     help="Use the broker's data directory DIR; default: this user's, as for `penstock serve`.",
 )
 STORE = click.option("--store", metavar="URL", help="Use the broker's database URL, as for `penstock serve --store`.")
+ADVICE = click.option("--store", metavar="URL", help="Tell how PostgreSQL does it for the database URL.")
 TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 
 
 @main.command()
 @TARGET
 @DATA
-@STORE
+@ADVICE
 @JSON
 def backup(target: Path, data: Path | None, store: str | None, as_json: bool) -> None:
     """Copy a broker's store into DIR, which is new or empty; the broker may keep running.
@@ -46,7 +46,10 @@ def backup(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     from penstock.store.sqlite import FILE
 
     with report_errors():
-        _refuse_database(store, "backed up with pg_dump, which may run while brokers use it")
+        _refuse_database(
+            data, store, "backed up with pg_dump, which may run while brokers use it: pg_dump --schema={schema} "
+            "--format=custom --file=FILE URL",
+        )  # fmt: skip
         copy(_directory(data) / FILE, target, _progress("copied"))
         octets = (target / FILE).stat().st_size
         print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
@@ -64,8 +67,7 @@ def check(data: Path | None, store: str | None, as_json: bool) -> None:
     """
     from penstock.persistence.message_audit import summed_up
 
-    if data is not None and store is not None:
-        raise click.UsageError("--data and --store exclude each other: give the directory or the database")
+    _check_one(data, store)
     with report_errors():
         place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
         if as_json:
@@ -84,7 +86,7 @@ def check(data: Path | None, store: str | None, as_json: bool) -> None:
 @main.command()
 @TARGET
 @DATA
-@STORE
+@ADVICE
 @JSON
 def repair(target: Path, data: Path | None, store: str | None, as_json: bool) -> None:
     """Copy everything readable from a damaged data directory into DIR, which is new or empty.
@@ -96,7 +98,7 @@ def repair(target: Path, data: Path | None, store: str | None, as_json: bool) ->
     from penstock.server.store_repair import repair_directory
 
     with report_errors():
-        _refuse_database(store, "restored from a backup with pg_restore")
+        _refuse_database(data, store, "restored from a backup with pg_restore: pg_restore --dbname=URL FILE")
         saved, messages, losses, declared = repair_directory(_directory(data), target)
         _report(saved.lost, losses)
         for queue in declared:
@@ -122,9 +124,19 @@ def _directory(data: Path | None) -> Path:
     return data or default_directory()
 
 
-def _refuse_database(store: str | None, way: str) -> None:
+def _check_one(data: Path | None, store: str | None) -> None:
+    if data is not None and store is not None:
+        raise click.UsageError("--data and --store exclude each other: give the directory or the database")
+
+
+def _refuse_database(data: Path | None, store: str | None, way: str) -> None:
+    """Tell what PostgreSQL has for a command on a database. Raises ConfigError, also for a URL that is none."""
+    from penstock.server.store_open import database_of
+
+    _check_one(data, store)
     if store is not None:
-        raise click.UsageError(f"a store in PostgreSQL is {way} (docs/postgres.md)")
+        found = database_of(store)
+        raise ConfigError(f"the store in {found} is {way.format(schema=found.address.schema)} (docs/postgres.md)")
 
 
 def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
@@ -134,14 +146,10 @@ def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
 
 
 def _look_in_database(url: str) -> tuple[str, CheckReport, str]:
+    from penstock.server.store_open import database_of
     from penstock.server.store_repair import check_store
-    from penstock.store.postgres import SCHEMES, postgres_store
 
-    if not url.startswith(SCHEMES):
-        raise click.UsageError(
-            "--store takes a PostgreSQL URL such as postgresql://HOST/DATABASE; use --data for a folder"
-        )
-    store: Store = postgres_store(url, makes=False)
+    store = database_of(url, makes=False)
     return str(store), check_store(store), store.when_damaged
 
 

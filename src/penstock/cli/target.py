@@ -16,6 +16,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_URL: Final = "amqp://guest:guest@127.0.0.1:5672/"
 GIVEN: Final = "penstock.target"
 """Key in the context of a command: values of these options that were given before it on the line."""
+PRODUCT: Final = "penstock-cli"
+"""Name of a command as a client; the broker logs connections of an operator's at the level debug."""
 FILES: Final = ("cacert", "client_cert", "client_key")
 
 _TEXTS: Final = (
@@ -113,7 +115,7 @@ def parameters_of(url: str) -> Any:
     from penstock.client.parameters import Parameters, tls_context
 
     try:
-        where = Parameters.from_url(url)
+        where = Parameters.from_url(url)._replace(product=PRODUCT)
     except ValueError as error:
         raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
     files = tls_files()

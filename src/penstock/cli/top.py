@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from penstock.cli import style, top_view
-from penstock.cli.common import URL, counted, limits, main, percent, report_errors, say, say_json, table, writing
+from penstock.cli.common import (
+    URL,
+    Seconds,
+    counted,
+    limits,
+    main,
+    percent,
+    report_errors,
+    say,
+    say_json,
+    table,
+    writing,
+)
 from penstock.cli.completion import names_of
 from penstock.cli.target import parameters_of
 from penstock.errors import ConfigError, PenstockError
@@ -37,7 +49,7 @@ INTERRUPTED: Final = 130
 INTERVAL = click.option(
     "--interval",
     metavar="S",
-    type=click.FloatRange(0.1, 3600),
+    type=Seconds(0.1, 3600),
     default=INTERVAL_S,
     show_default=True,
     help="Ask every S seconds.",

@@ -14,6 +14,7 @@ from penstock.cli.absent import IF_EXISTS, maybe_absent, print_deleted
 from penstock.cli.common import (
     JSON,
     URL,
+    OneOf,
     connected,
     control_session,
     counted,
@@ -370,7 +371,7 @@ BY_NAME = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 
 
 @main.command("list")
-@click.argument("kind", type=click.Choice(list(COLUMNS)))
+@click.argument("kind", type=OneOf(list(COLUMNS)))
 @click.option("--everywhere", is_flag=True, help="List all virtual hosts, not only the one in --url.")
 @LIST
 @URL
@@ -427,7 +428,7 @@ def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) 
 FROM = click.option(
     "--from",
     "source",
-    type=click.Choice(["artemis", "qpid-java", "qpid-config"]),
+    type=OneOf(["artemis", "qpid-java", "qpid-config"]),
     help="Convert another broker's file.",
 )
 OUTPUT = click.option(

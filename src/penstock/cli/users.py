@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from penstock.cli.absent import IF_EXISTS, maybe_absent
-from penstock.cli.common import JSON, URL, control_session, main, print_result, report_errors, say_json
+from penstock.cli.common import JSON, URL, OneOf, control_session, main, print_result, report_errors, say, say_json
 from penstock.cli.completion import names_by_scope, names_of
 from penstock.cli.lists import LIST, Columns, Shown, Value, chosen, print_list
 from penstock.errors import ConfigError, PenstockError
+from penstock.setting_names.near import nearest
 
 PAGE: Final = 1000
 """Users asked for at once."""
@@ -59,6 +60,16 @@ def _secrets(password: str) -> dict[str, object]:
 
 def _split(tags: str) -> list[str]:
     return [tag for tag in (each.strip() for each in tags.split(",")) if tag]
+
+
+def _tell_unknown(tags: Sequence[str]) -> None:
+    """Tell of tags that permit nothing; they are kept for other programs, as in RabbitMQ."""
+    from penstock.access.tags import TAGS as KNOWN
+
+    for tag in tags:
+        if tag not in KNOWN:
+            near = nearest(tag, KNOWN)
+            say(f"tag {tag} permits nothing{f'; did you mean {near}?' if near else ''}", err=True)
 
 
 def _request(url: str, operation: str, fields: dict[str, object]) -> dict[str, Any]:
@@ -107,6 +118,7 @@ def add_user(
         secrets = {} if no_password else _secrets(_password(password_file, password_env))
         answer = _request(url, "user.declare", {"name": name, "tags": _split(tags), "new": True, **secrets})
         print_result(as_json, answer, f"user {name} is added; `penstock permissions set {name} ...` permits something")
+        _tell_unknown(_split(tags))
 
 
 @users.command("passwd")
@@ -132,6 +144,7 @@ def change_tags(name: str, tags: tuple[str, ...], as_json: bool, url: str) -> No
     with report_errors():
         answer = _request(url, "user.tags", {"name": name, "tags": list(tags)})
         print_result(as_json, answer, f"user {name} has {'the tags ' + ', '.join(tags) if tags else 'no tags'}")
+        _tell_unknown(tags)
 
 
 @users.command("delete")
@@ -258,7 +271,7 @@ def limits() -> None:
 
 
 @limits.command("set")
-@click.argument("scope", type=click.Choice(["user", "vhost"]))
+@click.argument("scope", type=OneOf(["user", "vhost"]))
 @click.argument("name", shell_complete=names_by_scope)
 @click.argument("words", metavar="LIMIT=NUMBER...", nargs=-1, required=True)
 @JSON
@@ -273,7 +286,7 @@ def set_limits(scope: str, name: str, words: tuple[str, ...], as_json: bool, url
 
 
 @limits.command("clear")
-@click.argument("scope", type=click.Choice(["user", "vhost"]))
+@click.argument("scope", type=OneOf(["user", "vhost"]))
 @click.argument("name", shell_complete=names_by_scope)
 @click.argument("names", metavar="LIMIT...", nargs=-1, required=True)
 @JSON

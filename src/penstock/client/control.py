@@ -75,6 +75,7 @@ class ControlClient:
 
     def __init__(self, connection: Connection, *, timeout: float = 30.0) -> None:
         self.timeout: Final = timeout
+        self.connection = connection
         self._channel = connection.channel()
         self._reply_to, _, _ = self._channel.queue_declare(
             CONTROL_REPLIES, exclusive=True, auto_delete=True, arguments=REPLY_QUEUE
@@ -281,9 +282,13 @@ class ControlClient:
         """Open the operator's gate; raises `ControlError` 404 if it is not closed."""
         return self._object("unblock", {scope: name})
 
-    def set(self, scope: str, pattern: str, settings: Mapping[str, object]) -> dict[str, Any]:
-        """Set settings for matching names; return all settings of the pattern, and remarks."""
-        return self._object("settings.set", {"scope": scope, "pattern": pattern, "settings": settings})
+    def set(self, scope: str, pattern: str, settings: Mapping[str, object], override: bool = False) -> dict[str, Any]:
+        """Set settings for matching names; return all settings of the pattern, and remarks.
+
+        An `override` of queues is stronger than their arguments and policies.
+        """
+        fields: dict[str, object] = {"scope": scope, "pattern": pattern, "settings": settings}
+        return self._object("settings.set", {**fields, "override": True} if override else fields)
 
     def unset(self, scope: str, pattern: str, names: Iterable[str] | None = None) -> dict[str, Any]:
         """Remove settings that were set by command: the named ones, or all of a pattern."""

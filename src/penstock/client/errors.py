@@ -13,7 +13,13 @@ All of them can be pickled, because they travel from Spark's executors to its dr
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from penstock.errors import PenstockError
+
+REPLY: Final = re.compile(r"^[A-Z_]+ - ")
+"""Name of a reply code before a reply text, as RabbitMQ writes it."""
 
 
 class ClientError(PenstockError):
@@ -50,7 +56,10 @@ class ConnectionClosed(ClientError):
 
 
 class ChannelClosed(ClientError):
-    """Channel closed by the broker; `code` is the AMQP reply code, None if the client closed it."""
+    """Channel closed by the broker; `code` is the AMQP reply code, None if the client closed it.
+
+    As a text it is the broker's sentence without the name of the code before it.
+    """
 
     def __init__(self, code: int | None, text: str) -> None:
         super().__init__(code, text)
@@ -58,7 +67,9 @@ class ChannelClosed(ClientError):
         self.text = text
 
     def __str__(self) -> str:
-        return f"the channel is closed: {self.text}" + ("" if self.code is None else f" ({self.code})")
+        if self.code is None:
+            return f"the channel is closed: {self.text}"
+        return f"{REPLY.sub('', self.text)} ({self.code})"
 
 
 class ControlError(ClientError):

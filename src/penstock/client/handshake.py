@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from penstock.client.errors import ConnectError, ConnectionClosed, LoginRefused, Timeout
+from penstock.client.errors import REPLY, ConnectError, ConnectionClosed, LoginRefused, Timeout
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
@@ -20,7 +20,6 @@ CHANNEL_MAX: Final = 2047
 """Most channels that are requested; RabbitMQ's default, far above what one thread can use."""
 
 CLIENT_PROPERTIES: Final[dict[str, object]] = {
-    "product": "penstock-client",
     "version": VERSION,
     "platform": "Python",
     "capabilities": {
@@ -85,7 +84,7 @@ def _hear_start(connection: Connection, deadline: float) -> dict[str, object]:
 
 def _show_credentials(connection: Connection, deadline: float) -> None:
     query = connection.parameters.query
-    properties = dict(CLIENT_PROPERTIES)
+    properties = {**CLIENT_PROPERTIES, "product": connection.parameters.product}
     if query:
         properties["penstock_query"] = query
     if connection.parameters.name:
@@ -134,4 +133,4 @@ def _why_closed(connection: Connection, step: str, error: ConnectionClosed) -> s
         return f"the server there closed the connection at once: {causes} ({error.text})"
     if error.code is None:
         return f"the broker hung up where {step} was due; check user, password and virtual host ({error.text})"
-    return f"{error.text} ({error.code})"
+    return f"{REPLY.sub('', error.text)} ({error.code})"

@@ -59,6 +59,8 @@ class Parameters(NamedTuple):
     """Context of a connection by TLS; None for one without."""
     name: str = ""
     """Name that the broker shows for the connection; empty for none."""
+    product: str = "penstock-client"
+    """Program that the client says to be."""
 
     @classmethod
     def from_url(cls, url: str) -> Parameters:

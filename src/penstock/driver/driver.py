@@ -110,6 +110,7 @@ class BrokerDriver(Node):
         """Seconds from which a turn is logged as slow."""
         self.certificates = Certificates()
         self.start_settings = StartSettings()
+        self.has_users_elsewhere = False
         self.stats = StatsSampler(broker)
 
     # Calls of the event loop

@@ -179,7 +179,9 @@ def plainly(vhost: VirtualHost, subject: object, named: bool) -> Shape:
         shape = exported_limits(subject)
         return shape if named else {name: value for name, value in shape.items() if name != "vhost"}
     if isinstance(subject, Said):
-        return {"scope": subject.scope, "pattern": subject.pattern, "settings": definition(subject.command)}
+        found = {"scope": subject.scope, "pattern": subject.pattern, "settings": definition(subject.commands(False))}
+        overrides = definition(subject.commands(True))
+        return {**found, "override": overrides} if overrides else found
     return {"name": vhost.name, **vhost.metadata}
 
 

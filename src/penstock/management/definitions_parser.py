@@ -6,7 +6,6 @@ Kinds that are skipped, or not imported, are counted.
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Final
 
@@ -15,6 +14,7 @@ from mypy_extensions import i64
 from penstock.errors import PreconditionFailed
 from penstock.management.json_position import line_of
 from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
+from penstock.setting_names.near import nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
@@ -82,7 +82,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "parameters": {"component": TEXT, "vhost": TEXT, "name": TEXT, "value": ANY},
     "global_parameters": {"name": TEXT, "value": ANY},
-    "settings": {"scope": TEXT, "pattern": TEXT, "settings": OBJECT},
+    "settings": {"scope": TEXT, "pattern": TEXT, "settings": OBJECT, "override": OBJECT},
     "users": {
         "name": TEXT,
         "password": TEXT,
@@ -316,8 +316,8 @@ def _is(value: object, kind: str) -> bool:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
+    near = nearest(name, known)
+    return f"unknown key; did you mean {near}?" if near else f"unknown key; known are {', '.join(known)}"
 
 
 def _escaped(key: str) -> str:

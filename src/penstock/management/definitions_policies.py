@@ -188,14 +188,16 @@ class SettingsKind(DefinitionKind):
         scope = entry.text("scope")
         check_scope(scope)
         pattern = read_pattern(scope, entry.text("pattern"))
-        return scope, pattern, read_settings(scope, pattern, entry.table("settings"))
+        words = read_settings(scope, pattern, entry.table("settings"))
+        overrides = entry.table("override")
+        return scope, pattern, {**words, **(read_settings(scope, pattern, overrides, True) if overrides else {})}
 
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
         self.check_once(entry)
         scope, pattern, words = self._read(entry)
-        before = plain(self.node.broker.table.entries_of(scope, pattern, COMMAND))
-        after = {**before, **plain(words)}
+        said = self.node.broker.table.entries_of(scope, pattern, COMMAND)
+        before, after = plain(said), plain({**said, **words})
         if before == after:
             return self.difference(entry, UNCHANGED)
         found = self.difference(entry, CHANGED if before else CREATED)
@@ -207,7 +209,7 @@ class SettingsKind(DefinitionKind):
         self.check_once(entry)
         scope, pattern, words = self._read(entry)
         before = self.node.broker.table.entries_of(scope, pattern, COMMAND)
-        if plain(before) != {**plain(before), **plain(words)}:
+        if plain(before) != plain({**before, **words}):
             self._gathered.setdefault((scope, pattern), dict(before)).update(words)
             made.add(self.name, CHANGED if before else CREATED, None)
 
@@ -221,7 +223,7 @@ class SettingsKind(DefinitionKind):
         yield from changes.set_all_steps(self.node.broker, after)
         made.undo_steps.append(lambda: self._put_back(before))
         for scope, pattern, words in after:
-            listed = ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())
+            listed = ", ".join(f"{name}={shown(value)}" for name, value in plain(words).items())
             self.node.record_setting(f"{scope} '{pattern}'" if pattern else scope, f"set by an import: {listed}")
 
     def _put_back(self, before: list[changes.EntryBefore]) -> Steps[None]:
@@ -230,4 +232,4 @@ class SettingsKind(DefinitionKind):
 
 def plain(words: dict[str, SettingValue]) -> dict[str, object]:
     """Return settings by the names and values by which they were given."""
-    return {word.alias: word.raw for word in words.values()}
+    return {f"{word.alias} (override)" if word.override else word.alias: word.raw for word in words.values()}

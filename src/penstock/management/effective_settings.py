@@ -6,9 +6,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.content.names import answers_control
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, limiting
+from penstock.core.queue.queue_settings import NO_RATE, UNBOUNDED, LagLimit, Settings, limiting
 from penstock.core.settings.thresholds import (
     Defaults,
     absolute,
@@ -20,15 +21,59 @@ from penstock.core.settings.thresholds import (
 )
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
+from penstock.flow.work import Steps
 from penstock.setting_names import SettingValue
-from penstock.setting_names.setting_names import JAVAS_CAPACITY, SCOPES
-from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, shown
+from penstock.setting_names.setting_names import JAVAS_CAPACITY, LENGTHS, SCOPES
+from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, PATTERN, POLICY, shown
 
 ROOM: Final = "the capacity less room for what is in flight, by default; at least half of it"
+HIDDEN_WORK: Final = 20
+"""Units of work to look for settings of a queue that have no effect."""
 
 
 def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
-    """Return a queue's settings: each with its value (None is no limit, or for ever), and its source."""
+    """Return a queue's settings: each with its value (None is no limit, or for ever), and its source.
+
+    A row with `hides` has the weaker sources, each with the value that it gives. Features of the declaration are last.
+    """
+    rows = _settings_of(broker, queue)
+    settings = queue.settings
+    sources = [settings.given]
+    for policy in (settings.policies.operator, settings.policies.policy):
+        sources += [] if policy is None else [policy.words]
+    sources.append(broker.table.resolve("queue", queue.name))
+    for row in rows:
+        found = [source[str(row["setting"])] for source in sources if row["setting"] in source]
+        hides: list[dict[str, object]] = [
+            {"value": shown(word.raw), "from": source_of(word)}
+            for word in found
+            if word.origin != row["origin"] or (word.pattern, word.by) != (row.get("pattern", ""), row.get("by", ""))
+        ]
+        if hides:
+            row["hides"] = hides
+    return rows + _features_of(queue)
+
+
+def _features_of(queue: Queue) -> list[dict[str, object]]:
+    features = queue.features
+    return [
+        {
+            "setting": argument.removeprefix("x-"),
+            "value": value,
+            "origin": ARGUMENT if argument in queue.arguments else DEFAULT,
+            "from": f"argument {argument}={shown(queue.arguments[argument])}"
+            if argument in queue.arguments
+            else "default",
+        }
+        for argument, value in (
+            ("x-queue-type", "quorum" if features.quorum else "classic"),
+            ("x-max-priority", features.max_priority or None),
+            ("x-single-active-consumer", features.single_active),
+        )
+    ]
+
+
+def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
@@ -42,7 +87,16 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     policy = words.get("overflow")
     implied = "its length goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
     rows.append(_row("overflow", queue.overflow.name, policy, implied))
+    if queue.overflow.pages:
+        for name, unit in (("page-limit-messages", "messages"), ("page-limit-bytes", "bytes")):
+            rows.append(_row(name, _level(settings.page_limit, unit), words.get(name), "no limit"))
+        full = words.get("page-full-policy")
+        rows.append(_row("page-full-policy", "block" if full is None else full.text, full, "default"))
+    of_type = f"default of {'quorum' if queue.features.quorum else 'classic'} queues"
+    rows.append(_row("delivery-limit", _or_unlimited(queue.delivery_limit()), words.get("delivery-limit"), of_type))
     times: list[tuple[str, object]] = [
+        ("dead-letter-exchange", settings.dead_letter_exchange),
+        ("dead-letter-routing-key", settings.dead_letter_routing_key),
         ("hold-deadline", _or_none(settings.hold_deadline_s, NEVER)),
         ("message-ttl", None if settings.message_ttl_s == NEVER else round(settings.message_ttl_s * 1000)),
         ("expires", None if settings.expires_s == NEVER else round(settings.expires_s * 1000)),
@@ -67,6 +121,74 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     for name, value in times:
         rows.append(_row(name, value, words.get(name), "default"))
     return rows
+
+
+def hidden_steps(broker: Broker, queues: list[Queue], words: dict[str, SettingValue]) -> Steps[list[str]]:
+    """Return sentences on settings of these queues that have no effect, each with the source that is stronger.
+
+    One that only more specific patterns hide is told if they hide it everywhere.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    of_patterns: set[str] = set()
+    queues = [queue for queue in queues if not answers_control(queue.name)]
+    for queue in queues:
+        broker.work.done += HIDDEN_WORK
+        if broker.work.used_up():
+            yield
+        for setting, other in hidden(broker, queue, queue.settings, words):
+            found.setdefault((setting, source_of(other)), []).append(queue.name)
+            if other.origin == PATTERN and other.override == words[setting].override:
+                of_patterns.add(source_of(other))
+    return [
+        hidden_sentence(words[setting], source, names)
+        for (setting, source), names in found.items()
+        if source not in of_patterns or len(names) == len(queues)
+    ]
+
+
+def hidden(
+    broker: Broker, queue: Queue, settings: Settings, words: dict[str, SettingValue]
+) -> list[tuple[str, SettingValue]]:
+    """Return those of these settings that another value is in effect of at a queue, each with that value."""
+    found = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
+    found = limiting(queue.name, found, settings.overflow)
+    rows: list[tuple[str, SettingValue]] = []
+    for setting, word in words.items():
+        other = found.get(setting, found.get(LENGTHS.get(setting, "")))
+        mark, _, unit = setting.partition("-")
+        if unit == "percent":
+            other = _instead(found, mark, settings.thresholds.stop) or other
+        if other is not None and other.value() != word.value() and (other.alias, other.raw) != (word.alias, word.raw):
+            rows.append((setting, other))
+    return rows
+
+
+def _instead(words: dict[str, SettingValue], mark: str, limit: Level) -> SettingValue | None:
+    """Return the number that is in effect instead of a percentage; None if that is, in any unit with a `limit`."""
+    share, found = words.get(f"{mark}-percent"), None
+    for unit in ("messages", "bytes"):
+        if _level(limit, unit) is not None:
+            found = words.get(f"{mark}-{unit}")
+            if found is None or (share is not None and share.rank < found.rank):
+                return None
+    return found
+
+
+def hidden_sentence(word: SettingValue, source: str, queues: list[str]) -> str:
+    """Return the sentence that a setting has no effect on queues, with the source that is stronger."""
+    advice = "" if word.override or word.origin == POLICY else "; `penstock set --override` is stronger than all"
+    return f"{word.alias}={shown(word.raw)} has no effect on queue {some(queues)}: {source} is stronger{advice}"
+
+
+def some(names: list[str]) -> str:
+    """Return the first names of a list, and the number of the others."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
+def source_of(word: SettingValue) -> str:
+    """Return a value as given, with its source before."""
+    given = f"{word.alias}={shown(word.raw)}"
+    return f"argument {given}" if word.origin == ARGUMENT else f"{word.source()}: {given}"
 
 
 def _lag_limits(limit: LagLimit | None) -> list[tuple[str, object]]:
@@ -146,12 +268,11 @@ def _row(setting: str, value: object, word: SettingValue | None, otherwise: str)
     """Return one line: a setting's source or, without one, the rule for its default."""
     if word is None:
         return {"setting": setting, "value": value, "origin": DEFAULT, "from": otherwise}
-    given = f"{word.alias}={shown(word.raw)}"
     row: dict[str, object] = {
         "setting": setting,
         "value": value,
         "origin": word.origin,
-        "from": f"argument {given}" if word.origin == ARGUMENT else f"{word.source()}: {given}",
+        "from": source_of(word),
         "name": word.alias,
         "given": shown(word.raw),
     }

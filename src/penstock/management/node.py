@@ -50,6 +50,8 @@ class Node:
     stats: StatsSampler
     start_settings: StartSettings
     """Start-up settings, for people."""
+    has_users_elsewhere: bool
+    """True if tokens or an HTTP back end may know users that the broker does not."""
 
     def is_administrator(self, user: str) -> bool:
         """Tell whether a user has the tag administrator."""

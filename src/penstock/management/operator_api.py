@@ -9,6 +9,7 @@ from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHO
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
 from penstock.management import why
 from penstock.management.control_request import ControlRequest
+from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.authorization import check_tag
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def close_connection(node: Node, request: ControlRequest) -> dict[str, object]:
 
 
 def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:
-    """Return scope, virtual host and name of a request's object; with `there` a queue or address must exist."""
+    """Return scope, virtual host and name of a request's object; with `there` it must exist."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
         raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
@@ -78,10 +79,21 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
             request.vhost.exchange(name)
         return scope, request.vhost.name, name
     if scope == VHOST:
-        return scope, node.broker.vhost(name).name, name
+        return scope, find_vhost(node, name).name, name
     if scope == CONNECTION:
         return scope, "", _connection(node, name)
-    return scope, "", name  # A user may be blocked before the first login.
+    if there:
+        check_user(node, name)
+    return scope, "", name
+
+
+def check_user(node: Node, name: str) -> None:
+    """Check that there is a user: in the table, connected, or perhaps known to a token or a back end.
+
+    Raises NotFound (404).
+    """
+    if not node.has_users_elsewhere and all(each.user != name for each in node.connections.values()):
+        node.broker.access.user(name)
 
 
 def _check_scope(request: ControlRequest, scope: str, name: str) -> None:

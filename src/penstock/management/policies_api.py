@@ -11,6 +11,7 @@ from penstock.core.settings.policy_changes import change_policies_steps, clear_p
 from penstock.core.settings.settings_change import SettingsChange
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
+from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.authorization import check_tag
 
@@ -57,15 +58,16 @@ def answer_set(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
         node, request.vhost.name, request.text("name"), fields, operator, request.asker()
     )
     request.before = None if before is None else view(before)
-    queues = [queue.name for queue, _ in plan.queues if _applies(policy, queue.settings.policies.policy)
+    queues = [queue for queue, _ in plan.queues if _applies(policy, queue.settings.policies.policy)
               or _applies(policy, queue.settings.policies.operator)]  # fmt: skip
+    hidden = yield from hidden_steps(node.broker, queues, policy.words)
     exchanges = [exchange.name or DEFAULT_EXCHANGE for _, exchange, _ in plan.exchanges if exchange.policy is policy]
     return {
         **view(policy),
         "created": before is None,
         "queues": len(queues),
         "exchanges": len(exchanges),
-        "sentences": _sentences(policy, queues, exchanges),
+        "sentences": _sentences(policy, [queue.name for queue in queues], exchanges) + hidden,
     }
 
 
@@ -123,8 +125,7 @@ def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[
     found: list[str] = []
     for kind, names in (("queue", queues), ("exchange", exchanges)):
         if names:
-            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-            found.append(f"it applies to {kind} {', '.join(names[:3])}{more}")
+            found.append(f"it applies to {kind} {some(names)}")
     if not found:
         found.append("it applies to nothing yet; it will count for what comes")
     idle = idle_sentence(policy)

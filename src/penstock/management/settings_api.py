@@ -11,8 +11,10 @@ from penstock.core.settings.table import COMMAND, FILE
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
-from penstock.management.effective_settings import queue_settings
+from penstock.management.effective_settings import hidden_steps, queue_settings, some
+from penstock.management.operator_api import check_user
 from penstock.management.settings_in_effect import settings_in_effect
+from penstock.management.vhost_admin import find_vhost
 from penstock.protocols.common.authorization import check_tag
 from penstock.setting_names import WITHOUT_BURST, SettingValue, check_scope, read_pattern, read_settings
 from penstock.setting_names.parse import setting_named
@@ -30,19 +32,20 @@ ENTRY_WORK: Final = 3
 
 
 def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
-    """Answer settings.set {scope, pattern, settings}: all of them or none, in effect with the answer.
+    """Answer settings.set {scope, pattern, settings, override}: all of them or none, in effect with the answer.
 
-    Raises PreconditionFailed (406) for invalid values, ResourceError (506) at the bound of patterns.
+    `warnings` are those of its `sentences` that name a stronger source. Raises PreconditionFailed (406) for invalid
+    values, ResourceError (506) at the bound of patterns.
     """
     scope, pattern = _target(node, request)
-    given = request.fields.get("settings")
-    if not isinstance(given, dict) or not given:
-        raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
-    words = read_settings(scope, pattern, given)
+    words = given_settings(request, scope, pattern)
     request.before = _set_by_command(node, scope, pattern)
     plan = yield from changes.set_settings_steps(node.broker, scope, pattern, words)
     matched = yield from changes.matching_steps(node.broker, scope, pattern)
-    sentences = _whereto(scope, pattern, matched)
+    warnings: list[str] = []
+    if scope == "queue":
+        warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], words)
+    sentences = _whereto(scope, pattern, matched) + warnings
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
@@ -56,8 +59,24 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]
             sentences.append(
                 f"{name} takes precedence over the settings file for {_subject(scope, pattern)}, until it is unset"
             )
-    node.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
-    return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
+    how = "set as an override" if request.flag("override") else "set"
+    node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(words)}")
+    return {
+        **_answer(node.broker, scope, pattern, matched),
+        "queues": len(plan.queues),
+        "sentences": sentences,
+        "warnings": warnings,
+    }
+
+
+def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[str, SettingValue]:
+    """Return the settings of a request. Raises PreconditionFailed (406); AccessRefused (403) for an override."""
+    given, override = request.fields.get("settings"), request.flag("override")
+    if not isinstance(given, dict) or not given:
+        raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
+    if override:  # It is stronger than operator policies, which are for administrators too.
+        check_tag(request.access, ADMINISTRATOR, f"an override of the settings of {_subject(scope, pattern)}")
+    return read_settings(scope, pattern, given, override)
 
 
 def unset_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
@@ -101,10 +120,13 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[dict[str, object
             {
                 "scope": entry.scope,
                 "pattern": entry.pattern,
-                "command": _by_name(entry.command),
+                "command": _by_name(entry.commands(False)),
                 "file": _by_name(entry.file),
             }
         )
+        overrides = entry.commands(True)
+        if overrides:
+            found[-1]["override"] = _by_name(overrides)
     return {"settings": found}
 
 
@@ -122,9 +144,11 @@ def show(node: Node, request: ControlRequest) -> dict[str, object]:
     if scope == "address":
         request.vhost.exchange(name if name in request.vhost.exchanges else name.partition("/")[0])
     elif scope == "vhost":
-        node.broker.vhost(name)
+        find_vhost(node, name)
     elif scope == "broker":
         name = ""
+    else:
+        check_user(node, name)
     return {"scope": scope, "name": name, "settings": settings_in_effect(node.broker, scope, name)}
 
 
@@ -165,23 +189,20 @@ def _subject(scope: str, pattern: str) -> str:
     return f"{scope} '{pattern}'" if pattern else scope
 
 
-def _answer(broker: Broker, scope: str, pattern: str, matched: list[str] | None) -> dict[str, object]:
+def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> dict[str, object]:
     words = broker.table.entries_of(scope, pattern, COMMAND)
     return {
         "scope": scope,
         "pattern": pattern,
         "settings": _by_name(words),
-        "matches": None if matched is None else len(matched),
+        "matches": len(matched),
     }
 
 
-def _whereto(scope: str, pattern: str, matched: list[str] | None) -> list[str]:
-    if matched is None:
-        return []
+def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
     if not matched:
         return [f"{_subject(scope, pattern)} matches nothing yet; it will count for what comes"]
-    shown_names = ", ".join(matched[:3]) + (f" and {len(matched) - 3:,} more" if len(matched) > 3 else "")
-    return [f"{_subject(scope, pattern)} matches {shown_names}"] if pattern else []
+    return [f"{_subject(scope, pattern)} matches {some(matched)}"] if pattern else []
 
 
 def _has_rate(broker: Broker, scope: str, unit: str) -> bool:

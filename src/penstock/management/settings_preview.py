@@ -10,12 +10,13 @@ from penstock.core.queue.queue_settings import Settings
 from penstock.core.settings.changes import matching_steps
 from penstock.core.settings.policy import kind_of
 from penstock.core.settings.table import COMMAND
-from penstock.errors import PreconditionFailed
 from penstock.flow.level import Thresholds
 from penstock.flow.measure import amount
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
-from penstock.setting_names import SettingValue, read_pattern, read_settings
+from penstock.management.effective_settings import hidden, hidden_sentence, source_of
+from penstock.management.settings_api import given_settings
+from penstock.setting_names import SettingValue, read_pattern
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -29,37 +30,39 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[dict[str, object
     """
     name = request.text("queue")
     queue = request.vhost.queue(name, request.connection)
-    given = request.fields.get("settings")
-    if not isinstance(given, dict) or not given:
-        raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
     pattern = read_pattern("queue", name)
-    words = read_settings("queue", pattern, given)
+    words = given_settings(request, "queue", pattern)
     matched = yield from matching_steps(node.broker, "queue", pattern)
-    after = resolved(node.broker, queue, pattern, words)
+    after, without_effect = resolved(node.broker, queue, pattern, words)
     sentences = consequences(queue, after.thresholds)
     if after.overflow.name != queue.overflow.name:
         sentences.append(f"its overflow policy becomes {after.overflow.name}, now it is {queue.overflow.name}")
-    others = len(matched or []) - 1
+    others = len(matched) - 1
     if others > 0:
         noun = "queue" if others == 1 else "queues"
         sentences.append(f"the pattern '{pattern}' matches {others:,} more {noun}, which would change as well")
-    overruled = [each for each in words if each in queue.settings.given]
-    if overruled:
-        sentences.append(f"no effect: {', '.join(overruled)} was given when the queue was declared, which is stronger")
+    sentences += without_effect
     return {"before": limits_of(queue.thresholds), "after": limits_of(after.thresholds), "sentences": sentences}
 
 
-def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> Settings:
-    """Return the settings that a queue would have with more words set by command; the table is as before then."""
+def resolved(broker: Broker, queue: Queue, pattern: str, words: dict[str, SettingValue]) -> tuple[Settings, list[str]]:
+    """Return the settings that a queue would have with more words set by command, and sentences on what has no effect.
+
+    The table is as before then.
+    """
     table = broker.table
     before = table.entries_of("queue", pattern, COMMAND)
     table.set("queue", pattern, COMMAND, {**before, **words})
     try:
         found = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
         check(queue.name, found, queue.features, broker.journal)
+        without_effect = [
+            hidden_sentence(words[setting], source_of(other), [queue.name])
+            for setting, other in hidden(broker, queue, found, words)
+        ]
     finally:
         table.set("queue", pattern, COMMAND, before)
-    return found
+    return found, without_effect
 
 
 def limits_of(thresholds: Thresholds) -> dict[str, object]:

@@ -25,6 +25,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.persistence.access_metadata import access_fields, access_name
 from penstock.persistence.metadata_codec import Fields, as_json, pack, table_as_json
 from penstock.persistence.metadata_keys import digest, key_of
+from penstock.setting_names import SettingValue
 from penstock.store.records import MetadataRecord
 
 NUMBERS: Final = "numbers"
@@ -110,8 +111,13 @@ def _fields_of(subject: object) -> dict[str, object]:
     if isinstance(subject, MarkRecord):
         return _mark(subject)
     if isinstance(subject, SettingsEntry):
-        settings = {word.alias: as_json(word.raw) for word in subject.command.values()}
-        return {"scope": subject.scope, "pattern": subject.pattern, "settings": settings}
+        overrides = subject.commands(True)
+        return {
+            "scope": subject.scope,
+            "pattern": subject.pattern,
+            "settings": _settings(subject.commands(False)),
+            **({"override": _settings(overrides)} if overrides else {}),
+        }
     if isinstance(subject, OperatorGate):
         return {"scope": subject.scope, "vhost": subject.vhost, "name": subject.name, "reason": subject.reason}
     if isinstance(subject, Policy):
@@ -126,6 +132,10 @@ def _fields_of(subject: object) -> dict[str, object]:
         return access_fields(subject)
     assert isinstance(subject, Journal)
     return {"next": numbers_end(int(subject.next_queue))}
+
+
+def _settings(words: dict[str, SettingValue]) -> dict[str, object]:
+    return {word.alias: as_json(word.raw) for word in words.values()}
 
 
 def _binding(binding: Binding) -> dict[str, object]:

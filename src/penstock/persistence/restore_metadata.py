@@ -192,11 +192,12 @@ class MetadataRestorer:
         scope = fields.text("scope")
         pattern = read_pattern(scope, fields.text("pattern"))
         words: dict[str, SettingValue] = {}
-        for name, value in fields.table("settings").items():
-            try:
-                words.update(read_settings(scope, pattern, {name: value}))
-            except BrokerError as error:
-                self.remarks.append(f"{error}; it was set by command, and is not in effect")
+        for table in ("settings", "override"):
+            for name, value in fields.table(table).items() if fields.has(table) else ():
+                try:
+                    words.update(read_settings(scope, pattern, {name: value}, table == "override"))
+                except BrokerError as error:
+                    self.remarks.append(f"{error}; it was set by command, and is not in effect")
         if words:
             self._entries.append((scope, pattern, words))
 

@@ -64,7 +64,7 @@ from penstock.record_files import RecordFiles
 from penstock.server.config_view import start_rows, table_rows
 from penstock.server.event_loop import EventLoop
 from penstock.server.host_memory import memory_bytes, open_files
-from penstock.server.listener import Listener
+from penstock.server.listener import Listener, url_of
 from penstock.server.log_start import counted_connections, log_start, slow_turn_s
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import set_level
@@ -92,6 +92,8 @@ METRICS: Final = "http/prometheus"
 STRONGER = ("environment ", "command line")
 """Beginnings of the sources that override the settings file."""
 NO_ADDRESS = "the broker has no address to listen at: set listen or listen-tls"
+NOT_STARTED = "the broker has no URL before it is started: use `async with broker:`, or `await broker.start()`"
+NO_HTTP_API = 'the broker has no HTTP API: give it http="127.0.0.1:0"'
 LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
 
@@ -159,17 +161,14 @@ class Broker:
 
     @property
     def url(self) -> str:
-        """URL of the first listener, for clients; with credentials if there is no default user."""
-        if not self.addresses:
-            return f"amqps://{_reached(*self.tls_addresses[0])}/"
-        return f"amqp://{_reached(*self.addresses[0])}/"
+        """URL of the first listener, for clients. Raises StartError before the start."""
+        return url_of("amqp", self.addresses, self.tls_addresses, NOT_STARTED) + "/"
 
     @property
     def http_url(self) -> str:
-        """URL of the HTTP API, without /api. Raises IndexError if it is disabled."""
-        if not self.http_addresses:
-            return f"https://{_reached(*self.https_addresses[0])}"
-        return f"http://{_reached(*self.http_addresses[0])}"
+        """URL of the HTTP API, without /api. Raises StartError before the start, and if it is disabled."""
+        problem = NO_HTTP_API if self._ready else NOT_STARTED
+        return url_of("http", self.http_addresses, self.https_addresses, problem)
 
     @property
     def metrics_addresses(self) -> list[tuple[str, int]]:
@@ -481,6 +480,7 @@ class Broker:
         core.access.set_file_users(settings.users)
         self._warn_of_open_file(settings)
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
+        driver.has_users_elsewhere = settings.tokens is not None or settings.back_end is not None
         if settings.tokens is not None:
             driver.services.tokens = settings.tokens.policy(_token_keys(settings.tokens.keys))
         if settings.back_end is not None:
@@ -559,12 +559,6 @@ def _token_keys(where: str) -> FetchedKeys:
         raise StartError("[oauth] needs PyJWT and cryptography: pip install 'penstock[oauth]'") from None
     keys: FetchedKeys = importlib.import_module("penstock.server.token_keys").FetchedKeys(where)
     return keys
-
-
-def _reached(host: str, port: int) -> str:
-    """Return the address under which this machine reaches a listener."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"{shown}:{port}"
 
 
 class HttpAddress(NamedTuple):

@@ -18,7 +18,7 @@ from penstock.core.publish.closed_sessions import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import END, TICK
-from penstock.log_ids import LATE_LOOP, level_of
+from penstock.log_ids import DEBUG, LATE_LOOP, level_of
 from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
 from penstock.protocols.common.connection import GIVEN_UP, Connection
 from penstock.protocols.common.log_line import LogLine
@@ -297,7 +297,7 @@ class EventLoop:
         least = log.getEffectiveLevel()
         for line in self.driver.log_queue.take(LINES_A_TURN):
             self._lines += 1
-            level = level_of(str(line.fields.get("id", "")))
+            level = DEBUG if line.quiet else level_of(str(line.fields.get("id", "")))
             if level >= least:  # Like log.log, with the time of the event.
                 record = log.makeRecord(log.name, level, __file__, 0, line.text, (), None, extra=line.fields)
                 record.created = line.now + self._wall_offset

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.errors import ConfigError, StoreError
 from penstock.log_ids import STANDBY
@@ -14,6 +14,9 @@ from penstock.logger import log
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
 from penstock.store.store import Store
+
+if TYPE_CHECKING:
+    from penstock.store.postgres.store import PostgresStore
 
 ASKED_S: Final = 1.0
 """Seconds per attempt of a standby to get the store; it can be stopped in between."""
@@ -26,18 +29,23 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
 
     Raises ConfigError.
     """
-    if url is None:
-        if directory is None:
-            return None
-        from penstock.store.sqlite import SqliteStore  # A broker without a store starts sooner.
+    if url is not None:
+        return database_of(url)
+    if directory is None:
+        return None
+    from penstock.store.sqlite import SqliteStore  # A broker without a store starts sooner.
 
-        return SqliteStore(directory.path, directory)
+    return SqliteStore(directory.path, directory)
+
+
+def database_of(url: str, makes: bool = True) -> PostgresStore:
+    """Return the store at a URL, not yet opened; `makes` as of `postgres_store`. Raises ConfigError."""
     if not url.startswith(SCHEMES):
         raise ConfigError(
             f"--store needs the URL of a PostgreSQL database, postgresql://HOST/DATABASE, not {_scheme(url)}; "
             "for a folder use --data"
         )
-    return postgres_store(url)
+    return postgres_store(url, makes)
 
 
 def _scheme(url: str) -> str:

@@ -8,12 +8,12 @@ from penstock.setting_names import setting_names as kinds
 
 KINDS: Final[dict[str, str]] = {
     kinds.COUNT: "messages, or `none`",
-    kinds.BYTES: "bytes, `64MiB`, or `none`",
+    kinds.BYTES: "bytes, `64MiB`, `4MB`, or `none`",
     kinds.PERCENT: "percent, or `none`",
     kinds.POLICY: "a policy",
-    kinds.SECONDS: "seconds; 0 and `none`: for ever",
-    kinds.PERIOD: "seconds, more than 0",
-    kinds.MILLISECONDS: "milliseconds, or `none`",
+    kinds.SECONDS: "seconds, `5s`, `30min`; 0 and `none`: for ever",
+    kinds.PERIOD: "seconds, `5s`, more than 0",
+    kinds.MILLISECONDS: "milliseconds, `5s`, `30min`, or `none`",
     kinds.RATE: "a second, more than 0; or `none`",
     kinds.BURST: "from 1",
     kinds.LIMIT: "from 1, or `none`",

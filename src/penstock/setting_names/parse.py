@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 from penstock.errors import PreconditionFailed
 from penstock.setting_names.features import FEATURES
 from penstock.setting_names.foreign_names import check_foreign
+from penstock.setting_names.near import nearest
 from penstock.setting_names.setting_names import (
     ALIASES,
     FLOW_PREFIXES,
@@ -102,17 +102,17 @@ def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) 
             continue
         check_foreign(subject, name)
         known = [*own, *[alias for alias, word in _ALIASES.items() if word in own]]
-        near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
+        near = nearest(name, known, cutoff=NEARLY)
         if near:
-            raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")
+            raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near}?")
     return words
 
 
 def check_scope(scope: str) -> None:
     """Raise PreconditionFailed (406) for an unknown scope."""
     if scope not in SCOPES:
-        near = difflib.get_close_matches(scope, SCOPES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SCOPES)}"
+        near = nearest(scope, SCOPES)
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(SCOPES)}"
         raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint}")
 
 
@@ -142,14 +142,18 @@ def read_pattern(scope: str, pattern: str) -> str:
     return pattern
 
 
-def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict[str, SettingValue]:
-    """Read the settings of a pattern of a scope, by the broker's own names.
+def read_settings(
+    scope: str, pattern: str, settings: dict[str, object], override: bool = False
+) -> dict[str, SettingValue]:
+    """Read the settings of a pattern of a scope, by the broker's own names; as an operator's `override` of queues.
 
     Raises PreconditionFailed (406) for an unknown setting, one of another scope, an invalid value, or two names of one
     setting with different values.
     """
     check_scope(scope)
     subject = f"{scope} '{pattern}'" if pattern else scope
+    if override and scope != "queue":
+        raise PreconditionFailed(f"{subject}: an override is of queues, whose declarations are stronger than patterns")
     known = SCOPES[scope]
     words: dict[str, SettingValue] = {}
     for name, value in settings.items():
@@ -161,7 +165,7 @@ def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict
                 "give it to the queues with a capacity of theirs: "
                 f"`penstock set queue PATTERN {word.describe()}`, or by a policy"
             )
-        _add(words, subject, ours, word)
+        _add(words, subject, ours, word.overriding() if override else word)
     return words
 
 
@@ -178,8 +182,8 @@ def setting_named(scope: str, name: str) -> str:
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
     names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    near = nearest(name, names)
+    hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
 
 
@@ -218,6 +222,6 @@ def _check_unknown(subject: str, name: str, value: object) -> None:
         return
     check_foreign(subject, name)
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
-        near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"
+        near = nearest(name, [*OURS, *ALIASES])
+        hint = f"; did you mean {near}?" if near else f"; known are {', '.join(OURS)}"
         raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}{hint}")

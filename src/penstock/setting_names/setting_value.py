@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
 from penstock.setting_names import setting_names
+from penstock.setting_names.near import nearest
+from penstock.setting_names.units import BYTES, TIMES, amount
 
 NAME_MAX: Final = 255
 """Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
@@ -17,13 +17,9 @@ NUMBER_MAX: Final = 1 << 62
 """Largest number: above it, 64-bit arithmetic of depths could overflow."""
 NUMBER_LETTERS: Final = 64
 """Longest number in a text: int() refuses thousands of digits, after a long time."""
-UNITS: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 """Powers of 1,024 in Artemis (ByteUtil.java), also with a B; only for its own setting names."""
-RABBITMQS_UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-"""Units of disk_free_limit (rabbit_resource_monitor_misc.erl): powers of ten with a B."""
 ARTEMIS_SIZES: Final = ("max-size-bytes", "page-limit-bytes", "global-max-size", "default-consumer-window-size")
-WITH_UNIT: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)\s*")
 
 IN_BYTES: Final = (
     setting_names.BYTES,
@@ -32,7 +28,7 @@ IN_BYTES: Final = (
     setting_names.QUOTA,
     setting_names.FREE,
 )
-"""Kinds that may have a unit."""
+"""Kinds of bytes, besides those whose name says so."""
 
 ARGUMENT: Final = "argument"
 POLICY: Final = "policy"
@@ -40,7 +36,7 @@ PATTERN: Final = "pattern"
 VHOST: Final = "vhost"
 BROKER: Final = "broker"
 DEFAULT: Final = "default"
-"""Sources of a value, the strongest first."""
+"""Sources of a value, the strongest first; only a pattern's override is stronger than all."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +59,13 @@ class SettingValue:
     pattern: str = ""
     """The pattern or the policy that it was set for, if that is its source."""
     by: str = ""
-    """"command" or "file", if it was not an argument; "policy" or "operator policy"."""
+    """"command", "override" or "file", if it was not an argument; "policy" or "operator policy"."""
     place: str = ""
     """Position in the settings file: " line 7"."""
     rank: int = 0
     """The smaller, the stronger: 0 is an argument."""
+    override: bool = False
+    """True if it was set by command to be stronger than arguments and policies."""
 
     def with_source(self, origin: str, pattern: str, by: str, rank: int) -> SettingValue:
         """Return a copy with a source and its rank."""
@@ -76,6 +74,10 @@ class SettingValue:
     def with_number(self, number: int) -> SettingValue:
         """Return a copy with another number, such as the bytes of a percentage."""
         return replace(self, number=number, real=float(number), text="")
+
+    def overriding(self) -> SettingValue:
+        """Return a copy that is stronger than arguments and policies."""
+        return replace(self, override=True)
 
     def at(self, place: str) -> SettingValue:
         """Return a copy with a position in the settings file."""
@@ -133,8 +135,9 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
         return _read_real(subject, name, kind, value)
     number = _number(value, name, kind)
     if number is None:
-        units = ", or one with KiB, MiB or GiB" if kind in IN_BYTES else ""
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a whole number{units}")
+        raise PreconditionFailed(
+            f"{subject}: {name}={shown(value, True)} is not a whole number{_with_unit(_units(name, kind))}"
+        )
     least = 1 if kind in (setting_names.BURST, setting_names.LIMIT, setting_names.WEIGHT) else 0
     if kind == setting_names.QUOTA and number == 0:
         raise PreconditionFailed(f"{subject}: {name}=0 would stop everything for ever; use none for no quota")
@@ -178,8 +181,13 @@ def _check_range(subject: str, name: str, number: float, least: int) -> None:
 
 def _read_real(subject: str, name: str, kind: str, value: object) -> SettingValue:
     real = _real(value)
+    units = _units(name, kind)
+    if real is None and isinstance(value, str | bytes):
+        found = amount(_text(value), units)
+        if found is not None:
+            real = float(found / 1000 if units is TIMES else found)
     if real is None:
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a number")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a number{_with_unit(units)}")
     if name in setting_names.WHOLE_RATES and (real <= 0 or not real.is_integer()):
         raise PreconditionFailed(
             f"{subject}: {name}={shown(value)} is not a positive whole number of messages a second; -1 is no limit"
@@ -231,8 +239,8 @@ def _name(subject: str, name: str, value: object) -> SettingValue:
 def _choice(subject: str, name: str, value: object, known: dict[str, str], what: str) -> SettingValue:
     chosen = known.get(_text(value))
     if chosen is None:
-        near = difflib.get_close_matches(_text(value), sorted(known), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+        near = nearest(_text(value), sorted(known))
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(sorted(known))}"
         raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not {what}; {hint}")
     return SettingValue(name, value, text=chosen)
 
@@ -250,7 +258,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object, name: str, kind: str) -> int | None:
-    """Return a whole number, also from its decimal text ("5"), as Qpid C++ takes it, and with a unit if it is bytes."""
+    """Return a whole number, also from its decimal text ("5"), as Qpid C++ takes it, or with a unit ("64MiB")."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -266,14 +274,21 @@ def _number(value: object, name: str, kind: str) -> int | None:
         return int(text)
     except ValueError:
         pass
-    match = WITH_UNIT.fullmatch(text)
-    if match is None or kind not in IN_BYTES:
-        return None
-    theirs: dict[str, int] = ARTEMIS_UNITS if name in ARTEMIS_SIZES else {}
-    if name.startswith("disk_free_limit"):
-        theirs = RABBITMQS_UNITS
-    unit = UNITS.get(match[2]) or theirs.get(match[2])
-    return None if unit is None else int(match[1]) * unit
+    found = amount(text, _units(name, kind))
+    return int(found) if found is not None and found.denominator == 1 else None
+
+
+def _units(name: str, kind: str) -> dict[str, int]:
+    """Return the units that a setting may have: bytes, or milliseconds."""
+    if kind in (setting_names.MILLISECONDS, setting_names.SECONDS, setting_names.PERIOD):
+        return TIMES
+    if kind in IN_BYTES or name.endswith("-bytes"):
+        return BYTES | ARTEMIS_UNITS if name in ARTEMIS_SIZES else BYTES
+    return {}
+
+
+def _with_unit(units: dict[str, int]) -> str:
+    return f", or one with a unit such as {'30min' if units is TIMES else '64MiB'}" if units else ""
 
 
 def _real(value: object) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 from penstock.cli.conversions.qpid_config import convert_qpid_config
 from penstock.errors import ConfigError
 from tests.support.brokers import BrokerProcess
-from tests.support.commands import run
+from tests.support.commands import run, told
 
 LISTS = """\
 Queue Name                                     Attributes
@@ -99,8 +99,8 @@ def test_queue_of_a_command_has_its_thresholds(own_broker: BrokerProcess, tmp_pa
     made = run(own_broker, "definitions", "import", "--from", "qpid-config", str(file)).splitlines()
     assert made[0] == "1 exchange, 2 queues, 1 binding created"
     assert "line 6: del queue old: not converted: only add queue, add exchange and bind by a key are read" in made
-    shown = {words[0]: words[1] for words in map(str.split, run(own_broker, "show", "queue", "q").splitlines())}
-    assert (shown["capacity-bytes"], shown["stop-bytes"]) == ("204800", "163840")
+    shown = {row["setting"]: row["value"] for row in told(own_broker, "show", "queue", "q")}
+    assert (shown["capacity-bytes"], shown["stop-bytes"]) == (204800, 163840)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,10 @@ def test_room(settings: dict[str, object], free_bytes: int, percent: float) -> N
         ({"disk-overfull": 0}, "broker: disk-overfull=0 would stop everything for ever; use none for no quota"),
         ({"disk-underfull": 0}, "broker: disk-underfull=0 would stop everything for ever; use none for no quota"),
         ({"min-disk-free": "120%"}, "broker: min-disk-free=120% is not a share of the file system, 1% to 100%"),
-        ({"min-disk-free": "much"}, "broker: min-disk-free='much' is not a whole number, or one with KiB, MiB or GiB"),
+        (
+            {"min-disk-free": "much"},
+            "broker: min-disk-free='much' is not a whole number, or one with a unit such as 64MiB",
+        ),
         ({"disk-overful": 5}, "unknown setting disk-overful for scope broker; did you mean disk-overfull?"),
     ],
 )

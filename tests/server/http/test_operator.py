@@ -37,6 +37,26 @@ def test_settings_are_previewed_set_shown_with_their_source_and_unset(web: Web) 
     assert queue not in [each["pattern"] for each in web.get("/penstock/settings")["settings"]]
 
 
+def test_override_is_set_and_shown_with_the_source_that_it_hides(web: Web) -> None:
+    queue = some_name("declared")
+    web.do("PUT", f"/queues/%2F/{queue}", {"arguments": {"capacity-messages": 10}}, status=201)
+    wanted = {"scope": "queue", "pattern": queue, "settings": {"capacity-messages": 50}}
+    (warning,) = web.do("PUT", "/penstock/settings", wanted, status=200).json["warnings"]
+    assert "argument capacity-messages=10 is stronger" in warning
+    preview = {"queue": queue, "settings": {"capacity-messages": 50}}
+    for more, capacity in (({}, 10), ({"override": True}, 50)):
+        found = web.do("POST", "/penstock/settings/preview", {**preview, **more}, status=200).json
+        assert found["after"]["capacity"]["messages"] == capacity
+    assert web.do("PUT", "/penstock/settings", {**wanted, "override": True}, status=200).json["warnings"] == []
+    rows = web.get(f"/penstock/settings?scope=queue&name={queue}")["settings"]
+    row = next(each for each in rows if each["setting"] == "capacity-messages")
+    assert (row["value"], row["by"]) == (50, "override")
+    assert row["hides"] == [{"value": "10", "from": "argument capacity-messages=10"}]
+    listed = [each for each in web.get("/penstock/settings")["settings"] if each["pattern"] == queue]
+    assert [(each["command"], each["override"]) for each in listed] == [({}, {"capacity-messages": "50"})]
+    web.do("DELETE", "/penstock/settings", {"scope": "queue", "pattern": queue, "names": None}, status=200)
+
+
 def test_operator_needs_the_tag_policymaker(web: Web) -> None:
     name = some_name("manager")
     web.do("PUT", f"/users/{name}", {"password": "a long password", "tags": "management"}, status=201)

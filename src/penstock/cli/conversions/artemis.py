@@ -11,7 +11,8 @@ from penstock.cli.conversions.conversion import Conversion, check_spelling, plai
 from penstock.cli.conversions.xml_tree import Element, by_name, number_of, read_xml
 from penstock.core.settings.patterns import Patterns
 from penstock.errors import ConfigError
-from penstock.setting_names.setting_value import ARTEMIS_UNITS, WITH_UNIT
+from penstock.setting_names.setting_value import ARTEMIS_UNITS
+from penstock.setting_names.units import AMOUNT, amount
 
 BOUNDS: Final = ("max-size-bytes", "max-size-messages")
 SETTINGS: Final = {
@@ -396,10 +397,9 @@ def _flag(element: Element) -> bool:
 
 def _octets(element: Element) -> int:
     """Return a size with one of Artemis' units in octets."""
-    match = WITH_UNIT.fullmatch(element.text)
-    if match is None:
+    if AMOUNT.fullmatch(element.text) is None:
         return number_of(element)
-    unit = ARTEMIS_UNITS.get(match[2].lower())
-    if unit is None:
+    found = amount(element.text, ARTEMIS_UNITS)
+    if found is None:
         raise ConfigError(f"line {element.line}: {element.name} '{element.text}' has an unknown unit")
-    return int(match[1]) * unit
+    return int(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from penstock.errors import ConfigError
+from penstock.setting_names.near import nearest
 
 OCTETS_MOST: Final = 4 * 1024 * 1024
 """Most octets of a converted file: as many as an import of definitions has."""
@@ -101,9 +101,9 @@ def check_size(data: bytes) -> None:
 
 def check_spelling(line: int, name: str, known: Iterable[str]) -> None:
     """Raise ConfigError for a name that is nearly one of the known: what it means must not be lost."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=NEARLY)
-    if near and near[0] != name:
-        raise ConfigError(f"line {line}: '{name}' is not known; did you mean {near[0]}?")
+    near = nearest(name, known, cutoff=NEARLY)
+    if near and near != name:
+        raise ConfigError(f"line {line}: '{name}' is not known; did you mean {near}?")
 
 
 def plain(text: str) -> object:

@@ -9,7 +9,6 @@ Only one change may be in progress at a time.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
 from penstock.content.names import answers_control
@@ -22,6 +21,7 @@ from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps, finish
 from penstock.setting_names import SCOPES, SettingValue
+from penstock.setting_names.near import nearest
 from penstock.setting_names.setting_value import BROKER
 
 if TYPE_CHECKING:
@@ -121,26 +121,27 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
     return plan
 
 
-def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] | None]:
-    """Return the names that a pattern matches now; None for users, connections and producers, which are not listed."""
+def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str]]:
+    """Return the names that a pattern matches now. Users, connections and producers go by the names of users."""
+    if scope == BROKER:
+        return [BROKER]
+    hosts: list[VirtualHost | None] = [None]
+    if scope in ("queue", "address", "vhost"):
+        hosts = [*broker.vhosts.values()]
     names: list[str] = []
-    for vhost in list(broker.vhosts.values()):
-        there: list[str] = []
-        if scope == "queue":
+    for vhost in hosts:
+        there = broker.access.names()
+        if vhost is not None and scope == "queue":
             there = [name for name in vhost.queues if not answers_control(name)]
-        elif scope == "address":
-            there = list(vhost.exchanges)
-        elif scope == "vhost":
-            there = [vhost.name]
+        elif vhost is not None:
+            there = list(vhost.exchanges) if scope == "address" else [vhost.name]
         for name in there:
             broker.work.done += LOOK_WORK
             if broker.work.used_up():
                 yield
             if matches(pattern, name) or (scope == "address" and matches(pattern.partition("/")[0], name)):
                 names.append(name)
-    if scope in ("queue", "address", "vhost"):
-        return names
-    return [BROKER] if scope == BROKER else None
+    return names
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -274,5 +275,5 @@ def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, nam
     if name:
         return f"{what} is not set; nothing to unset"
     known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]
-    near = difflib.get_close_matches(pattern, known, n=1)
-    return f"nothing is set for {subject}; nothing to unset" + (f"; did you mean '{near[0]}'?" if near else "")
+    near = nearest(pattern, known)
+    return f"nothing is set for {subject}; nothing to unset" + (f"; did you mean '{near}'?" if near else "")

@@ -6,7 +6,6 @@ applies, and of equal ones the first by name.
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Final
 
@@ -17,6 +16,7 @@ from penstock.core.settings.policy_pattern import PolicyPattern, compile_work
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.setting_names import Features, SettingValue, read_settings
 from penstock.setting_names.foreign_names import check_foreign
+from penstock.setting_names.near import nearest
 from penstock.setting_names.parse import setting_named
 from penstock.setting_names.policy_keys import (
     ALTERNATE,
@@ -289,7 +289,7 @@ def _is_setting(title: str, key: str) -> bool:
     if key in OURS or key in ALIASES:
         return True
     check_foreign(title, key)
-    near = difflib.get_close_matches(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], n=1, cutoff=NEARLY)
+    near = nearest(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], cutoff=NEARLY)
     if near:
-        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near[0]}?")
+        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near}?")
     return False

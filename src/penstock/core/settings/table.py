@@ -2,7 +2,8 @@
 
 One mechanism for all scopes. Each setting comes from the most specific pattern that has it. For the same pattern a
 command takes precedence over the file, and stays when the file is read again. Policies of a virtual host are stronger
-than patterns, and weaker than the arguments of a queue (decision 67).
+than patterns, and weaker than the arguments of a queue (decision 67). An operator's override, which is set by command,
+is the strongest (decision 105).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from penstock.setting_names.setting_value import BROKER, PATTERN, VHOST
 
 ADDRESS: Final = "address"
 COMMAND: Final = "command"
+OVERRIDE: Final = "override"
+OVERRIDE_RANK: Final = 1 << 20
+"""By how much an override is stronger than another setting of its pattern: its rank is below that of an argument."""
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
 """Patterns of all scopes; each holds some 250 B and 400 B a setting."""
@@ -44,6 +48,10 @@ class SettingsEntry:
     def values(self, by: str) -> dict[str, SettingValue]:
         """Return the settings set by command, or by the file."""
         return self.command if by == COMMAND else self.file
+
+    def commands(self, override: bool) -> dict[str, SettingValue]:
+        """Return the settings set by command, with or without those that are overrides."""
+        return {name: word for name, word in self.command.items() if word.override == override}
 
 
 class SettingsTable:
@@ -142,7 +150,7 @@ class SettingsTable:
     # Resolution
 
     def resolve(self, scope: str, name: str) -> dict[str, SettingValue]:
-        """Return the settings of a name, each by its most specific pattern.
+        """Return the settings of a name, each by its most specific pattern; overrides come before others.
 
         A topic (EXCHANGE/KEY) that a pattern with a routing key matches has those of its exchange beside.
         """
@@ -154,8 +162,13 @@ class SettingsTable:
             entry = entries[pattern]
             for by in (COMMAND, FILE):
                 for setting, word in entry.values(by).items():
-                    if setting not in found:
-                        found[setting] = word.with_source(PATTERN if scope != BROKER else BROKER, pattern, by, rank)
+                    if setting not in found or (word.override and not found[setting].override):
+                        found[setting] = word.with_source(
+                            PATTERN if scope != BROKER else BROKER,
+                            pattern,
+                            OVERRIDE if word.override else by,
+                            rank - OVERRIDE_RANK if word.override else rank,
+                        )
                 rank += 1
         return found
 
@@ -170,7 +183,7 @@ class SettingsTable:
         found = dict(given)
         policies.add_to(found)
         for setting, word in self.resolve("queue", queue).items():
-            if setting not in found:
+            if setting not in found or word.override:
                 found[setting] = word
         for setting, word in self.resolve("vhost", vhost).items():
             if setting in FOR_QUEUES and setting not in found:

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from penstock.access.connection_access import ConnectionAccess
 from penstock.access.rules import UserRules
+from penstock.access.tags import MANAGEMENT
 from penstock.core.broker import Broker
 from penstock.core.publish.closed_sessions import ENDED, RESET
 from penstock.core.publish.connection_gates import ConnectionGates
@@ -39,6 +40,8 @@ from penstock.protocols.common.read_pausing import ReadPausing
 from penstock.protocols.common.refusal_log import HANDSHAKE
 from penstock.protocols.common.services import Services
 
+COMMAND: Final = "penstock-cli"
+"""Product that a `penstock` command of an operator says that it is."""
 HUNG_UP: Final = "its peer closed the socket"
 GIVEN_UP: Final = "no heartbeat, or no answer in time"
 """Reasons of an end without a close."""
@@ -229,7 +232,8 @@ class Connection(Worker):
             text += f" : {client}"
         if self.peer.tls is not None:
             text += " : TLS"
-        self.services.log_limited(LogLine(text, {"id": OPENED, **self._identity(), "client": client or None}))
+        fields = {"id": OPENED, **self._identity(), "client": client or None}
+        self.services.log_limited(LogLine(text, fields, self._is_operators()))
 
     def tick(self) -> bool:
         """Check time-outs, about once a second. Return False when the connection must be dropped."""
@@ -343,7 +347,12 @@ class Connection(Worker):
             name, text = CLOSED, "Close"
         seconds = self.broker.now - self.times.opened
         fields = {"id": name, **self._identity(), "reason": reason, "seconds": round(seconds, 3)}
-        self.services.log_limited(LogLine(f"[{self.name()}] {name} : {text} : {reason}, after {seconds:.1f} s", fields))
+        line = f"[{self.name()}] {name} : {text} : {reason}, after {seconds:.1f} s"
+        self.services.log_limited(LogLine(line, fields, name == CLOSED and self._is_operators()))
+
+    def _is_operators(self) -> bool:
+        """Tell whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""
+        return self.peer.properties.get("product") == COMMAND and self.access.rules.has_tag(MANAGEMENT)
 
     def _identity(self) -> dict[str, object]:
         """Return the fields that name the connection in a log record."""

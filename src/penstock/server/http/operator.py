@@ -34,7 +34,7 @@ async def settings(request: ApiRequest) -> Response:
 
 
 async def set_settings(request: ApiRequest) -> Response:
-    """Set settings of a pattern: `scope`, `pattern`, `settings`, as `penstock set`."""
+    """Set settings of a pattern: `scope`, `pattern`, `settings`, `override`, as `penstock set`."""
     control = await _control(request)
     answer = await request.in_turn(settings_api.set_settings(request.driver, control))
     request.before = control.before
@@ -50,7 +50,7 @@ async def unset_settings(request: ApiRequest) -> Response:
 
 
 async def preview(request: ApiRequest) -> Response:
-    """Tell what settings would do to a queue: `queue`, `settings`. Nothing is changed."""
+    """Tell what settings would do to a queue: `queue`, `settings`, `override`. Nothing is changed."""
     control = await _control(request)
     steps: Steps[Shape] = preview_steps(request.driver, control)
     return json_response(await request.in_steps(steps))

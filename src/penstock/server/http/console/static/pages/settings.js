@@ -40,10 +40,10 @@ export function settingsTable(rows) {
 }
 
 function patternTable(list, load) {
-  const rows = list.flatMap((entry) => [["command", entry.command], ["settings file", entry.file]].flatMap(([by, settings]) => Object.entries(settings).map(([name, value]) => [entry, by, name, value])));
+  const rows = list.flatMap((entry) => [["command", entry.command], ["override", entry.override ?? {}], ["settings file", entry.file]].flatMap(([by, settings]) => Object.entries(settings).map(([name, value]) => [entry, by, name, value])));
   return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings of patterns" }, h("thead", {}, h("tr", {}, ["Scope", "Pattern", "Setting", "Value", "Set by", ""].map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, rows.length ? rows.map(([entry, by, name, value]) => h("tr", {}, h("td", {}, entry.scope), h("td", { class: "name" }, entry.pattern), h("td", {}, name), h("td", { class: "name" }, String(value)), h("td", {}, by),
-      h("td", {}, by === "command" && load ? button("Unset", async () => {
+      h("td", {}, by !== "settings file" && load ? button("Unset", async () => {
         if (await confirm(`Unset ${name} of ${entry.scope} ${entry.pattern}?`, "Unset")) await attempt(() => call("DELETE", "/penstock/settings", { scope: entry.scope, pattern: entry.pattern, names: [name] }), (answer) => answer.sentences.join(". ") || "Unset.");
         load();
       }, { class: "danger", "aria-label": `Unset ${name} of ${entry.scope} ${entry.pattern}` }) : null))) : h("tr", {}, h("td", { colspan: 6 }, "Nothing is set: all defaults are in effect.")))));

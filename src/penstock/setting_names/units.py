@@ -1,0 +1,55 @@
+"""Amounts with units, as people write and read them: `4MB`, `64 MiB`, `5s`, `30 min`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+BYTES: Final = {
+    **dict.fromkeys(("b", "byte", "bytes"), 1),
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
+    **{letter: 1024**power for power, letter in enumerate("kmgt", 1)},
+}
+"""Bytes of a unit, as RabbitMQ has them: MB is 1,000,000, and M is 1,048,576 as MiB."""
+TIMES: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+"""Milliseconds of a unit."""
+AMOUNT: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,9})?)\s*([a-zA-Z]+)\s*")
+SHOWN_BYTES: Final = tuple(
+    (size, name)
+    for power, letter in reversed(tuple(enumerate("KMGT", 1)))
+    for size, name in ((1024**power, f"{letter}iB"), (1000**power, f"{letter}B"))
+    if name != "KB"
+)
+SHOWN_TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def amount(text: str, units: Mapping[str, int]) -> Fraction | None:
+    """Return an amount with one of these units, whose case and spaces do not count; None for anything else."""
+    match = AMOUNT.fullmatch(text)
+    unit = None if match is None else units.get(match[2].lower())
+    return None if match is None or unit is None else Fraction(match[1]) * unit
+
+
+def shown_bytes(number: int) -> str:
+    """Return bytes exactly, with the largest unit that they have at most two decimals of: 64 MiB, 3.2 MB."""
+    for size, name in SHOWN_BYTES:
+        if number >= size and number * 100 % size == 0:
+            return f"{number / size:.15g} {name}"
+    return f"{number} bytes"
+
+
+def shown_time(milliseconds: float) -> str:
+    """Return a time with the largest unit that divides it: 30 min."""
+    for size, name in SHOWN_TIMES:
+        if milliseconds >= size and milliseconds % size == 0:
+            return f"{int(milliseconds // size)} {name}"
+    return f"{milliseconds:.10g} ms"

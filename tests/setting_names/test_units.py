@@ -1,0 +1,51 @@
+"""Amounts with units: read whatever their case and spaces, and shown so that they can be read again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.setting_names.units import BYTES, TIMES, amount, shown_bytes, shown_time
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(("4MB", 4_000_000), ("4 mb", 4_000_000), ("4MiB", 4 << 20), (" 4  Mib ", 4 << 20), ("4m", 4 << 20)),
+        *(("1.5 GiB", 3 << 29), ("12 bytes", 12), ("12b", 12), ("0 TB", 0)),
+    ],
+)
+def test_bytes_have_units(text: str, number: int) -> None:
+    assert amount(text, BYTES) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        *(("5s", 5000), ("30 min", 1_800_000), ("30m", 1_800_000), ("250ms", 250), ("2 Hours", 7_200_000)),
+        *(("1.5 S", 1500), ("1d", 86_400_000), ("0.25 ms", 0.25)),
+    ],
+)
+def test_times_have_units(text: str, milliseconds: float) -> None:
+    assert amount(text, TIMES) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "5 parsecs", "-5s", "5 s 3", "1e3s", "5s5", "5.s", "9" * 30 + "s"])
+def test_other_texts_are_no_amounts(text: str) -> None:
+    assert amount(text, TIMES) is None
+
+
+@given(st.integers(0, 1 << 62))
+def test_shown_bytes_and_times_are_read_as_they_were(number: int) -> None:
+    assert amount(shown_bytes(number), BYTES) == number
+    assert amount(shown_time(number % 10**9), TIMES) == number % 10**9
+
+
+def test_largest_unit_that_divides_is_shown() -> None:
+    assert [shown_bytes(each) for each in (0, 1023, 1024, 3_200_000, 100 << 20, 3 << 29)] == [
+        *("0 bytes", "1023 bytes", "1 KiB", "3.2 MB", "100 MiB", "1.5 GiB"),
+    ]
+    assert [shown_time(each) for each in (0, 100, 5000, 90_000, 1_800_000, 86_400_000)] == [
+        *("0 ms", "100 ms", "5 s", "90 s", "30 min", "1 d"),
+    ]
