@@ -30,7 +30,8 @@ def ours() -> Counter[str]:
     return Counter(
         kind.__qualname__
         for kind in names
-        if str(kind.__module__).startswith("penstock") or kind.__name__ in ("frame", "traceback", "SSLObject", "MemoryBIO")
+        if str(kind.__module__).startswith("penstock")
+        or kind.__name__ in ("frame", "traceback", "SSLObject", "MemoryBIO")
     )
 
 
