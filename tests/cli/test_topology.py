@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 from pamqp import commands
@@ -110,76 +108,6 @@ def test_list_of_many_comes_page_by_page(broker: BrokerProcess, name: str) -> No
     assert [each["name"] for each in found if each["vhost"] == name] == [f"q{number:04}" for number in range(1203)]
     assert run(broker, "delete", "vhost", name) == f"vhost {name} is deleted\n"
     assert "405 resource-locked" in run(broker, "delete", "vhost", "/", code=1)
-
-
-def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
-    run(broker, "declare", "vhost", name)
-    run(broker, "declare", "queue", "q", "capacity-messages=3", vhost=name)
-    file = tmp_path / "broker.json"
-    assert run(broker, "definitions", "export", str(file), "--here", vhost=name) == f"{file}: 1 vhost, 1 queue\n"
-    assert file.stat().st_mode & 0o777 == 0o600, "hashes of passwords are in it"
-    assert json.loads(run(broker, "definitions", "export", "--here", vhost=name))["queues"][0]["name"] == "q"
-    old, link = tmp_path / "old.json", tmp_path / "link.json"
-    old.write_text("x" * 100_000)
-    old.chmod(0o644)
-    run(broker, "definitions", "export", str(old), "--here", vhost=name)
-    assert (old.stat().st_mode & 0o777, old.read_text()) == (0o600, file.read_text())
-    link.symlink_to(tmp_path / "elsewhere")
-    refused = run(broker, "definitions", "export", str(link), "--here", vhost=name, code=1)
-    assert refused == f"penstock: cannot write '{link}': it is a symbolic link\n"
-    assert not (tmp_path / "elsewhere").exists()
-    run(broker, "delete", "queue", "q", vhost=name)
-    assert run(broker, "definitions", "import", str(file)) == "1 queue created\n"
-    file.write_text(file.read_text().replace('"durable"', '"durabel"'))
-    refused = run(broker, "definitions", "import", str(file), code=1)
-    assert "queues[0].durabel: unknown key; did you mean durable?; nothing was imported" in refused
-    assert "cannot read" in run(broker, "definitions", "import", str(tmp_path / "none"), code=1)
-    run(broker, "delete", "vhost", name)
-
-
-def test_notes_of_an_import_have_a_line_each(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
-    file = tmp_path / "broker.json"
-    policy = {"name": name, "vhost": "/", "pattern": f"^{name}$", "definition": {"queue-mode": "lazy"}}
-    file.write_text(json.dumps({"policies": [policy, {**policy, "name": f"{name}-2"}]}))
-    created, *notes = run(broker, "definitions", "import", str(file)).splitlines()
-    assert created == "2 policies created"
-    assert [note.partition(":")[0] for note in notes] == [
-        f"policy '{name}' of vhost '/'",
-        f"policy '{name}-2' of vhost '/'",
-    ]
-    for each in (name, f"{name}-2"):
-        run(broker, "policies", "clear", each)
-
-
-def test_converted_definitions_go_to_a_file_without_a_broker(tmp_path: Path) -> None:
-    source, file = tmp_path / "broker.xml", tmp_path / "broker.json"
-    source.write_text("<core><name>a</name><global-max-size>1Gb</global-max-size></core>")
-    words = ("definitions", "import", "--from", "artemis", str(source), "--output")
-    remark = "line 1: <name>: not converted: "
-    done = penstock_command(*words, str(file))
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"{file}: 1 setting\n{remark}")
-    settings = [{"scope": "broker", "pattern": "", "settings": {"global-max-size": "1Gb"}}]
-    assert json.loads(file.read_text()) == {"settings": settings}
-    assert file.stat().st_mode & 0o777 == 0o600
-    piped = penstock_command(*words, "-")
-    assert json.loads(piped.stdout) == {"settings": settings}
-    assert piped.stderr.startswith(remark)
-    told = json.loads(penstock_command(*words, str(file), "--json").stdout)
-    assert told["converted"] == {"settings": 1}
-    assert [(each["line"], each["subject"], each["left"]) for each in told["remarks"]] == [(1, "<name>", True)]
-
-
-def test_conversion_that_cannot_be_made_says_where(tmp_path: Path) -> None:
-    source = tmp_path / "broker.xml"
-    source.write_text("<core>\n</cor>")
-    words = ("definitions", "import", str(source))
-    done = penstock_command(*words, "--from", "artemis")
-    assert (done.returncode, done.stderr) == (1, f"penstock: {source}: line 2: the XML is malformed: mismatched tag\n")
-    done = penstock_command(*words, "--output", "-")
-    assert (done.returncode, done.stderr) == (1, "penstock: --output needs --from: it is for converted definitions\n")
-    done = penstock_command(*words, "--from", "artemis", "--output", str(tmp_path))
-    assert done.returncode == 1
 
 
 def enter(peer: Peer, vhost: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from celery import Celery
+from celery import Celery, Task
 
 app = Celery("tests", broker=os.environ["BROKER_URL"], backend="rpc://")
 app.conf.update(
@@ -15,6 +15,9 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
 )
+if "QUORUM" in os.environ:
+    _, _, page = Path("docs/celery.md").read_text().partition("## ETA, countdown and retries\n")
+    exec(page.split("```")[1].removeprefix("python\n"))
 
 
 @app.task
@@ -23,3 +26,11 @@ def square(number: int) -> int:
     with Path(os.environ["RUNS"]).open("a") as runs:
         runs.write(f"{number}\n")
     return number * number
+
+
+@app.task(bind=True, max_retries=1)
+def second_try(self: Task[..., int], number: int) -> int:
+    """Fail at first, and return the number of retries when it comes again, a second later."""
+    if self.request.retries == 0:
+        raise self.retry(countdown=number)
+    return self.request.retries

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,22 @@ answers = {{"values": values, "ping": inspect.ping(), "queues": inspect.active_q
 app.close()
 print(json.dumps(answers))
 """
+
+DELAYED = """
+import datetime, json, time
+from tests.clients.celery_app import app, second_try, square
+begun, eta = time.monotonic(), datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=4.5)
+results = [square.apply_async((3,), countdown=3), square.apply_async((4,), eta=eta), second_try.delay(1)]
+far = square.apply_async((5,), countdown=100_000_000)
+answers = {"values": [], "after_s": []}
+for result in results:
+    answers["values"].append(result.get(timeout=300))
+    answers["after_s"].append(time.monotonic() - begun)
+answers["far"] = far.state
+app.close()
+print(json.dumps(answers))
+"""
+LEVELS = 28
 
 
 @contextmanager
@@ -52,6 +69,22 @@ def worker(name: str, folder: Path, environment: dict[str, str]) -> Iterator[Pat
                 process.wait()
 
 
+def called(script: str, environment: dict[str, str]) -> dict[str, Any]:
+    """Run a script that calls tasks, and return the answers that it prints."""
+    caller = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert caller.returncode == 0, caller.stderr
+    found: dict[str, Any] = json.loads(caller.stdout)
+    return found
+
+
 @pytest.mark.slow
 def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
     own_broker: BrokerProcess, tmp_path: Path
@@ -59,17 +92,7 @@ def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
     runs = tmp_path / "runs"
     environment = os.environ | {"BROKER_URL": own_broker.url, "RUNS": str(runs), "PYTHONWARNINGS": "ignore"}
     with worker("first", tmp_path, environment) as first, worker("second", tmp_path, environment) as second:
-        caller = subprocess.run(
-            [sys.executable, "-c", CALLER.format(tasks=TASKS, workers=2)],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert caller.returncode == 0, caller.stderr
-        answers = json.loads(caller.stdout)
+        answers = called(CALLER.format(tasks=TASKS, workers=2), environment)
         assert answers["values"] == [number * number for number in range(TASKS)]
         assert set(answers["ping"]) == {"first@here", "second@here"}
         assert [queue["name"] for queue in answers["queues"]["first@here"]] == ["celery"]
@@ -80,3 +103,27 @@ def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
     assert "missed heartbeat" not in logs
     assert "Connection to broker lost" not in logs
     assert not own_broker.logged("closed by the broker")
+
+
+@pytest.mark.slow
+def test_quorum_queues_have_countdown_eta_and_retries(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    environment = os.environ | {
+        "BROKER_URL": own_broker.url,
+        "RUNS": str(runs),
+        "PYTHONWARNINGS": "ignore",
+        "QUORUM": "1",
+    }
+    with worker("quorum", tmp_path, environment) as log:
+        answers = called(DELAYED, environment)
+        assert answers["values"] == [9, 16, 1]
+        for after, least in zip(answers["after_s"], (3, 4, 1), strict=True):  # Whole seconds, by int() of Celery.
+            assert after >= least
+        assert answers["far"] == "PENDING"
+        levels = [own_broker.queue(f"celery_delayed_{level}") for level in range(LEVELS)]
+        assert [level for level, found in enumerate(levels) if found["dead_lettered"]] == [0, 1, 2]
+        far = [found["queue"] for found in levels if found["depth"]["messages"]]
+        assert far == ["celery_delayed_26"], "three years wait at the highest level that they need"
+        logged = log.read_text()
+    assert sorted(runs.read_text().split()) == ["3", "4"]
+    assert "delayed delivery" not in logged

@@ -14,6 +14,10 @@ from tests.support.pika_helpers import depth, take
 
 pytestmark = pytest.mark.clients
 
+HIGHEST = 27
+"""Highest of NServiceBus' delay levels: 2**27 s."""
+DELIVERY = "nsb.v2.delay-delivery"
+
 
 @pytest.fixture
 def queue(channel: BlockingChannel, name: str) -> Iterator[str]:
@@ -87,3 +91,66 @@ def test_classic_queue_gives_back_without_end(channel: BlockingChannel, name: st
     channel.queue_declare(name, exclusive=True)
     channel.basic_publish("", name, b"again")
     assert [fail(channel, name) for _ in range(5)] == [(0, False)] + [(0, True)] * 4
+
+
+def level_of(level: int) -> str:
+    return f"nsb.v2.delay-level-{level:02}"
+
+
+@pytest.fixture
+def delays(channel: BlockingChannel, name: str) -> Iterator[str]:
+    """The delay levels of NServiceBus as it declares them, and an endpoint `name`.
+
+    A message goes down the levels; it waits where its routing key has a 1, and passes where that has a 0.
+    """
+    key = "1.#"
+    for level in range(HIGHEST, -1, -1):
+        this, following = level_of(level), level_of(level - 1) if level else DELIVERY
+        channel.exchange_declare(this, "topic", durable=True)
+        arguments = {
+            "x-queue-type": "quorum",
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+            "x-message-ttl": 2**level * 1000,
+            "x-dead-letter-exchange": following,
+        }
+        channel.queue_declare(this, durable=True, arguments=arguments)
+        channel.queue_bind(this, this, key)
+        key = f"*.{key}"
+    key = "0.#"
+    channel.exchange_declare(DELIVERY, "topic", durable=True)
+    for level in range(HIGHEST, -1, -1):
+        channel.exchange_bind(level_of(level - 1) if level else DELIVERY, level_of(level), key)
+        key = f"*.{key}"
+    channel.exchange_declare(name, "fanout", durable=True)
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.queue_bind(name, name)
+    channel.exchange_bind(name, DELIVERY, f"#.{name}")
+    channel.confirm_delivery()
+    yield name
+    own = channel.connection.channel()
+    for level in range(HIGHEST + 1):
+        own.queue_delete(level_of(level))
+        own.exchange_delete(level_of(level))
+    own.queue_delete(name)
+    own.exchange_delete(name)
+    own.exchange_delete(DELIVERY)
+
+
+def delayed(channel: BlockingChannel, endpoint: str, seconds: int) -> None:
+    key = ".".join(f"{seconds:0{HIGHEST + 1}b}")
+    properties = pika.BasicProperties(delivery_mode=2)
+    channel.basic_publish(level_of(HIGHEST), f"{key}.{endpoint}", str(seconds).encode(), properties, mandatory=True)
+
+
+def test_delays_of_nservicebus_pass_their_levels(channel: BlockingChannel, delays: str) -> None:
+    delayed(channel, delays, 2**HIGHEST)
+    delayed(channel, delays, 3)
+    delayed(channel, delays, 0)
+    assert take(channel, delays)[2] == b"0"
+    properties, method, body = take(channel, delays)
+    assert (method.exchange, body) == (DELIVERY, b"3")
+    assert properties.headers is not None
+    deaths = [(death["reason"], death["queue"]) for death in properties.headers["x-death"]]
+    assert deaths == [("expired", level_of(0)), ("expired", level_of(1))]
+    eventually(lambda: depth(channel, level_of(HIGHEST)) == 1, "the longest delay waits")

@@ -15,6 +15,9 @@ from tests.support.raw_client import Peer, publish_frames
 
 pytestmark = pytest.mark.clients
 
+LONG_MS = 2**27 * 1000
+"""The longest delay of Celery and NServiceBus, four years."""
+
 
 def lasting(ms: int | str, **more: int) -> pika.BasicProperties:
     return pika.BasicProperties(expiration=str(ms), **more)
@@ -162,8 +165,31 @@ def test_queue_that_is_consumed_from_does_not_expire(peer: Peer, name: str) -> N
     peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
 
+@pytest.mark.parametrize("arguments", [{"x-message-ttl": LONG_MS}, {"x-expires": LONG_MS}, {"x-message-ttl": 0}])
+def test_longest_and_shortest_times_are_taken(
+    channel: BlockingChannel, name: str, arguments: dict[str, object]
+) -> None:
+    channel.queue_declare(name, exclusive=True, arguments=arguments)
+    channel.queue_declare(name, exclusive=True, arguments=arguments)
+
+
+def test_message_may_live_for_years(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"x", lasting(LONG_MS))
+    assert take(channel, name)[0].expiration == str(LONG_MS)
+
+
 @pytest.mark.parametrize(
-    "arguments", [{"x-expires": 0}, {"x-expires": -1}, {"x-expires": "soon"}, {"x-message-ttl": -1}]
+    "arguments",
+    [
+        {"x-expires": 0},
+        {"x-expires": -1},
+        {"x-expires": "soon"},
+        {"x-expires": 2**53 + 1},
+        {"x-message-ttl": -1},
+        {"x-message-ttl": 2**53 + 1},
+    ],
 )
 def test_times_that_cannot_be_meant_are_406(channel: BlockingChannel, name: str, arguments: dict[str, object]) -> None:
     with pytest.raises(ChannelClosedByBroker) as caught:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
 from penstock.management.definitions_export import SECTIONS
-from penstock.management.definitions_import import import_steps
+from penstock.management.definitions_import import ImportOptions, import_steps
 from penstock.management.definitions_parser import KINDS
 from tests.profiles import thorough
 from tests.support.driven_connection import make_driver
@@ -88,12 +89,27 @@ def everything(driver: BrokerDriver) -> str:
     return json.dumps([exported(driver, section) for section in SECTIONS], sort_keys=True)
 
 
-def attempt(driver: BrokerDriver, text: bytes, skip: list[str], dry_run: bool) -> Any:
+def attempt(driver: BrokerDriver, text: bytes, options: ImportOptions, dry_run: bool) -> Any:
     """Import a file; return the answer, or the sentence of a refusal."""
     try:
-        return finish(import_steps(driver, text, "/", skip, dry_run))
+        return finish(import_steps(driver, text, "/", options, dry_run))
     except BrokerError as error:
         return str(error)
+
+
+def outcome(answer: dict[str, Any]) -> tuple[dict[str, int], dict[str, int], list[tuple[Any, ...]]]:
+    """Return the numbers of created and changed entries, and what was skipped, of an import or of a dry run."""
+    skipped = answer.get("skipped")
+    if skipped is not None:
+        counts = answer["made"], answer["changed"]
+    else:
+        found = answer["differences"]
+        skipped = [each for each in found if each["change"] == "skipped"]
+        created, changed = (
+            Counter(each["kind"] for each in found if each["change"] == change) for change in ("created", "changed")
+        )
+        counts = dict(created), dict(changed)
+    return *counts, [(each["line"], each["kind"], each["subject"], each["reason"]) for each in skipped]
 
 
 def number_of_files() -> int:
@@ -113,21 +129,27 @@ def test_definitions_are_imported_whole_or_refused_in_a_sentence() -> None:
             before = everything(driver)
         text = files.one()
         skip = files.chance.sample(KINDS, 2) if files.chance.random() < 0.1 else []
-        told = attempt(driver, text, skip, True)
+        options = ImportOptions(skip, files.chance.random() < 0.5, files.chance.random() < 0.5)
+        told = attempt(driver, text, options, True)
         assert everything(driver) == before, (number, "a dry run changes nothing", text)
-        answer = attempt(driver, text, skip, False)
+        answer = attempt(driver, text, options, False)
         after = everything(driver)
         if isinstance(answer, str):
             refused += 1
+            is_told = isinstance(told, str) or "refused" in [each["change"] for each in told["differences"]]
+            assert is_told, (number, "a dry run refuses what an import refuses", answer, text)
             assert after == before, (number, answer, text)
             assert "\n" not in answer
         else:
             accepted += 1
             assert not isinstance(told, str)
             assert "refused" not in [each["change"] for each in told["differences"]], (number, told, text)
+            for one, other in zip(outcome(told), outcome(answer), strict=True):
+                assert one == other, (number, "a dry run tells what an import does", text)
             changed = sum([*answer["made"].values(), *answer["changed"].values()])
             assert changed or after == before, (number, "no change is uncounted", answer, text)
-            again = attempt(driver, text, skip, True)
-            assert again["differences"] == [], (number, again, text)
+            again = attempt(driver, text, options, True)
+            left = [each for each in again["differences"] if each["change"] != "skipped"]
+            assert left == [], (number, again, text)
         before = after
     assert min(accepted, refused) > count // 10

@@ -11,12 +11,13 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import finish
 from penstock.management.definitions_import import import_steps
+from penstock.management.definitions_topology import ATTRIBUTES_MOST
 from tests.support.driven_connection import make_driver
 
 
 def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str]]:
     """Return subject and change of each difference, with the reason of a refusal."""
-    found: Any = finish(import_steps(driver, json.dumps(definitions).encode(), "/", [], True))
+    found: Any = finish(import_steps(driver, json.dumps(definitions).encode(), "/", None, True))
     return [
         (each["subject"], each["change"] + (f": {each['reason']}" if "reason" in each else ""))
         for each in found["differences"]
@@ -76,7 +77,7 @@ def test_dry_run_refuses_what_the_import_refuses(section: str, entry: dict[str, 
 def test_attributes_of_a_vhost_are_kept_and_told() -> None:
     driver = make_driver()
     vhosts = [{"name": "/", "description": "main", "default_queue_type": "quorum", "limits": []}]
-    found: Any = finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None, [], True))
+    found: Any = finish(import_steps(driver, json.dumps({"vhosts": vhosts}).encode(), None, None, True))
     (told,) = found["differences"]
     assert (told["change"], told["note"]) == (
         "changed", "default_queue_type has no effect here; kept, and exported again",
@@ -87,3 +88,11 @@ def test_attributes_of_a_vhost_are_kept_and_told() -> None:
     with pytest.raises(BrokerError):
         finish(import_steps(driver, json.dumps(broken).encode(), None))
     assert driver.broker.vhosts["/"].metadata["description"] == "main"
+
+
+def test_vhost_whose_attributes_are_refused_is_not_created() -> None:
+    driver = make_driver()
+    refused = {"vhosts": [{"name": "new", "description": "x" * (ATTRIBUTES_MOST + 1)}]}
+    with pytest.raises(BrokerError, match="the attributes of a virtual host"):
+        finish(import_steps(driver, json.dumps(refused).encode(), None))
+    assert "new" not in driver.broker.vhosts

@@ -378,10 +378,7 @@ class AccessTable:
         user = self.find(name)
         if user is None or not user.is_administrator() or ADMINISTRATOR in tags:
             return
-        if self._administrators() == [name]:
-            raise PreconditionFailed(
-                f"user '{name}' is the last administrator; give another user the tag administrator first"
-            )
+        check_last(name, self._administrators())
 
     def _check_vhost(self, vhost: str) -> None:
         if vhost not in self._vhosts:
@@ -439,6 +436,14 @@ def check_tags(tags: Sequence[str]) -> None:
         raise PreconditionFailed(f"a user has at most {TAGS_MOST} tags, not {len(tags)}")
     for tag in tags:
         check_user_name(tag, "tag")
+
+
+def check_last(name: str, administrators: Collection[str]) -> None:
+    """Raise PreconditionFailed if a user that is to be no administrator is the only one."""
+    if list(administrators) == [name]:
+        raise PreconditionFailed(
+            f"user '{name}' is the last administrator; give another user the tag administrator first"
+        )
 
 
 def check_limits(limits: Mapping[str, int], known: Sequence[str]) -> None:

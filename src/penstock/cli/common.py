@@ -104,7 +104,8 @@ MODULES: dict[str, str] = {
         "penstock.cli.store_commands": ("backup", "check", "repair"),
         "penstock.cli.tls": ("tls",),
         "penstock.cli.top": ("top", "watch"),
-        "penstock.cli.topology": ("declare", "bind", "unbind", "purge", "delete", "list", "definitions"),
+        "penstock.cli.topology": ("declare", "bind", "unbind", "purge", "delete", "list"),
+        "penstock.cli.definitions": ("definitions",),
         "penstock.cli.users": ("users", "permissions", "limits"),
         "penstock_simulation.command": ("plan", "replay"),
     }.items()

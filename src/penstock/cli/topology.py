@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,19 +21,13 @@ from penstock.cli.common import (
     percent,
     print_result,
     report_errors,
-    say,
-    say_json,
-    write_private,
-    writing,
 )
 from penstock.cli.completion import names_of, names_of_target
 from penstock.cli.cursors import asked_last, delete_cursor, lag_of, positions_of, reader_of, seconds
 from penstock.cli.lists import LIST, Columns, Shown, print_list
-from penstock.errors import ConfigError
-from penstock.setting_names.escapes import printable_json
 
 if TYPE_CHECKING:
-    from penstock.cli.conversions.conversion import Conversion
+    pass
 
 ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
 DURABLE = click.option("--durable", is_flag=True, help="Make it durable; clients must declare it so too.")
@@ -388,198 +379,3 @@ def list_(kind: str, everywhere: bool, shown: Shown, url: str) -> None:
     columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]
     with report_errors():
         print_list(found, Columns(columns, OWN.get(kind, {}), TEXTS.get(kind, {})), shown)
-
-
-@main.group()
-def definitions() -> None:
-    """Export definitions to a file, or import them: virtual hosts, queues, exchanges, bindings, policies, parameters.
-
-    The format is RabbitMQ's, in both directions. An import also reads configurations of Artemis and Qpid.
-    """
-
-
-HERE = click.option("--here", is_flag=True, help="Export only the virtual host in --url, not all.")
-
-
-@definitions.command("export")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
-@HERE
-@click.option("--for-rabbitmq", is_flag=True, help="Leave out keys of policies that RabbitMQ refuses.")
-@JSON
-@URL
-def export(file: Path, here: bool, for_rabbitmq: bool, as_json: bool, url: str) -> None:
-    """Write the definitions to FILE, or to standard output.
-
-    FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
-    penstock definitions export broker.json
-    """
-    with control_session(url) as control:
-        found = control.export_definitions(not here, for_rabbitmq)
-        text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
-        if str(file) == "-":
-            with writing():
-                click.echo(text, nl=False)
-            return
-        write_private(file, text)
-        counts = {name: len(items) for name, items in found.items() if isinstance(items, list)}
-        print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
-
-
-FROM = click.option(
-    "--from",
-    "source",
-    type=OneOf(["artemis", "qpid-java", "qpid-config"]),
-    help="Convert another broker's file.",
-)
-OUTPUT = click.option(
-    "--output", type=click.Path(path_type=Path), help="With --from, write the definitions to this file instead."
-)
-
-
-@definitions.command("import")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--here", is_flag=True, help="Import entries without a virtual host into the one in --url.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; tell line by line what the import would do.")
-@click.option("--skip", multiple=True, metavar="KIND", help="Leave out a kind, such as policies; may be given again.")
-@FROM
-@OUTPUT
-@JSON
-@URL
-def import_(
-    file: Path,
-    here: bool,
-    dry_run: bool,
-    skip: tuple[str, ...],
-    source: str | None,
-    output: Path | None,
-    as_json: bool,
-    url: str,
-) -> None:
-    """Import the definitions in FILE (- is standard input): all, or none and an error with line and key.
-
-    Existing queues and exchanges stay; a difference from FILE is an error. Policies and parameters are changed.
-    With --dry-run the exit code is 1 if anything would be refused. With --from, FILE is the configuration of another
-    broker, and what has no meaning here is told. For example: penstock definitions import broker.json
-    """
-    from penstock.client.errors import ControlError
-    from penstock.client.policy_control import import_definitions
-
-    with report_errors():
-        found = None if source is None else _converted(source, file)
-        text = _decoded(file) if found is None else found.text()
-        if output is not None:
-            _write_converted(output, found, as_json)
-            return
-        with control_session(url) as control:
-            try:
-                everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
-                answer = import_definitions(control, text, everywhere=everywhere, skip=skip, dry_run=dry_run)
-            except ControlError as error:
-                if found is None:
-                    raise
-                raise ConfigError(found.relocated(str(error))) from None
-    if found is not None:
-        found.complete(answer)
-    if dry_run:
-        _print_differences(answer, as_json)
-        return
-    sentence = f"{_counted(answer['made'])} created"
-    if answer["changed"]:
-        sentence += f"; {_counted(answer['changed'])} changed"
-    if any(answer["not_imported"].values()):
-        sentence += f"; {_counted(answer['not_imported'])} not imported"
-    print_result(as_json, answer, sentence, *answer["notes"], *_remarks(answer))
-
-
-def _octets(file: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read '{file}': {error.strerror}") from None
-
-
-def _decoded(file: Path) -> str:
-    try:
-        return _octets(file).decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
-
-
-def _converted(source: str, file: Path) -> Conversion:
-    """Return the definitions of another broker's file. Raises ConfigError with file and line."""
-    from penstock.cli.conversions import FORMATS
-
-    try:
-        return FORMATS[source](_octets(file))
-    except ConfigError as error:
-        raise ConfigError(f"{file}: {error}") from None
-
-
-def _write_converted(output: Path, found: Conversion | None, as_json: bool) -> None:
-    """Write converted definitions to a file, or to standard output for -; then the remarks go to standard error."""
-    if found is None:
-        raise ConfigError("--output needs --from: it is for converted definitions")
-    answer: dict[str, Any] = {"file": str(output), "converted": {name: len(of) for name, of in found.entries.items()}}
-    found.complete(answer)
-    if str(output) == "-":
-        with writing():
-            click.echo(found.text(), nl=False)
-        for remark in _remarks(answer):
-            say(remark, err=True)
-        return
-    write_private(output, found.text())
-    print_result(as_json, answer, f"{output}: {_counted(answer['converted'])}", *_remarks(answer))
-
-
-def _remarks(answer: dict[str, Any]) -> list[str]:
-    """Return what a conversion has left out, or has made something else of, as sentences."""
-    return [
-        f"line {each['line']}: {each['subject']}: {'not converted: ' if each['left'] else ''}{each['reason']}"
-        for each in answer.get("remarks", [])
-    ]
-
-
-def _print_differences(answer: dict[str, Any], as_json: bool) -> None:
-    """Print what an import would do; exit with 1 if it would be refused."""
-    found = answer["differences"]
-    refused = sum(1 for each in found if each["change"] == "refused")
-    if as_json:
-        say_json(answer)
-    else:
-        for each in found:
-            say(f"line {each['line']}: {each['subject']}: {_difference(each)}")
-        for remark in _remarks(answer):
-            say(remark)
-        counts = {change: sum(1 for each in found if each["change"] == change) for change in ("created", "changed")}
-        unchanged = sum(answer["unchanged"].values())
-        said = f"{counts['created']:,} to be created, {counts['changed']:,} to be changed, {unchanged:,} unchanged"
-        skipped = answer["not_imported"]
-        say(said + (f"; {_counted(skipped)} not imported" if any(skipped.values()) else ""))
-        if refused:
-            say(f"{refused:,} refused: nothing would be imported")
-    if refused:
-        sys.exit(1)
-
-
-def _difference(each: dict[str, Any]) -> str:
-    """Return a difference of a definition as a clause."""
-    said = str(each["change"])
-    if "reason" in each:
-        said += f": {each['reason']}"
-    details = [
-        f"{detail['key']} from {detail['from']} to {detail['to']}" if detail["from"] else detail["key"]
-        for detail in each.get("details", [])
-    ]
-    if details:
-        said += f": {', '.join(details)}"
-    return f"{said}; {each['note']}" if "note" in each else said
-
-
-def _counted(counts: dict[str, int]) -> str:
-    one = {name: name[:-3] + "y" if name.endswith("ies") else name.removesuffix("s") for name in counts}
-    parts = [
-        f"1 {one[name]}".replace("_", " ") if count == 1 else f"{count:,} {name}".replace("_", " ")
-        for name, count in counts.items()
-        if count
-    ]
-    return ", ".join(parts) or "nothing"

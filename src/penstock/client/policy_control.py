@@ -30,13 +30,29 @@ def list_policies(control: ControlClient, operator: bool, everywhere: bool) -> l
 
 
 def import_definitions(
-    control: ControlClient, text: str, *, everywhere: bool = True, skip: Iterable[str] = (), dry_run: bool = False
+    control: ControlClient,
+    text: str,
+    *,
+    everywhere: bool = True,
+    skip: Iterable[str] = (),
+    skip_refused: bool = False,
+    streams_as_queues: bool = False,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Import definitions without the kinds in `skip`; with `dry_run` return what would differ, and change nothing.
+    """Import definitions; with `dry_run` return what would differ, and change nothing.
 
-    See `ControlClient.import_definitions`.
+    `skip` has kinds, and KIND:NAME for single entries; `skip_refused` leaves out what the broker refuses. What cannot
+    be made without a skipped entry is skipped as well. `streams_as_queues` makes durable queues of streams. See
+    `ControlClient.import_definitions`.
     """
-    fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "dry_run": dry_run}
+    fields = {
+        "definitions": text,
+        "everywhere": everywhere,
+        "skip": list(skip),
+        "skip_refused": skip_refused,
+        "streams_as_queues": streams_as_queues,
+        "dry_run": dry_run,
+    }
     return _object(control, "definitions.import", fields)
 
 

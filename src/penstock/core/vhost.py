@@ -353,7 +353,8 @@ class VirtualHost(Topology):
 
     # Bindings
 
-    def check_not_default(self, exchange: str) -> None:
+    @staticmethod
+    def check_not_default(exchange: str) -> None:
         """Raise AccessRefused (403) for the default exchange, which permits only publishing."""
         if exchange == "":
             raise AccessRefused("operation not permitted on the default exchange")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from penstock.access.access_records import PermissionRecord, TopicPermissionRecord, VhostLimits
-from penstock.access.access_table import AccessTable
+from penstock.access.access_table import AccessTable, check_last, check_tags, check_user_name
 from penstock.access.password_hash import PLAIN, RABBITMQ_SALT, SCRYPT, SHA256, PasswordHash, rabbitmq_hash, read_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, FILE, USER_LIMITS, VHOST_LIMITS, User
@@ -50,17 +50,31 @@ class UserKind(DefinitionKind):
         self.check_once(entry)
         name = entry.text("name")
         after = _user(entry)
-        before = self.node.broker.access.find(name)
+        table = self.node.broker.access
+        before = table.find(name)
+        if name in planned.users:
+            return self.difference(entry, UNCHANGED)
         if before is None:
-            planned.users.add(name)
-            return self.difference(entry, CREATED)
-        if before.source == FILE:
+            check_user_name(name)
+        elif before.source == FILE:
             return _left_out(self.difference(entry, UNCHANGED))
-        found = self.difference(entry, CHANGED)
-        found.details = details_of(_view(before), _view(after))
-        if not _same_password(before, entry):
-            found.details.append(("password_hash", "", ""))
-        return found if found.details else self.difference(entry, UNCHANGED)
+        found = self.difference(entry, CREATED if before is None else CHANGED)
+        if before is not None:
+            found.details = details_of(_view(before), _view(after))
+            if not _same_password(before, entry):
+                found.details.append(("password_hash", "", ""))
+            if not found.details:
+                return self.difference(entry, UNCHANGED)
+        check_tags(after.tags)
+        if planned.administrators is None:
+            planned.administrators = {user.name for user in table.users() if user.is_administrator()}
+        if after.is_administrator():
+            planned.administrators.add(name)
+        else:
+            check_last(name, planned.administrators)
+            planned.administrators.discard(name)
+        planned.users.add(name)
+        return found
 
     @override
     def make(self, entry: Entry, made: Made) -> None:

@@ -6,17 +6,19 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.definitions_parser import Entry
 
 if TYPE_CHECKING:
+    from penstock.core.settings.table import SettingsTable
     from penstock.management.node import Node
 
 CREATED: Final = "created"
 CHANGED: Final = "changed"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
+SKIPPED: Final = "skipped"
 """Outcomes of an entry."""
 SHOWN: Final = 200
 """Letters of a value in a difference."""
@@ -37,20 +39,25 @@ class Difference:
         self.details: list[tuple[str, str, str]] = []
         """Of a changed entry: key, value before, value after. A secret has neither."""
         self.reason: str = ""
-        """Of a refused entry."""
+        """Of a refused or skipped entry."""
         self.note: str = ""
         """A sentence about what has no effect."""
 
 
 class Planned:
-    """Names that entries before this one would make."""
+    """Names, settings and policies that entries before this one would make."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: SettingsTable) -> None:
+        self.table = table
+        """A copy of the settings and policies, with those of the file."""
         self.vhosts: set[str] = set()
         self.exchanges: dict[tuple[str, str], str] = {}
         """Types by virtual host and name."""
         self.queues: set[tuple[str, str]] = set()
         self.users: set[str] = set()
+        self.administrators: set[str] | None = None
+        """Users with that tag, with those there are; None before the first user of the file."""
+        self.bindings: set[str] = set()
 
 
 class Made:
@@ -83,6 +90,8 @@ class DefinitionKind:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.gathered: list[Entry] = []
+        """Entries that `finish` makes."""
         self._seen: dict[str, Entry] = {}
 
     def check_once(self, entry: Entry) -> None:
@@ -103,29 +112,20 @@ class DefinitionKind:
         """Make an entry, or change what there is."""
         raise NotImplementedError
 
-    def finish(self, made: Made) -> Steps[None]:
-        """Make what was gathered from all entries of this kind, in steps.
+    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
+        """Make gathered entries of this kind together, in steps.
 
         It is no generator itself: mypyc would expect that very generator of every kind.
         """
         return _nothing()
 
-    def failed(self) -> Entry | None:
-        """Return the entry that `finish` failed at; None if it is not known."""
-        return None
+    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
+        """Make what was gathered by `compare` in the planned table, as `finish` makes it in the broker's."""
+        return _nothing()
 
     def difference(self, entry: Entry, change: str) -> Difference:
         """Return a difference of an entry."""
         return Difference(self.subject(entry), change)
-
-    def compared(self, entry: Entry, planned: Planned) -> Difference:
-        """Return what `compare` does, with a refusal as a difference."""
-        try:
-            return self.compare(entry, planned)
-        except BrokerError as error:
-            found = self.difference(entry, REFUSED)
-            found.reason = str(error)
-            return found
 
     def check_vhost(self, entry: Entry, planned: Planned) -> str:
         """Return the virtual host of an entry. Raises NotFound (404) if it neither exists nor is planned."""

@@ -1,7 +1,7 @@
 """Definitions parser: checks keys and types of a definitions file and reports errors with line and key.
 
 The format is RabbitMQ's (the export of its HTTP API, rabbitmqctl and management UI), with a section `settings` of ours.
-Kinds that are skipped, or not imported, are counted.
+Entries of kinds that are skipped are counted.
 """
 
 from __future__ import annotations
@@ -114,6 +114,8 @@ COMPONENTS: Final = {"operator_policy": "operator_policies", "vhost-limits": "li
 KINDS: Final = (*SECTIONS, *COMPONENTS.values())
 SECRET: Final = ("users", "parameters", "global_parameters")
 """Sections with passwords, which no error shows."""
+NAMED_BY: Final = {"permissions": "user", "topic_permissions": "user", "settings": "pattern", "limits": "vhost"}
+"""Key that entries of a kind are skipped by, other than their name. Bindings go with what they bind."""
 HEAD: Final = (
     "rabbit_version",
     "rabbitmq_version",
@@ -156,22 +158,34 @@ class Entry:
         return value if isinstance(value, dict) else {}
 
 
+class InvalidEntry(PreconditionFailed):
+    """Error for an entry with an unknown or missing key, or a value of a wrong type."""
+
+    def __init__(self, text: str, path: list[str | int] | None = None) -> None:
+        super().__init__(text)
+        self.path: list[str | int] = path or []
+
+
 class ParsedDefinitions:
     """Definitions of a file in their order, and the number of ignored ones; parsed in steps."""
 
-    def __init__(self, data: bytes, vhost: str | None, skip: list[str] | None = None) -> None:
+    def __init__(self, data: bytes, vhost: str | None, skip: list[str] | None = None, lenient: bool = False) -> None:
         """Take a file; `vhost` is the default virtual host of entries, None if they must name theirs.
 
-        Entries of the kinds in `skip` are left out. Raises PreconditionFailed (406) for an unknown one.
+        `skip` has kinds, and KIND:NAME for single entries, such as exchange:delays. With `lenient` invalid entries are
+        listed, instead of raised. Raises PreconditionFailed (406) for an unknown kind.
         """
         self.entries: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
         """Entries by kind."""
         self.read_over: dict[str, int] = {}
         """Number of ignored entries by kind."""
-        self._skip = skip or []
-        for kind in self._skip:
-            if kind not in KINDS:
-                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, list(KINDS))}")
+        self.named: set[tuple[str, str]] = set()
+        """Kind and name of the entries to skip."""
+        self.invalid: list[InvalidEntry] = []
+        self._lenient = lenient
+        self._skip: list[str] = []
+        for each in skip or []:
+            self._read_skip(each)
         self._counted_to: tuple[int, int] = (0, 1)
         """Position and line of the last entry whose line was asked for."""
         self.complete: bool = False
@@ -203,17 +217,16 @@ class ParsedDefinitions:
 
     def error(self, path: list[str | int], text: str) -> PreconditionFailed:
         """Return the error for the text at a position of the file."""
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{_escaped(step)}" for step in path)
-        where = where.removeprefix(".")
-        location = f"line {self._line(path)}" + (f", {where}" if where else "")
+        where = place_of(path)
+        location = f"line {self.line_of(path)}" + (f", {where}" if where else "")
         return PreconditionFailed(f"{location}: {text}{NOTHING_IMPORTED}")
 
     def line(self, entry: Entry) -> int:
         """Return the line of an entry; fast if asked for in order."""
         places = self._reader.places.get(entry.section, [])
-        if entry.index >= len(places):
-            return 0
-        place = int(places[entry.index])
+        return 0 if entry.index >= len(places) else self._line_at(int(places[entry.index]))
+
+    def _line_at(self, place: int) -> int:
         at, line = self._counted_to
         if place < at:
             at, line = 0, 1
@@ -228,8 +241,36 @@ class ParsedDefinitions:
             kind = COMPONENTS.get(str(fields.get("component")), section)
         if kind in self._skip:
             self.read_over[kind] = self.read_over.get(kind, 0) + 1
-        else:
-            self.entries[kind].append(_entry(self, section, index, fields, self._vhost))
+            return
+        try:
+            self.entries[kind].append(_entry(section, index, fields, self._vhost))
+        except InvalidEntry as error:
+            if not self._lenient:
+                raise self.error(error.path, str(error)) from None
+            self.invalid.append(error)
+
+    def _read_skip(self, word: str) -> None:
+        """Read a kind, or KIND:NAME, to skip. Raises PreconditionFailed (406)."""
+        kind, colon, name = word.partition(":")
+        if not colon:
+            if kind not in KINDS:
+                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, list(KINDS))}")
+            self._skip.append(kind)
+            return
+        kinds = {one_of(each): each for each in KINDS if each != "bindings"}
+        found = kinds.get(one_of(kind))
+        if found is None:
+            raise PreconditionFailed(f"kind '{kind}' of '{word}' to skip: {_unknown(kind, list(kinds))}")
+        self.named.add((found, name))
+
+    def check_skipped(self) -> None:
+        """Raise PreconditionFailed (406) for an entry to skip that the file does not have."""
+        names = {kind: {name_of(kind, entry) for entry in self.entries[kind]} for kind, _ in self.named}
+        for kind, name in sorted(self.named):
+            if name not in names[kind]:
+                near = nearest(name, names[kind])
+                hint = f"; did you mean '{near}'?" if near else ""
+                raise PreconditionFailed(f"the file has no {one_of(kind)} '{name}' to skip{hint}{NOTHING_IMPORTED}")
 
     def _parse(self) -> None:
         reader = self._reader
@@ -267,7 +308,7 @@ class ParsedDefinitions:
         self._lists.append((section, entries))
         return len(entries)
 
-    def _line(self, path: list[str | int]) -> int:
+    def line_of(self, path: list[str | int]) -> int:
         """Return the line of a section, an entry, or a key of an entry."""
         reader, section = self._reader, path[0]
         assert isinstance(section, str)
@@ -277,29 +318,45 @@ class ParsedDefinitions:
             return reader.line(reader.starts.get(section, 0))
         place = places[index]
         entry = reader.data[place : place + VALUE_OCTETS].decode(errors="ignore")
-        return reader.line(place) + line_of(entry, path[2:]) - 1
+        return self._line_at(int(place)) + line_of(entry, path[2:]) - 1
 
 
-def _entry(found: ParsedDefinitions, section: str, index: int, fields: object, vhost: str | None) -> Entry:
+def place_of(path: list[str | int]) -> str:
+    """Return a position in a file by its keys, such as queues[0].durable."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{_escaped(step)}" for step in path).removeprefix(".")
+
+
+def name_of(kind: str, entry: Entry) -> str:
+    """Return what an entry is skipped by."""
+    return entry.text(NAMED_BY.get(kind, "name"))
+
+
+def one_of(kind: str) -> str:
+    """Return the name of one entry of a kind: an exchange, a policy."""
+    return (kind[:-3] + "y" if kind.endswith("ies") else kind.removesuffix("s")).replace("_", " ")
+
+
+def _entry(section: str, index: int, fields: object, vhost: str | None) -> Entry:
+    """Return a checked entry. Raises InvalidEntry."""
     known = SECTIONS[section]
     place: list[str | int] = [section, index]
     if not isinstance(fields, dict):
         other = "" if section in SECRET else f", not {_shown(fields)}"
-        raise found.error(place, f"must be an object{other}")
+        raise InvalidEntry(f"must be an object{other}", place)
     for name, value in fields.items():
         if name not in known:
-            raise found.error([*place, name], _unknown(name, list(known)))
+            raise InvalidEntry(_unknown(name, list(known)), [*place, name])
         kind = known[name]
         if value == [] and kind == OBJECT:
             fields[name] = {}  # RabbitMQ writes an empty list as an object at times.
         elif not _is(value, kind):
             but = "" if section in SECRET else f", not {_shown(value)}"
-            raise found.error([*place, name], f"must be {kind}{but}")
+            raise InvalidEntry(f"must be {kind}{but}", [*place, name])
     if "vhost" in known and "vhost" not in fields and vhost is not None:
         fields["vhost"] = vhost
     for name in (*NEEDED[section], "vhost") if "vhost" in known else NEEDED[section]:
         if name not in fields:
-            raise found.error(place, f"lacks '{name}'")
+            raise InvalidEntry(f"lacks '{name}'", place)
     return Entry(section, index, fields)
 
 

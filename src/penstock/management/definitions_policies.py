@@ -9,7 +9,7 @@ from typing_extensions import override
 from penstock.core.settings import changes
 from penstock.core.settings.parameters import Parameter
 from penstock.core.settings.policy import Policy, read_policy, reading_work
-from penstock.core.settings.policy_changes import PolicyChange, change_policies_steps, setting
+from penstock.core.settings.policy_changes import PolicyChange, change_policies_steps, setting, try_policies_steps
 from penstock.core.settings.table import COMMAND
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -42,7 +42,8 @@ class PolicyKind(DefinitionKind):
         super().__init__(node)
         self.name = "operator_policies" if operator else "policies"
         self._operator = operator
-        self._gathered: dict[tuple[str, str], PolicyChange] = {}
+        self._changes: dict[str, PolicyChange] = {}
+        """Changes of the gathered entries by subject."""
 
     @override
     def subject(self, entry: Entry) -> str:
@@ -62,6 +63,8 @@ class PolicyKind(DefinitionKind):
         else:
             found = self.difference(entry, CHANGED)
             found.details = details_of(before.fields(), policy.fields())
+        if not self._gather(entry, policy):
+            return self.difference(entry, UNCHANGED)
         found.note = idle_sentence(policy)
         return found
 
@@ -71,24 +74,34 @@ class PolicyKind(DefinitionKind):
         host = vhost_admin.find_vhost(self.node, entry.text("vhost")).name
         policy = self._read(host, entry)
         before = self.node.broker.table.policies.get(host, policy.name, self._operator)
-        if (before is not None and before.equals(policy)) or (host, policy.name) in self._gathered:
-            return
-        self._gathered[(host, policy.name)] = setting(policy)
-        made.add(self.name, CREATED if before is None else CHANGED, None)
-        idle = idle_sentence(policy)
-        if idle:
-            made.notes.append(f"{policy.title()}: {idle}")
+        if before is None or not before.equals(policy):
+            self._gather(entry, policy)
+
+    def _gather(self, entry: Entry, policy: Policy) -> bool:
+        """Note an entry for `finish`; return whether it is the first of its name."""
+        is_first = self.subject(entry) not in self._changes
+        if is_first:
+            self._changes[self.subject(entry)] = setting(policy)
+            self.gathered.append(entry)
+        return is_first
 
     @override
-    def finish(self, made: Made) -> Steps[None]:
-        gathered = list(self._gathered.values())
-        if not gathered:
-            return
+    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
+        gathered = [self._changes[self.subject(entry)] for entry in entries]
+        yield from try_policies_steps(self.node.broker, planned.table, gathered)
+
+    @override
+    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
+        gathered = [self._changes[self.subject(entry)] for entry in entries]
         yield from change_policies_steps(self.node.broker, gathered)
         made.undo_steps.append(lambda: self._put_back(gathered))
         for change in gathered:
             policy = change.policy
             if policy is not None:
+                made.add(self.name, CREATED if change.before is None else CHANGED, None)
+                idle = idle_sentence(policy)
+                if idle:
+                    made.notes.append(f"{policy.title()}: {idle}")
                 self.node.record_setting(policy.title(), f"set by an import: {policy.definition}")
 
     def _put_back(self, gathered: list[PolicyChange]) -> Steps[None]:
@@ -177,7 +190,8 @@ class SettingsKind(DefinitionKind):
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
-        self._gathered: dict[tuple[str, str], dict[str, SettingValue]] = {}
+        self._words: dict[str, changes.EntryBefore] = {}
+        """Scope, pattern and settings of the gathered entries by subject."""
 
     @override
     def subject(self, entry: Entry) -> str:
@@ -200,6 +214,8 @@ class SettingsKind(DefinitionKind):
         before, after = plain(said), plain({**said, **words})
         if before == after:
             return self.difference(entry, UNCHANGED)
+        if not self._gather(entry, (scope, pattern, words)):
+            return self.difference(entry, UNCHANGED)
         found = self.difference(entry, CHANGED if before else CREATED)
         found.details = details_of(before, after) if before else []
         return found
@@ -210,19 +226,38 @@ class SettingsKind(DefinitionKind):
         scope, pattern, words = self._read(entry)
         before = self.node.broker.table.entries_of(scope, pattern, COMMAND)
         if plain(before) != plain({**before, **words}):
-            self._gathered.setdefault((scope, pattern), dict(before)).update(words)
-            made.add(self.name, CHANGED if before else CREATED, None)
+            self._gather(entry, (scope, pattern, words))
+
+    def _gather(self, entry: Entry, read: changes.EntryBefore) -> bool:
+        """Note an entry for `finish`; return whether it is the first of its pattern."""
+        is_first = self.subject(entry) not in self._words
+        if is_first:
+            self._words[self.subject(entry)] = read
+            self.gathered.append(entry)
+        return is_first
+
+    def _before_and_after(self, entries: list[Entry]) -> tuple[list[changes.EntryBefore], list[changes.EntryBefore]]:
+        before: list[changes.EntryBefore] = []
+        after: list[changes.EntryBefore] = []
+        for entry in entries:
+            scope, pattern, words = self._words[self.subject(entry)]
+            old = dict(self.node.broker.table.entries_of(scope, pattern, COMMAND))
+            before.append((scope, pattern, old))
+            after.append((scope, pattern, {**old, **words}))
+        return before, after
 
     @override
-    def finish(self, made: Made) -> Steps[None]:
-        table = self.node.broker.table
-        after = [(scope, pattern, words) for (scope, pattern), words in self._gathered.items()]
-        if not after:
-            return
-        before = [(scope, pattern, dict(table.entries_of(scope, pattern, COMMAND))) for scope, pattern, _ in after]
+    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
+        _, after = self._before_and_after(entries)
+        yield from changes.try_all_steps(self.node.broker, planned.table, after)
+
+    @override
+    def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
+        before, after = self._before_and_after(entries)
         yield from changes.set_all_steps(self.node.broker, after)
         made.undo_steps.append(lambda: self._put_back(before))
-        for scope, pattern, words in after:
+        for (scope, pattern, words), (_, _, old) in zip(after, before, strict=True):
+            made.add(self.name, CHANGED if old else CREATED, None)
             listed = ", ".join(f"{name}={shown(value)}" for name, value in plain(words).items())
             self.node.record_setting(f"{scope} '{pattern}'" if pattern else scope, f"set by an import: {listed}")
 

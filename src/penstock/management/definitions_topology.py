@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -31,11 +31,27 @@ from penstock.management.definitions_kinds import (
 from penstock.management.definitions_parser import Entry
 from penstock.setting_names import check_flags, read_arguments, read_features
 
+if TYPE_CHECKING:
+    from penstock.management.node import Node
+
 VHOST_KEYS: Final = ("description", "tags", "default_queue_type", "metadata")
 """Attributes of a virtual host that are kept, and exported again."""
 ATTRIBUTES_MOST: Final = 16 * 1024
 """Most letters of the kept attributes of a virtual host."""
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
+STREAM: Final = "stream"
+STREAM_ARGUMENTS: Final = (
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-stream-filter-size-bytes",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+)
+"""Arguments of streams that mean nothing for a queue."""
+AS_QUEUE: Final = (
+    "a stream, imported as a durable queue: an acknowledged message is gone, offsets are not kept, and a client that "
+    "declares it as a stream is refused; a cursor reads a queue again and again (docs/spark.md)"
+)
 
 
 class VhostKind(DefinitionKind):
@@ -67,10 +83,10 @@ class VhostKind(DefinitionKind):
     def make(self, entry: Entry, made: Made) -> None:
         self.check_once(entry)
         node, name = self.node, entry.text("name")
+        attributes = attributes_of(entry.fields)
         is_new = vhost_admin.declare_vhost(node, name)
         vhost = node.broker.vhosts[name]
         before = vhost.metadata
-        attributes = attributes_of(entry.fields)
         changed = bool(attributes) and vhost_admin.set_attributes(node, vhost, attributes)
         if is_new:
             made.add(self.name, CREATED, lambda: self._drop(vhost))
@@ -122,25 +138,30 @@ class ExchangeKind(DefinitionKind):
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
         host, name, kind = self.check_vhost(entry, planned), entry.text("name"), entry.text("type")
+        self.check_once(entry)
         arguments = table_of(entry)
+        check_name("exchange name", name)
+        make_exchange(kind, host, name)
+        VirtualHost.check_not_default(name)
+        if (host, name) in planned.exchanges:
+            return self.difference(entry, UNCHANGED)
         vhost = self.node.broker.vhosts.get(host)
         exchange = None if vhost is None else vhost.exchanges.get(name)
         if exchange is not None:
             flags = (entry.flag("durable"), entry.flag("auto_delete"), entry.flag("internal"))
             check_exchange(exchange, host, kind, arguments, *flags)
             return self.difference(entry, UNCHANGED)
-        check_name("exchange name", name)
-        make_exchange(kind, host, name)
-        if name.startswith(RESERVED) or not name:
+        if name.startswith(RESERVED):
             raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
         alternate_of(name, host, arguments)
-        self.node.broker.table.limits("address", name)
+        planned.table.limits("address", name)
         planned.exchanges[(host, name)] = kind
         return self.difference(entry, CREATED)
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
         vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
+        self.check_once(entry)
         name = entry.text("name")
         there = name in vhost.exchanges
         vhost.declare_exchange(
@@ -166,9 +187,13 @@ class ExchangeKind(DefinitionKind):
 
 
 class QueueKind(DefinitionKind):
-    """Queues that are not exclusive."""
+    """Queues that are not exclusive; streams are refused, or become durable queues."""
 
     name = "queues"
+
+    def __init__(self, node: Node, streams_as_queues: bool) -> None:
+        super().__init__(node)
+        self._streams_as_queues = streams_as_queues
 
     @override
     def subject(self, entry: Entry) -> str:
@@ -178,31 +203,48 @@ class QueueKind(DefinitionKind):
     def compare(self, entry: Entry, planned: Planned) -> Difference:
         broker = self.node.broker
         host, name = self.check_vhost(entry, planned), entry.text("name")
-        arguments = arguments_of(entry)
-        durable, auto_delete = entry.flag("durable"), entry.flag("auto_delete")
+        self.check_once(entry)
+        arguments, durable, note = self._declaration(entry)
+        auto_delete = entry.flag("auto_delete")
         vhost = broker.vhosts.get(host)
         if vhost is not None and name in vhost.queues:
             check_queue(vhost.queue(name), arguments, durable, auto_delete)
             return self.difference(entry, UNCHANGED)
+        if (host, name) in planned.queues:
+            return self.difference(entry, UNCHANGED)
         check_name("queue name", name)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, False)
-        broker.work.done += broker.table.policies.work(host, name)
-        settings = broker.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
+        broker.work.done += planned.table.policies.work(host, name)
+        settings = planned.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
         check(name, settings, features, broker.journal)
         planned.queues.add((host, name))
-        return self.difference(entry, CREATED)
+        found = self.difference(entry, CREATED)
+        found.note = note
+        return found
 
     @override
     def make(self, entry: Entry, made: Made) -> None:
         vhost = vhost_admin.find_vhost(self.node, entry.text("vhost"))
+        self.check_once(entry)
         name = entry.text("name")
         there = name in vhost.queues
-        durable, auto_delete = entry.flag("durable"), entry.flag("auto_delete")
-        queue = vhost.declare_queue(name, arguments_of(entry), durable, auto_delete, None, None)
+        arguments, durable, note = self._declaration(entry)
+        queue = vhost.declare_queue(name, arguments, durable, entry.flag("auto_delete"), None, None)
         self.node.broker.touch_queue(queue)
         if not there:
             made.add(self.name, CREATED, lambda: self._drop(queue))
+            if note:
+                made.notes.append(f"{self.subject(entry)}: {note}")
+
+    def _declaration(self, entry: Entry) -> tuple[dict[str, object], bool, str]:
+        """Return arguments and durability of a queue, and what a stream loses as a queue. Raises as `table_of`."""
+        arguments, durable = arguments_of(entry), entry.flag("durable")
+        if not self._streams_as_queues or arguments.get("x-queue-type") != STREAM:
+            return arguments, durable, ""
+        lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
+        kept = {key: value for key, value in arguments.items() if key not in ("x-queue-type", *STREAM_ARGUMENTS)}
+        return kept, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
     def _drop(self, queue: Queue) -> str:
         if queue.deleted:
@@ -227,20 +269,26 @@ class BindingKind(DefinitionKind):
     @override
     def compare(self, entry: Entry, planned: Planned) -> Difference:
         host = self.check_vhost(entry, planned)
-        arguments = table_of(entry)
-        selector_in(arguments)
         source = self._exchange(host, entry.text("source"), planned)
-        if source.name in ("", CONTROL_EXCHANGE):
-            self._any_vhost(host).source(source.name)  # It refuses both.
+        arguments = table_of(entry)
         kind, name = entry.text("destination_type"), entry.text("destination")
         if kind == "exchange":
             self._exchange(host, name, planned)
         elif kind != "queue":
             raise _wrong_type(kind)
+        elif (host, name) not in planned.queues and host in planned.vhosts:
+            raise NotFound(f"no queue '{name}' in vhost '{host}'")
         elif (host, name) not in planned.queues:
             self._vhost(host).queue(name)
+        if source.name in ("", CONTROL_EXCHANGE):
+            self._any_vhost(host).source(source.name)  # It refuses both.
+        selector_in(arguments)
         check_name("routing key", entry.text("routing_key"))
         source.check_binding(arguments)
+        this = f"{self.subject(entry)} {sorted(arguments.items(), key=str)}"
+        if this in planned.bindings:
+            return self.difference(entry, UNCHANGED)
+        planned.bindings.add(this)
         vhost = self.node.broker.vhosts.get(host)
         if vhost is not None and source.name in vhost.exchanges:
             queue = vhost.queues.get(name) if kind == "queue" else None

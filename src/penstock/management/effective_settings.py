@@ -98,12 +98,9 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         ("dead-letter-exchange", settings.dead_letter_exchange),
         ("dead-letter-routing-key", settings.dead_letter_routing_key),
         ("hold-deadline", _or_none(settings.hold_deadline_s, NEVER)),
-        ("message-ttl", None if settings.message_ttl_s == NEVER else round(settings.message_ttl_s * 1000)),
-        ("expires", None if settings.expires_s == NEVER else round(settings.expires_s * 1000)),
-        (
-            "consumer-timeout",
-            None if settings.consumer_timeout_s == NEVER else round(settings.consumer_timeout_s * 1000),
-        ),
+        ("message-ttl", _milliseconds(settings.message_ttl_s)),
+        ("expires", _milliseconds(settings.expires_s)),
+        ("consumer-timeout", _milliseconds(settings.consumer_timeout_s)),
         ("consumer-window-bytes", _or_none(float(settings.consumer_window_bytes), float(UNBOUNDED))),
         ("consumer-window-adaptive", settings.consumer_window_adaptive),
         ("consumer-window-min", int(settings.consumer_window_min)),
@@ -262,6 +259,10 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue, default
             otherwise = "the resume, to which the default gives way"
         rows.append(_row(name, value, percent, otherwise))
     return rows
+
+
+def _milliseconds(seconds: float) -> int | None:
+    return None if seconds == NEVER else round(seconds * 1000)
 
 
 def _row(setting: str, value: object, word: SettingValue | None, otherwise: str) -> dict[str, object]:

@@ -252,7 +252,7 @@ def _read_address(octets: bytes) -> Envelope:
     persistent = octets[0] == ADDRESS
     priority: i64 = octets[1]
     ttl_ms = read_i64_be(octets, 2)
-    ttl_s = NEVER if ttl_ms == NO_TTL else int(ttl_ms) * 0.001
+    ttl_s = NEVER if ttl_ms == NO_TTL else int(ttl_ms) / 1000
     texts: list[str] = []
     pos = 10
     exchange = octets[pos + 1 : pos + 1 + octets[pos]].decode()

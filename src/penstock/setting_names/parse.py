@@ -38,10 +38,7 @@ RATE_PROPERTIES_MAX: Final = 16
 """Most properties of a client that begin like a setting of rates; it is not logged in when they are compared."""
 NEARLY: Final = 0.8
 """Similarity (difflib) from which an unknown name counts as a misspelling of a known one."""
-MILLISECONDS_MAX: Final = 4_294_967_295
-"""Longest time to live of a message or a queue in RabbitMQ: 49 days."""
-RABBITMQS_TIMES: Final = ("x-message-ttl", "x-expires")
-RABBITMQS_NUMBERS: Final = (*RABBITMQS_TIMES, "x-max-length", "x-max-length-bytes")
+RABBITMQS_NUMBERS: Final = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
 """Arguments that RabbitMQ takes as integers only."""
 PATTERN_MAX: Final = 255
 """Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
@@ -206,8 +203,6 @@ def _check_sum(scope: str, name: str, ours: str) -> None:
 def _check_number(subject: str, name: str, value: object) -> None:
     if name in RABBITMQS_NUMBERS and isinstance(value, str):
         raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
-    if name in RABBITMQS_TIMES and isinstance(value, int) and value > MILLISECONDS_MAX:
-        raise PreconditionFailed(f"{subject}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
 
 
 def _add(words: dict[str, SettingValue], subject: str, ours: str, word: SettingValue) -> None:

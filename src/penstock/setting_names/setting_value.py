@@ -15,6 +15,8 @@ NAME_MAX: Final = 255
 """Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
 NUMBER_MAX: Final = 1 << 62
 """Largest number: above it, 64-bit arithmetic of depths could overflow."""
+MILLISECONDS_MAX: Final = 1 << 53
+"""Longest duration, 285,000 years: above it, a float and JSON's readers cannot tell whole milliseconds apart."""
 NUMBER_LETTERS: Final = 64
 """Longest number in a text: int() refuses thousands of digits, after a long time."""
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
@@ -142,6 +144,8 @@ def read_value(subject: str, name: str, kind: str, value: object) -> SettingValu
     if kind == setting_names.QUOTA and number == 0:
         raise PreconditionFailed(f"{subject}: {name}=0 would stop everything for ever; use none for no quota")
     _check_range(subject, name, number, least)
+    if kind == setting_names.MILLISECONDS and number > MILLISECONDS_MAX:
+        raise PreconditionFailed(f"{subject}: {name}={number} is too large; the most is {MILLISECONDS_MAX} (2**53 ms)")
     if kind == setting_names.WEIGHT and number > 100:
         raise PreconditionFailed(f"{subject}: {name}={number} is too large; a weight is between 1 and 100")
     if name.removeprefix("x-") == "expires" and number == 0:
@@ -201,6 +205,9 @@ def _read_real(subject: str, name: str, kind: str, value: object) -> SettingValu
         raise PreconditionFailed(f"{subject}: {name}=0 would stop it for ever; use `penstock block`, or unset the rate")
     if kind == setting_names.PERIOD and real == 0:
         raise PreconditionFailed(f"{subject}: {name}=0 must be more than 0 seconds")
+    if kind in (setting_names.SECONDS, setting_names.PERIOD) and real > MILLISECONDS_MAX / 1000:
+        most = f"{MILLISECONDS_MAX / 1000} (2**53 ms)"
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is too large; the most is {most}")
     _check_range(subject, name, real, 0)
     return SettingValue(name, value, number=int(real), real=real)
 

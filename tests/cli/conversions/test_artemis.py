@@ -111,8 +111,8 @@ def test_whole_file_is_converted_or_remarked(tmp_path: Path) -> None:
         made = run(broker, *words).splitlines()
         shown = run(broker, "show", "queue", "DLQ")
         again = run(broker, *words, "--dry-run").splitlines()
-    assert made[0] == "5 settings, 1 exchange, 2 queues, 1 binding created"
-    assert [line.partition(": not")[0] for line in made[1:]] == [
+    assert made[-1] == "5 settings, 1 exchange, 2 queues, 1 binding created"
+    assert [line.partition(": not")[0] for line in made[:-1]] == [
         "line 5: <journal-type>",
         "line 8: <include>",
         "line 10: <address-setting> activemq.management#",

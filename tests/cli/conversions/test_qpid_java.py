@@ -163,7 +163,7 @@ def test_log_of_the_document_follows_from_its_queue(own_broker: BrokerProcess, t
 def test_defaults_hold_for_other_queues_and_a_queues_own_for_itself(own_broker: BrokerProcess, tmp_path: Path) -> None:
     words = file_of(tmp_path, WHOLE)
     made = run(own_broker, *words).splitlines()
-    assert made[0] == "1 vhost, 3 policies, 1 exchange, 3 queues, 4 bindings created"
+    assert made[-1] == "1 vhost, 3 policies, 1 exchange, 3 queues, 4 bindings created"
     with Connection(own_broker.url + "test") as connection:
         connection.channel().queue_declare("other")
     for queue, stop in (("other", "5000"), ("news", "5000"), ("large", "50000"), ("MyQueue", "1000")):

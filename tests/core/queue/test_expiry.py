@@ -9,12 +9,13 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.message import Envelope
 from penstock.core.queue.expiry import EXPIRED_A_TURN
+from penstock.setting_names.setting_value import MILLISECONDS_MAX
 from tests.support.broker_fixture import House
 from tests.support.full_queue import CHARGE, FullQueue
 from tests.support.settings_bench import Bench
 
 
-@pytest.mark.parametrize("arguments", [{"expires": 4_294_967_295}, {"message_ttl": 4_294_967_295}])
+@pytest.mark.parametrize("arguments", [{"expires": MILLISECONDS_MAX}, {"message_ttl": MILLISECONDS_MAX}])
 def test_what_comes_back_to_a_deleted_queue_leaves_no_deadline(arguments: dict[str, int]) -> None:
     bench = Bench()
     broker = bench.broker

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.message import Envelope
-from penstock.core.routing.attributes import EXPIRATION_MAX, expiration_s, route_for
+from penstock.core.routing.attributes import expiration_s, route_for
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
 from penstock.flow.timers import NEVER
+from penstock.setting_names.setting_value import MILLISECONDS_MAX
 
 
 def route(checks: bool = True) -> Route:
@@ -38,12 +39,12 @@ def test_route_without_a_store_ignores_the_delivery_mode() -> None:
     assert route_for(plain, Properties(delivery_mode=2)) is plain
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "soon", "٣", str(EXPIRATION_MAX + 1), "9" * 5000])
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "soon", "٣", str(MILLISECONDS_MAX + 1), "9" * 5000])
 def test_an_expiration_that_is_no_number_of_milliseconds_is_refused(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="invalid expiration"):
         route_for(route(), Properties(expiration=text))
 
 
 def test_the_longest_expiration_is_taken() -> None:
-    assert expiration_s(b"%d" % EXPIRATION_MAX) == EXPIRATION_MAX * 0.001
+    assert expiration_s(b"%d" % MILLISECONDS_MAX) == MILLISECONDS_MAX / 1000
     assert expiration_s(b"0") == 0.0

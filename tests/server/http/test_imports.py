@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
@@ -87,6 +88,36 @@ def test_imports_of_19_000_queues_are_made_and_more_than_20_000_objects_refused(
     web.do("POST", "/definitions", {"queues": many[:19_000]})
     assert web.get(f"/queues/{name}?page=1&page_size=1")["total_count"] == 19_000
     web.do("DELETE", f"/vhosts/{name}")
+
+
+def test_import_with_options_tells_what_it_made_and_what_it_skipped(web: Web) -> None:
+    name = "imported,with:options"
+    exchange = {"vhost": "/", "name": name, "type": "x-delayed-message"}
+    binding = {"vhost": "/", "source": name, "destination": name, "destination_type": "queue"}
+    file = {"exchanges": [exchange], "queues": [{"vhost": "/", "name": name}], "bindings": [binding]}
+    web.do("POST", "/definitions", file, 400)
+    skip = f"/definitions?skip=policies,users&skip={quote(f'exchange:{name}')}"
+    told = web.do("POST", f"{skip}&dry_run=true", file, 200).json
+    assert [each["change"] for each in told["differences"]] == ["skipped", "created", "skipped"]
+    answer = web.do("POST", skip, file, 200).json
+    assert answer["made"] == {"queues": 1}
+    assert [(each["line"], each["kind"], each["reason"]) for each in answer["skipped"]] == [
+        (1, "exchanges", "as asked"),
+        (1, "bindings", f"exchange '{name}' in vhost '/' is skipped"),
+    ]
+    answer = web.do("POST", "/definitions?skip_refused=true", file, 200).json
+    assert (answer["made"], len(answer["skipped"])) == ({}, 2)
+    web.do("DELETE", f"/queues/%2F/{quote(name)}")
+
+
+async def test_many_invalid_entries_are_listed_some_in_a_turn() -> None:
+    file = b'{"queues": [' + b",\n".join([b'{"name": 7, "x": [[[[]]]]}'] * ENTRIES_MOST) + b"]}"
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        answer = await asyncio.to_thread(web.do, "POST", "/definitions?skip_refused=true", file, 200)
+        skipped = answer.json["skipped"]
+        assert [each["line"] for each in skipped] == list(range(1, ENTRIES_MOST + 1))
+        assert skipped[0]["subject"] == "queues[0].name"
 
 
 def test_second_import_of_the_same_changes_nothing(web: Web) -> None:

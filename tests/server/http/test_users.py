@@ -44,6 +44,12 @@ def test_a_user_comes_with_a_hash_of_rabbitmq(web: Web) -> None:
     web.do("PUT", f"/users/{name}", {"password_hash": given, "tags": []}, 201)
     shown = web.get(f"/users/{name}")
     assert (shown["password_hash"], shown["hashing_algorithm"]) == (given, "rabbit_password_hashing_sha256")
+    other = some_name("user")
+    web.do("PUT", f"/users/{other}", {"password_hash": "", "tags": ""}, 201)
+    said = web.do("POST", "/users/bulk-delete", {"users": [other, "guest"]}, 400).reason
+    assert "user 'guest' is the last administrator" in said
+    assert said.endswith("; 1 others are deleted")
+    assert web.ask("GET", f"/users/{other}").status == 404
     web.do("POST", "/users/bulk-delete", {"users": [name, "nobody"]})
     assert web.ask("GET", f"/users/{name}").status == 404
 

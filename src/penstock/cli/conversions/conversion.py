@@ -67,7 +67,7 @@ class Conversion:
 
     def complete(self, answer: dict[str, Any]) -> None:
         """Put lines of the source into the answer to an import of `text`, and add the remarks."""
-        for difference in answer.get("differences", []):
+        for difference in (*answer.get("differences", []), *answer.get("skipped", [])):
             difference["line"] = self.source_line(difference["line"])
         answer["remarks"] = [asdict(remark) for remark in sorted(self.remarks, key=lambda remark: remark.line)]
 

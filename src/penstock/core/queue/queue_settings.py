@@ -159,10 +159,10 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
         settings.length = Level(_most(words.get("max-length")), _most(words.get("max-length-bytes")))
     if overflow.pages:
         settings.page_limit = Level(_most(words.get("page-limit-messages")), _most(words.get("page-limit-bytes")))
-    settings.message_ttl_s = _time(words.get("message-ttl"), 0.001)
-    settings.expires_s = _time(words.get("expires"), 0.001)
+    settings.message_ttl_s = _time(words.get("message-ttl"), 1000)
+    settings.expires_s = _time(words.get("expires"), 1000)
     if "consumer-timeout" in words:
-        settings.consumer_timeout_s = _time(words["consumer-timeout"], 0.001)
+        settings.consumer_timeout_s = _time(words["consumer-timeout"], 1000)
     limit = words.get("delivery-limit")
     if limit is not None:
         settings.delivery_limit = UNLIMITED if limit.none else limit.number
@@ -335,7 +335,7 @@ def _consumers(subject: str, settings: Settings, words: dict[str, SettingValue])
 
 def _lag_limit(words: dict[str, SettingValue]) -> LagLimit | None:
     messages, size = _most(words.get("cursor-max-lag-messages")), _most(words.get("cursor-max-lag-bytes"))
-    age_s = _time(words.get("cursor-max-lag-age"), 1.0)
+    age_s = _time(words.get("cursor-max-lag-age"), 1)
     if messages == UNLIMITED and size == UNLIMITED and age_s == NEVER:
         return None
     policy = words.get("cursor-max-lag-policy")
@@ -368,8 +368,9 @@ def _most(word: SettingValue | None) -> int:
     return UNLIMITED if word is None or word.none else word.number
 
 
-def _time(word: SettingValue | None, unit_s: float) -> float:
-    return NEVER if word is None or word.none else word.number * unit_s
+def _time(word: SettingValue | None, units: int) -> float:
+    """Return a duration in seconds that was given in `units` a second; infinity for none."""
+    return NEVER if word is None or word.none else word.real / units
 
 
 def _rate(word: SettingValue | None) -> float:

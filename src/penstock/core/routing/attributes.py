@@ -7,11 +7,10 @@ from typing import Final
 from penstock.content.properties import Properties
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
+from penstock.setting_names.setting_value import MILLISECONDS_MAX
 
 PERSISTENT: Final = 2
 """Delivery mode of persistent messages."""
-EXPIRATION_MAX: Final = 4294967295
-"""Longest expiration in milliseconds: RabbitMQ's limit, some 50 days."""
 
 
 def route_for(route: Route, properties: Properties) -> Route:
@@ -31,9 +30,9 @@ def expiration_s(text: bytes) -> float:
     """Return an expiration in seconds from its decimal milliseconds. Raises PreconditionFailed (406)."""
     if text.isdigit() and len(text) <= 20:
         number = int(text)
-        if number <= EXPIRATION_MAX:
-            return number * 0.001
+        if number <= MILLISECONDS_MAX:
+            return number / 1000
     shown = text.decode(errors="replace")
     raise PreconditionFailed(
-        f"invalid expiration '{shown}': it is a number of milliseconds, from 0 to {EXPIRATION_MAX}, as text"
+        f"invalid expiration '{shown}': it is a number of milliseconds, from 0 to {MILLISECONDS_MAX}, as text"
     )

@@ -17,7 +17,7 @@ from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.patterns import Patterns
 from penstock.core.settings.policy import kind_of
 from penstock.core.settings.settings_change import SettingsChange
-from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
+from penstock.core.settings.table import COMMAND, FILE, SettingsEntry, SettingsTable
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps, finish
 from penstock.setting_names import SCOPES, SettingValue
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
     from penstock.core.vhost import VirtualHost
 
+COPY_WORK: Final = 10
+"""Units of work to copy the settings of a pattern, or a policy."""
 COMPARE_WORK: Final = 10
 """Units of work to compare the old and new settings of a pattern."""
 LOOK_WORK: Final = 2
@@ -65,6 +67,35 @@ def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
 def set_all_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
     """Replace all settings that were set by command for these patterns. Raises as `set_settings_steps` does."""
     return (yield from _change(broker, COMMAND, entries))
+
+
+def copied_steps(broker: Broker) -> Steps[SettingsTable]:
+    """Return a copy of the broker's table without parameters, to try changes in."""
+    found = broker.table.emptied()
+    for entry in broker.table.entries():
+        for by in (COMMAND, FILE):
+            found.set(entry.scope, entry.pattern, by, entry.values(by))
+        broker.work.done += COPY_WORK
+        if broker.work.used_up():
+            yield
+    for policy in broker.table.policies.all():
+        found.policies.put(policy)
+        broker.work.done += COPY_WORK
+        if broker.work.used_up():
+            yield
+    return found
+
+
+def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefore]) -> Steps[None]:
+    """Replace settings of these patterns in a copy of the broker's table. Raises as `set_all_steps` does."""
+    _admit(broker, entries)
+    before = [(scope, pattern, table.set(scope, pattern, COMMAND, words)) for scope, pattern, words in entries]
+    try:
+        yield from _prepare(broker, table, [(scope, pattern) for scope, pattern, _ in entries])
+    except BrokerError:
+        for scope, pattern, words in reversed(before):
+            table.set(scope, pattern, COMMAND, words)
+        raise
 
 
 def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:
@@ -158,7 +189,7 @@ def _change(broker: Broker, by: str, changes: list[EntryBefore]) -> Steps[Settin
         for scope, pattern, words in sorted(changes, key=_emptied_first):
             before = table.set(scope, pattern, by, words)
             undo.append((scope, pattern, before))
-        plan = yield from _prepare(broker, [(scope, pattern) for scope, pattern, _ in changes])
+        plan = yield from _prepare(broker, table, [(scope, pattern) for scope, pattern, _ in changes])
     except BrokerError:
         for scope, pattern, before in reversed(undo):
             table.set(scope, pattern, by, before)
@@ -208,14 +239,16 @@ def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
 
     Queues whose own arguments are valid only with the change stay as they are.
     """
-    plan = yield from _prepare(broker, touched, passing_over=True)
+    plan = yield from _prepare(broker, broker.table, touched, passing_over=True)
     plan.broker = None
     plan.vhosts = []
     yield from broker.apply_settings(plan)
 
 
-def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool = False) -> Steps[SettingsChange]:
-    """Resolve the settings of all objects concerned; `passing_over` queues that cannot be resolved."""
+def _prepare(
+    broker: Broker, table: SettingsTable, touched: list[tuple[str, str]], passing_over: bool = False
+) -> Steps[SettingsChange]:
+    """Resolve the settings of all objects concerned by a table; `passing_over` queues that cannot be resolved."""
     plan = SettingsChange()
     plan.scopes = sorted({scope for scope, _ in touched})
     everything = BROKER in plan.scopes
@@ -224,7 +257,6 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
         patterns[scope].add(pattern)
         if scope == "address":
             patterns[scope].add(pattern.partition("/")[0])
-    table = broker.table
     if everything:
         plan.broker = table.limits(BROKER, "")
     for vhost in list(broker.vhosts.values()):
@@ -237,7 +269,7 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
                 yield
             if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
                 broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
-                resolve_queue(broker, vhost, queue, plan, passing_over)
+                resolve_queue(broker, table, queue, plan, passing_over)
         for exchange in list(vhost.exchanges.values()):
             broker.work.done += LOOK_WORK
             if broker.work.used_up():
@@ -247,13 +279,13 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
     return plan
 
 
-def resolve_queue(broker: Broker, vhost: VirtualHost, queue: Queue, plan: SettingsChange, passing_over: bool) -> None:
+def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: SettingsChange, passing_over: bool) -> None:
     """Add a queue with its new settings to a plan; with `passing_over` not if they are contradictory.
 
     Raises PreconditionFailed (406) otherwise.
     """
     try:
-        settings = broker.table.queue(vhost.name, queue.name, queue.settings.given, kind_of(queue.features))
+        settings = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
         check(queue.name, settings, queue.features, broker.journal)
         plan.queues.append((queue, settings))
     except BrokerError:

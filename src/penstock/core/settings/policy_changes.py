@@ -17,6 +17,7 @@ from penstock.flow.work import Steps
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
     from penstock.core.queue.queue import Queue
+    from penstock.core.settings.table import SettingsTable
     from penstock.core.vhost import VirtualHost
 
 MATCHED_A_STEP: Final = 8
@@ -68,13 +69,13 @@ def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[
     done: list[PolicyChange] = []
     try:
         for change in changes:
-            change.before = _put(broker, change.key, change.policy)
+            change.before = _put(broker.table, change.key, change.policy)
             done.append(change)
-        plan = yield from _prepare(broker, changes, False)
+        plan = yield from _prepare(broker, broker.table, changes, False)
     except BrokerError:
         for change in reversed(done):
-            _put(broker, change.key, change.before)
-        plan = yield from _prepare(broker, done, True)  # For everything that was declared meanwhile.
+            _put(broker.table, change.key, change.before)
+        plan = yield from _prepare(broker, broker.table, done, True)  # For everything that was declared meanwhile.
         yield from broker.apply_settings(plan)
         raise
     yield from broker.apply_settings(plan)
@@ -87,6 +88,17 @@ def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[
     return plan
 
 
+def try_policies_steps(broker: Broker, table: SettingsTable, changes: list[PolicyChange]) -> Steps[None]:
+    """Set policies in a copy of the broker's table. Raises as `change_policies_steps` does."""
+    before = [_put(table, change.key, change.policy) for change in changes]
+    try:
+        yield from _prepare(broker, table, changes, False)
+    except BrokerError:
+        for change, policy in zip(reversed(changes), reversed(before), strict=True):
+            _put(table, change.key, policy)
+        raise
+
+
 def drop_policies(broker: Broker, vhost: str) -> None:
     """Remove all policies of a virtual host that is deleted."""
     for operator in (False, True):
@@ -97,15 +109,17 @@ def drop_policies(broker: Broker, vhost: str) -> None:
     broker.table.forget_shared()
 
 
-def _put(broker: Broker, key: PolicyKey, policy: Policy | None) -> Policy | None:
-    broker.table.forget_shared()
+def _put(table: SettingsTable, key: PolicyKey, policy: Policy | None) -> Policy | None:
+    table.forget_shared()
     if policy is None:
-        return broker.table.policies.drop(key.vhost, key.name, key.operator)
-    return broker.table.policies.put(policy)
+        return table.policies.drop(key.vhost, key.name, key.operator)
+    return table.policies.put(policy)
 
 
-def _prepare(broker: Broker, changes: list[PolicyChange], passing_over: bool) -> Steps[SettingsChange]:
-    """Resolve everything that the changes concern; `passing_over` queues that cannot be resolved."""
+def _prepare(
+    broker: Broker, table: SettingsTable, changes: list[PolicyChange], passing_over: bool
+) -> Steps[SettingsChange]:
+    """Resolve everything that the changes concern by a table; `passing_over` queues that cannot be resolved."""
     plan = SettingsChange()
     by_vhost: dict[str, list[Policy]] = {}
     for change in changes:
@@ -116,7 +130,7 @@ def _prepare(broker: Broker, changes: list[PolicyChange], passing_over: bool) ->
     for name, policies in by_vhost.items():
         vhost = broker.vhosts.get(name)
         if vhost is not None:
-            yield from _prepare_vhost(broker, vhost, policies, plan, passing_over)
+            yield from _prepare_vhost(broker, table, vhost, policies, plan, passing_over)
     return plan
 
 
@@ -130,9 +144,13 @@ def concerns(policy: Policy, queue: Queue, kind: str) -> bool:
 
 
 def _prepare_vhost(
-    broker: Broker, vhost: VirtualHost, policies: list[Policy], plan: SettingsChange, passing_over: bool
+    broker: Broker,
+    table: SettingsTable,
+    vhost: VirtualHost,
+    policies: list[Policy],
+    plan: SettingsChange,
+    passing_over: bool,
 ) -> Steps[None]:
-    table = broker.table
     everything = len(policies) >= MATCHED_A_STEP
     look_work = LOOK_WORK * min(len(policies), MATCHED_A_STEP)
     for queue in list(vhost.queues.values()):
@@ -143,7 +161,7 @@ def _prepare_vhost(
         if queue.deleted or not (everything or any(concerns(policy, queue, kind) for policy in policies)):
             continue
         broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
-        resolve_queue(broker, vhost, queue, plan, passing_over)
+        resolve_queue(broker, table, queue, plan, passing_over)
     for exchange in list(vhost.exchanges.values()):
         broker.work.done += look_work
         if broker.work.used_up():

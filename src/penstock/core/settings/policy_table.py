@@ -38,6 +38,10 @@ class PolicyTable:
         policies = self._by_name.get((vhost, operator), {})
         return [policies[name] for name in sorted(policies)]
 
+    def all(self) -> list[Policy]:
+        """Return the policies of all virtual hosts."""
+        return [policy for policies in self._by_name.values() for policy in policies.values()]
+
     def work(self, vhost: str, name: str) -> i64:
         """Return the units of work to find the policies of an object, at most: each is matched with its name."""
         letters: i64 = len(name)

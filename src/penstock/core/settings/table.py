@@ -79,6 +79,12 @@ class SettingsTable:
             self._sorted[scope] = []
             self._patterns[scope] = Patterns()
 
+    def emptied(self) -> SettingsTable:
+        """Return a table without settings and policies, of the same defaults and machine."""
+        found = SettingsTable(self._defaults)
+        found.machine_bytes = self.machine_bytes
+        return found
+
     # Changes (core/settings/changes.py makes them for a broker, all or nothing)
 
     def set(self, scope: str, pattern: str, by: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:

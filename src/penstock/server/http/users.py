@@ -20,6 +20,7 @@ from penstock.access.password_hash import (
 )
 from penstock.access.scram import SALT, ScramKeys, derive_scram_keys
 from penstock.access.user import User
+from penstock.errors import BrokerError, PreconditionFailed
 from penstock.management import access_admin
 from penstock.management.access_api import user_view
 from penstock.management.message_stats import tally_stats
@@ -91,17 +92,29 @@ async def delete_user(request: ApiRequest) -> Response:
 
 
 async def delete_users(request: ApiRequest) -> Response:
-    """Delete users; names that are not there are passed over (as in RabbitMQ)."""
+    """Delete users; names that are not there are passed over (as in RabbitMQ).
+
+    One that may not be deleted does not keep the others: the error names the first, and says how many are deleted.
+    """
     fields = await request.fields("users")
     names = fields["users"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise bad_request("'users' must be a list of names")
+    refused: list[BrokerError] = []
+    deleted = 0
     for index, name in enumerate(names):
         if index and index % DELETED_A_TURN == 0:
             await request.pause()
         request.begin()
         if request.driver.broker.access.find(name) is not None:
-            access_admin.delete_user(request.driver, name)
+            try:
+                access_admin.delete_user(request.driver, name)
+                deleted += 1
+            except BrokerError as error:
+                refused.append(error)
+    if refused:
+        more = f", and {len(refused) - 1} more are refused" if len(refused) > 1 else ""
+        raise PreconditionFailed(f"{refused[0]}{more}; {deleted} others are deleted")
     return no_content()
 
 

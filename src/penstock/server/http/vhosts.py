@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from penstock.core.vhost import VirtualHost
 from penstock.management import access_admin, definitions_export, rabbitmq_json, vhost_admin
-from penstock.management.definitions_import import import_steps
+from penstock.management.definitions_import import ImportOptions, import_steps
 from penstock.management.definitions_parser import BYTES_MOST
 from penstock.management.definitions_topology import attributes_of
 from penstock.management.paged_list import Item
@@ -26,6 +26,7 @@ from penstock.server.http.request import (
 
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
+IMPORT_OPTIONS: Final = frozenset({"skip_refused", "streams_as_queues"})
 RABBITMQ: Final = "rabbitmq"
 """Value of `for` in an export for RabbitMQ."""
 
@@ -110,14 +111,21 @@ async def _collected(request: ApiRequest, section: str, only: VirtualHost | None
 
 
 async def import_(request: ApiRequest) -> Response:
-    """Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would differ."""
+    """Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would differ.
+
+    With options that skip single entries, or change them, the answer has what was made and what was skipped. Without
+    them it is empty, as RabbitMQ's.
+    """
     only = request.vhost_or_all()
     kind = request.http_request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
         raise bad_request("definitions are read from a body in JSON, not from a form")
-    skip = [name for name in request.query.get("skip", "").split(",") if name]
+    words = request.query.getlist("skip")  # A name may have commas.
+    skip = [each for word in words for each in ([word] if ":" in word else word.split(",")) if each]
+    options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"))
     dry_run = request.flag("dry_run")
     body = await request.body(BYTES_MOST)
-    steps = import_steps(request.driver, body, None if only is None else only.name, skip, dry_run)
+    steps = import_steps(request.driver, body, None if only is None else only.name, options, dry_run)
     found = await request.in_turn(steps)
-    return json_response(found) if dry_run else no_content()
+    tells = dry_run or not IMPORT_OPTIONS.isdisjoint(request.query) or any(":" in each for each in skip)
+    return json_response(found) if tells else no_content()
