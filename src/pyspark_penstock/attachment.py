@@ -6,17 +6,19 @@ pattern are looked up again when a broker's queues have changed; the cursor's to
 other query is fenced off.
 """
 
+import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark_penstock.errors import BrokerUnreachable, CursorError
+from pyspark_penstock.connections import Waiting
+from pyspark_penstock.errors import CursorError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Positions, key_of
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address, Start, shown_instant
-from pyspark_penstock.servers import Servers
+from pyspark_penstock.servers import Servers, is_not_found
 
 LIST_SECONDS = 2.0
 """Least seconds between two looks for queues of a pattern on one server."""
@@ -28,6 +30,8 @@ WARNED_MAX = 1_000
 """Most warnings that are remembered, so that none is logged twice."""
 SHOWN = 3
 """Most names in a sentence."""
+LIFE_SECONDS = 2.0
+"""Seconds in which the connection of a driver that was killed closes, once no plan of it waits any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,10 @@ class Attachment:
         self._options, self._servers = options, servers
         self.tokens: dict[Address, int] = {}
         """Fencing tokens of the servers where the cursor is attached."""
+        self.identity = secrets.token_hex(8)
+        """Id of the query: that of its checkpoint, if it has one."""
+        self.answers: dict[Address, dict[str, Any]] = {}
+        """Answers of servers to the question what an attach would find."""
         self.places: dict[str, Place] = {}
         """Queues of the subscription, by key."""
         self.left: dict[str, Place] = {}
@@ -66,33 +74,88 @@ class Attachment:
         """Count of changes that was told last."""
         self._warned: set[str] = set()
 
-    def attach(self) -> None:
+    def attach(self, check: Callable[[], object] = lambda: None, keys: Iterable[str] = ()) -> None:
         """Attach the cursor on every server, once; an earlier query that held it is fenced off.
 
-        Nothing is changed on any server if one of them would refuse. With ``onServerLoss=wait`` a server that is away
-        is attached when it is back, but at least one must be there. Raises `CursorError` when a queue does not exist or
-        cannot be read by a cursor.
+        `check` is called before: it sees what an attach would find, and raises where the query cannot go on. Nothing is
+        changed on any server if it does, or if one of them would refuse. With ``onServerLoss=wait`` a server that is
+        away is attached when it is back, but at least one must be there, and those of the queues with these `keys`.
+        Raises `CursorError` when a queue does not exist or cannot be read by a cursor, or while another query reads.
         """
-        missing = self.missing()
-        if not missing:
-            return
-        first = not self.tokens
-        if first and len(missing) > 1:
-            for server in missing:
-                self._attach_on(server, dry_run=True)
-        pause = self._options.retries.interval_ms / 1000
-        for left in range(self._options.retries.count if first else 0, -1, -1):
-            for server in missing:
-                self._attach_on(server)
-            if self.tokens or not left:
+        ends = tuple(keys)
+        waiting = Waiting()
+        while missing := self.missing():
+            there = self._ask_all(missing)
+            if there:
+                self._wait_for_reader(there)
+                check()
+                for server in there:
+                    self._attach_on(server)
+            needed = [server for server in self.missing() if any(key.endswith(f"@{server}") for key in ends)]
+            if self.tokens and not needed:
                 break
-            time.sleep(pause)
-        if not self.tokens:
-            raise BrokerUnreachable(f"none of {', '.join(map(str, missing))} answers; one of them must, to begin")
+            self._servers.wait_for_one(waiting)
+
+    def look(self) -> None:
+        """Ask what an attach would find, and change nothing; at least one server must answer."""
+        waiting = Waiting()
+        while not self.tokens and not self._ask_all(self.missing()):
+            self._servers.wait_for_one(waiting)
+
+    def leave_cursor(self, former: str) -> None:
+        """Report what the cursor keeps with which the checkpoint was written, unless somebody reads through it.
+
+        Raises `CursorError` with ``onLeftCursor=fail``; with ``release`` it is deleted.
+        """
+        for server in list(self.answers):
+            try:
+                found = self._servers.ask_present(server, "cursor.show", cursor=former)
+                if found is None or (found["reader"] is not None and found["reader"]["open"]):
+                    continue
+                pinned = {each["queue"]: each["tail"] - each["settled"] for each in found["queues"]}
+                text = f"the checkpoint was written with cursor '{former}', which no query reads any more at {server}"
+                rest = ", ".join(f"{count} messages of '{queue}'" for queue, count in pinned.items() if count)
+                text = f"{text} and which keeps {rest or 'nothing yet'}"
+                if self._options.on_left_cursor == "fail":
+                    raise CursorError(f"{text}; give that cursor, or set onLeftCursor=warn or release")
+                if self._options.on_left_cursor == "release":
+                    self._servers.ask_present(server, "cursor.delete", cursor=former)
+                    LOG.warning("penstock: %s; it is deleted (onLeftCursor=release)", text)
+                else:
+                    self._warn(
+                        f"{text}; producers may wait for it: set onLeftCursor=release, or `penstock cursor delete "
+                        f"{former}`"
+                    )
+            except CursorError as error:
+                if not is_not_found(error):
+                    raise
 
     def missing(self) -> list[Address]:
         """Return the servers where the cursor is not attached yet."""
         return [server for server in self._servers.addresses if server not in self.tokens]
+
+    def _ask_all(self, servers: list[Address]) -> list[Address]:
+        """Ask servers what an attach would find; returns those that are there."""
+        for server in servers:
+            self._attach_on(server, dry_run=True)
+        return [server for server in servers if server in self.answers]
+
+    def _wait_for_reader(self, servers: list[Address]) -> None:
+        """Wait for the reader of the cursor, if it is a driver that was killed: its connection closes.
+
+        Raises `CursorError` if the reader is alive: it plans again, or stays.
+        """
+        for server in servers:
+            first = held = self.answers[server]["held"]
+            until = time.monotonic() + LIFE_SECONDS
+            while held is not None:
+                if held["plans"] != first["plans"] or time.monotonic() >= until:
+                    raise CursorError(f"{self._options.subject} at {server} was refused: {held['text']}")
+                time.sleep(0.05)
+                self._attach_on(server, dry_run=True)
+                held = self.answers[server]["held"] if server in self.answers else None
+                if held is not None and held["polling"]:
+                    until = time.monotonic() + LIFE_SECONDS
 
     def grow(self, at_once: bool = False) -> None:
         """Let queues of the pattern join that have come, and those leave that are gone.
@@ -130,10 +193,12 @@ class Attachment:
     def forget(self) -> None:
         """Forget the tokens: the next request attaches anew."""
         self.tokens.clear()
+        self.answers.clear()
 
     # Attaching
 
     def _attach_on(self, server: Address, dry_run: bool = False, holder: bool = False) -> None:
+        self.answers.pop(server, None)
         subscription = self._options.subscription
         names = subscription.of(server)
         if subscription.pattern is not None:
@@ -147,12 +212,19 @@ class Attachment:
                 return
             if not names and not dry_run:
                 self._warn_no_match(server, found["queues"])
-        fields: dict[str, object] = {"queues": names, "partial": subscription.pattern is not None}
+        fields: dict[str, object] = {
+            "queues": names,
+            "partial": subscription.pattern is not None,
+            "identity": self.identity,
+            "takeover": self._options.takes_over,
+        }
         if holder:
             fields |= {"holder": True, "token": self.tokens[server]}
         starting = self._options.starting.of(server, names, holder)
         if dry_run:
-            self._servers.ask_present(server, "cursor.attach", **fields, starting=starting, dry_run=True)
+            found = self._servers.ask_present(server, "cursor.attach", **fields, starting=starting, dry_run=True)
+            if found is not None:
+                self._take(server, found)
             return
         reply = None
         for left in range(ATTEMPTS - 1, -1, -1):
@@ -169,6 +241,7 @@ class Attachment:
         if reply is not None:
             self._named[server] = names
             self._take(server, reply)
+            self._tell(server, reply)
 
     def _starts_since(self, server: Address, fields: Mapping[str, object], time_us: int) -> dict[str, Start]:
         """Return the starts of the queues that are new to the cursor, by the time from which on they are read."""
@@ -183,8 +256,10 @@ class Attachment:
         return {queue: found["offset"] for queue, found in reply["found"].items()}
 
     def _take(self, server: Address, reply: dict[str, Any]) -> None:
-        """Take over what an attach told of the queues of a server."""
-        self.tokens[server] = int(reply["token"])
+        """Take over what an attach told of the queues of a server, or what one would tell."""
+        self.answers[server] = reply
+        if "token" in reply:
+            self.tokens[server] = int(reply["token"])
         self.places = {key: place for key, place in self.places.items() if place.server != server}
         self.left = {key: place for key, place in self.left.items() if place.server != server}
         for queue in reply["initial"]:
@@ -200,10 +275,14 @@ class Attachment:
             key = self.key(server, queue)
             self.left[key] = Place(server, queue)
             self.standing[key], self.tail[key] = settled, tail
-            if tail > settled:
-                self._warn_left(key, settled, tail)
         self._forget_others()
         self._refused[server] = reply["refused"]
+
+    def _tell(self, server: Address, reply: dict[str, Any]) -> None:
+        """Warn of queues that the attached cursor has left, or could not read."""
+        for queue, (settled, tail) in reply["left"].items():
+            if tail > settled:
+                self._warn_left(self.key(server, queue), settled, tail)
         for queue, reason in reply["refused"].items():
             self._warn(f"queue '{queue}' of {server} matches subscribePattern and is left out: {reason}")
 

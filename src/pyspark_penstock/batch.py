@@ -7,10 +7,12 @@ end), so that the end of one hourly job is the start of the next.
 ``partitions`` runs in the driver, ``read`` in executors.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_penstock.batch_options import BatchOptions
 from pyspark_penstock.errors import CursorError
@@ -19,6 +21,7 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.narrowing import Narrowing
 from pyspark_penstock.offsets import Positions, key_of, split
 from pyspark_penstock.parsing import Address, Start
+from pyspark_penstock.schema import warn_of_left_out
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.servers import Servers
 from pyspark_penstock.slices import Slice
@@ -26,6 +29,7 @@ from pyspark_penstock.subscription import Starting
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
 
 
 class PushedFilters:
@@ -36,7 +40,8 @@ class PushedFilters:
     passes for the method of the base class, and does what an override would do.
     """
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)
+    # PySpark 4.0 has no such method.
+    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", repr))
 
     def __init__(self, narrowing: Narrowing) -> None:
         """Store where filters are noted."""
@@ -68,7 +73,7 @@ class PenstockBatchReader(DataSourceReader):
         """
         return [InputPartition(slice_) for slice_ in BatchPlan(self._options, self._narrowing).slices()]
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
         if partition.value is None:
             return iter(())  # Spark makes a partition where there is none.
@@ -108,8 +113,15 @@ class BatchPlan:
             return
         pattern = options.subscription is not None and options.subscription.pattern is not None
         reply = self._servers.ask(
-            server, "lease.open", queues=names, cursor=options.cursor, partial=pattern, timeout_ms=options.lease_ms
+            server,
+            "lease.open",
+            queues=names,
+            cursor=options.cursor,
+            partial=pattern,
+            timeout_ms=options.lease_ms,
+            left_out=not options.chose_columns,
         )
+        warn_of_left_out(reply.get("left_out", {}))
         self._leases[server] = int(reply["lease"])
         for queue, reason in reply["refused"].items():
             LOG.warning("penstock: queue '%s' of %s is left out: %s", queue, server, reason)

@@ -7,6 +7,7 @@ from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
 from pyspark_penstock.options import SOURCE, Access, Retries, SourceOptions, access_of
+from pyspark_penstock.schema import DEFAULT_COLUMNS
 from pyspark_penstock.subscription import Starting, Subscription, check_starting, checked_subscription
 from pyspark_penstock.tls import TLS_OPTIONS
 
@@ -39,7 +40,7 @@ BATCH_ONLY = (
     Option("leaseTimeout", parsing.duration(3_600_000), 300_000),
 )
 
-_BATCH = (
+BATCH = (
     *(option for option in SOURCE if option.name in _SHARED),
     Option("cursor", parsing.name, None),
     Option("startingOffsets", parsing.starting, None),
@@ -59,6 +60,8 @@ class BatchOptions:
     cursor: str | None
     """Cursor whose unsettled messages are read unless a start is given; None for all that there is."""
     columns: tuple[str, ...]
+    """Columns of a row, in order; `chose_columns` is true if the option is given."""
+    chose_columns: bool
     starting: Starting | None
     ending: Starting
     lease_ms: int
@@ -90,7 +93,7 @@ def batch_options(given: Mapping[str, object]) -> BatchOptions:
 
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    value = parse_options("the penstock batch read", _BATCH, without_spark_options(given, frozenset()), _ELSEWHERE)
+    value = parse_options("the penstock batch read", BATCH, without_spark_options(given, frozenset()), _ELSEWHERE)
     access = access_of(value)
     names, pattern, assigned = value["subscribe"], value["subscribePattern"], value["assign"]
     subscription = None
@@ -107,7 +110,8 @@ def batch_options(given: Mapping[str, object]) -> BatchOptions:
         access=access,
         subscription=subscription,
         cursor=value["cursor"],
-        columns=value["columns"],
+        columns=value["columns"] or DEFAULT_COLUMNS,
+        chose_columns=value["columns"] is not None,
         starting=starting,
         ending=ending,
         lease_ms=value["leaseTimeout"],

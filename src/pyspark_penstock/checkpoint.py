@@ -70,7 +70,7 @@ class Checkpoint:
     def _check_strangers(self, start: Positions) -> None:
         """Check the keys that the cursor has no position on."""
         attachment = self._attachment
-        away = tuple(f"@{server}" for server in attachment.missing())
+        away = tuple(f"@{server}" for server in attachment.missing() if server not in attachment.answers)
         known = {**attachment.places, **attachment.left}
         strangers = sorted(key for key in start if key not in known and not (away and key.endswith(away)))
         if not strangers:

@@ -8,6 +8,7 @@ Every control operation can be repeated after a lost connection: plans and settl
 nothing, and a repeated attachment only gives a newer token.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -23,8 +24,10 @@ from penstock.client import (
     LoginRefused,
     Parameters,
     Timeout,
+    WrongServer,
 )
 from pyspark_penstock.errors import BlockError, BrokerUnreachable
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
 from pyspark_penstock.parsing import Address
 
@@ -32,6 +35,8 @@ ANSWER_SECONDS = 30.0
 """Seconds to wait for an answer, beyond the wait requested from the broker."""
 PAUSE_SECONDS_MAX = 10.0
 """Longest pause between two attempts, in seconds; the first is the option's, and each is twice the one before."""
+SAY_SECONDS = 10.0
+"""Seconds between two log lines of a query that waits for a broker, or for the disk."""
 
 LOST = (ChannelClosed, ConnectError, ConnectionClosed, Timeout)
 """Errors after which a new connection may help."""
@@ -44,7 +49,10 @@ class BrokerLink:
 
     def __init__(self, access: Access, server: Address, retries: Retries) -> None:
         """Store the address; nothing is connected yet."""
-        self._access, self._server, self._retries = access, server, retries
+        self._access, self._server = access, server
+        self.retries = retries
+        self._reached = False
+        """True once it was connected."""
         self._connection: Connection | None = None
         self._control: ControlClient | None = None
         self._pending: tuple[str, Mapping[str, object], str] | None = None
@@ -112,11 +120,12 @@ class BrokerLink:
     def _open(self) -> ControlClient:
         if self._control is None:
             self._connection = connect(self._access, self._server)
+            self._reached = True
             self._control = ControlClient(self._connection, timeout=ANSWER_SECONDS)
         return self._control
 
     def _retried(self, attempt: Callable[[], Result]) -> Result:
-        return retried(attempt, self._drop, self._server, self._retries)
+        return retried(attempt, self._drop, self._server, self.retries, lambda: self._reached)
 
 
 def connect(access: Access, server: Address, query: str = "") -> Connection:
@@ -127,9 +136,26 @@ def connect(access: Access, server: Address, query: str = "") -> Connection:
     try:
         tls = None if access.tls is None else access.tls.context()
     except ValueError as error:
-        raise ConnectError(server.host, server.port, str(error)) from None
+        raise WrongServer(server.host, server.port, str(error)) from None
     parameters = Parameters(server.host, server.port, access.user, access.password, access.vhost, query, tls=tls)
     return Connection(parameters)
+
+
+_frozen: set[int] = set()
+"""This process, once its objects are left out of garbage collection."""
+
+
+def freeze_worker() -> None:
+    """Leave what a Python worker of Spark has loaded out of garbage collection, once, at the end of its first task.
+
+    PySpark collects after each task, and its own modules make that 20 ms.
+    """
+    from pyspark import TaskContext
+
+    if os.getpid() not in _frozen and TaskContext.get() is not None:
+        _frozen.add(os.getpid())
+        gc.collect()
+        gc.freeze()
 
 
 def query_of_task() -> str:
@@ -143,29 +169,61 @@ def query_of_task() -> str:
     return "" if context is None else context.getLocalProperty("sql.streaming.queryId") or ""
 
 
-def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Address, retries: Retries) -> Result:
-    """Return what `attempt` returns; call `drop` and pause after each lost connection.
+def retried(
+    attempt: Callable[[], Result],
+    drop: Callable[[], None],
+    server: Address,
+    retries: Retries,
+    reached: Callable[[], bool],
+) -> Result:
+    """Return what `attempt` returns; call `drop` and pause after each lost connection, and tell of a long wait.
 
-    Raises `BrokerUnreachable` when `retries` are used up, and at once for a refused login.
+    Raises `BrokerUnreachable` when `retries` are used up, and at once where another attempt does not help: a refused
+    login, or a wrong name or certificate of a server that was never `reached`.
     """
     pause = retries.interval_ms / 1000
-    for left in range(retries.count, -1, -1):
+    waiting = Waiting()
+    attempts = 0
+    while True:
+        attempts += 1
         try:
             return attempt()
-        except LoginRefused as error:
-            drop()
-            raise BrokerUnreachable(str(error)) from error
         except LOST as error:
             drop()
-            if isinstance(error, ChannelClosed) and error.code is not None:
-                raise BrokerUnreachable(f"the broker at {server} takes no control operations: {error}") from error
-            if not left:
-                raise BrokerUnreachable(
-                    f"the broker at {server} could not be asked in {retries.count + 1} attempts: {error}"
-                ) from error
-        time.sleep(pause)
+            text = f"the broker at {server} could not be asked in {attempts} attempts: {error}"
+            lasts = isinstance(error, LoginRefused) or (isinstance(error, WrongServer) and not reached())
+            if lasts:
+                text = str(error)
+            elif isinstance(error, ChannelClosed) and error.code is not None:
+                lasts, text = True, f"the broker at {server} takes no control operations: {error}"
+            if lasts or (retries.count is not None and attempts > retries.count):
+                unreachable = BrokerUnreachable(text)
+                unreachable.lasts = lasts
+                raise unreachable from error
+            if retries.count is None:
+                waiting.pause(pause, f"{server} (onServerLoss=wait): {error}")
+            else:
+                time.sleep(pause)
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
-    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+class Waiting:
+    """A wait without end: it tells itself every ten seconds, and ends with the program that waits."""
+
+    def __init__(self) -> None:
+        """Begin."""
+        self._parent = os.getppid()
+        self._reported = self._began = time.monotonic()
+
+    def pause(self, seconds: float, text: str) -> None:
+        """Wait for so long; `text` says for what. Raises `BrokerUnreachable` when Spark has gone, and nobody waits."""
+        time.sleep(seconds)
+        if os.getppid() != self._parent:
+            raise BrokerUnreachable("the program that waits for a broker has ended")
+        now = time.monotonic()
+        if now - self._reported >= SAY_SECONDS:
+            self._reported = now
+            LOG.warning("penstock: for %.0f s the query has waited for %s", now - self._began, text)
 
 
 _links: dict[tuple[object, ...], BrokerLink] = {}

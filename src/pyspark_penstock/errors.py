@@ -53,6 +53,9 @@ class BlockError(SparkSourceError):
 class BrokerUnreachable(SparkSourceError):
     """Broker that could not be reached after every retry."""
 
+    lasts = False
+    """True if another attempt does not help: a wrong name, certificate or login, or a broker that is no Penstock."""
+
 
 class PublishFailed(SparkSourceError):
     """Messages of a sink task that were not confirmed in time, or cannot be routed."""

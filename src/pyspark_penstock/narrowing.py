@@ -4,21 +4,17 @@ Those by queue and sequence are exact, so Spark need not apply them again. Those
 that are read: after a clock was set back, arrivals are not in the order of sequences. Other filters stay with Spark.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql import datasource  # PySpark 4.0 has no filters in it.
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 _COLUMNS = (("queue",), ("sequence",), ("timestamp",))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,7 +44,7 @@ class Narrowing:
         path = getattr(each, "attribute", None)
         if path not in _COLUMNS:
             return False
-        if isinstance(each, IsNotNull):
+        if isinstance(each, datasource.IsNotNull):
             return True
         if path == ("queue",):
             return self._take_queue(each)
@@ -58,9 +54,9 @@ class Narrowing:
         return False
 
     def _take_queue(self, each: Filter) -> bool:
-        if isinstance(each, EqualTo | EqualNullSafe):
+        if isinstance(each, datasource.EqualTo | datasource.EqualNullSafe):
             names = {each.value}
-        elif isinstance(each, In):
+        elif isinstance(each, datasource.In):
             names = set(each.value)
         else:
             return False
@@ -72,15 +68,15 @@ class Narrowing:
         value = getattr(each, "value", None)
         if type(value) is not int:
             return False
-        if isinstance(each, EqualTo | EqualNullSafe):
+        if isinstance(each, datasource.EqualTo | datasource.EqualNullSafe):
             self._between(value - 1, value)
-        elif isinstance(each, GreaterThan):
+        elif isinstance(each, datasource.GreaterThan):
             self._between(value, None)
-        elif isinstance(each, GreaterThanOrEqual):
+        elif isinstance(each, datasource.GreaterThanOrEqual):
             self._between(value - 1, None)
-        elif isinstance(each, LessThan):
+        elif isinstance(each, datasource.LessThan):
             self._between(None, value - 1)
-        elif isinstance(each, LessThanOrEqual):
+        elif isinstance(each, datasource.LessThanOrEqual):
             self._between(None, value)
         else:
             return False
@@ -98,12 +94,12 @@ class Narrowing:
             return
         time = (value - _EPOCH) // timedelta(microseconds=1)
         since, until = None, None
-        if isinstance(each, EqualTo | EqualNullSafe):
+        if isinstance(each, datasource.EqualTo | datasource.EqualNullSafe):
             since, until = time, time + 1
-        elif isinstance(each, GreaterThan | GreaterThanOrEqual):
-            since = time + isinstance(each, GreaterThan)
-        elif isinstance(each, LessThan | LessThanOrEqual):
-            until = time + isinstance(each, LessThanOrEqual)
+        elif isinstance(each, datasource.GreaterThan | datasource.GreaterThanOrEqual):
+            since = time + isinstance(each, datasource.GreaterThan)
+        elif isinstance(each, datasource.LessThan | datasource.LessThanOrEqual):
+            until = time + isinstance(each, datasource.LessThanOrEqual)
         if since is not None:
             self.since = since if self.since is None else max(self.since, since)
         if until is not None:

@@ -12,6 +12,9 @@ one of its name also has its generation there, ``"gen": {"orders": 1}``: positio
 With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With several
 servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``. A queue that is no
 longer subscribed keeps its key, and positions never go backwards.
+
+Ends of batches have the id of their query and its cursor, ``"id": "7c3e...", "cursor": "billing"``. By the id the
+broker knows a restarted query again, and by the name a cursor is found that the query has left for another one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,20 +44,31 @@ def key_of(queue: str, server: str, servers: int) -> str:
 
 
 def to_spark(
-    positions: Mapping[str, int], rows: Mapping[str, int] | None = None, generations: Mapping[str, int] | None = None
+    positions: Mapping[str, int],
+    rows: Mapping[str, int] | None = None,
+    generations: Mapping[str, int] | None = None,
+    query: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the offset that Spark stores, with its keys in one fixed order.
 
     `rows` has the number of messages of the batch that ends here, for queues with gaps; `generations` those of queues,
-    of which only the ones that are not 0 are stored.
+    of which only the ones that are not 0 are stored; `query` is the id of the query, and its cursor.
     """
-    found = {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
+    found: dict[str, Any] = {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
     if rows:
         found["rows"] = {key: rows[key] for key in sorted(rows)}
     numbers = {key: number for key, number in sorted((generations or {}).items()) if number and key in positions}
     if numbers:
         found["gen"] = numbers
+    if query is not None:
+        found["id"], found["cursor"] = query
     return found
+
+
+def query_of(offset: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the id of the query that planned up to an offset, and its cursor; empty if they are not known."""
+    identity, cursor = (_checked(offset).get(name) for name in ("id", "cursor"))
+    return identity if isinstance(identity, str) else "", cursor if isinstance(cursor, str) else ""
 
 
 def generations_of(offset: Mapping[str, Any]) -> Positions:

@@ -95,6 +95,11 @@ def unknown_option(key: str, owner: str, table: tuple[Option, ...], elsewhere: M
     return f"{text}; did you mean {spellings[near[0]]}?" if near else f"{text}; it has {', '.join(spellings.values())}"
 
 
+def is_of_table(given: Mapping[str, object]) -> bool:
+    """Return whether options are those of a table, as the look-up of its schema gets them."""
+    return any(key.lower() == "provider" or key.lower().startswith(_OF_TABLE) for key in given)
+
+
 def without_spark_options(given: Mapping[str, object], others: frozenset[str]) -> dict[str, object]:
     """Return options without those that Spark adds: `others`, and those of a table where they are of a table."""
     keys = {key.lower() for key in given}

@@ -61,12 +61,14 @@ SOURCE = (
     Option("subscribePattern", parsing.regular_expression, None),
     Option("assign", parsing.assigned, None),
     Option("cursor", parsing.name),
-    Option("columns", columns, DEFAULT_COLUMNS),
+    Option("takeover", parsing.boolean, False),
+    Option("columns", columns, None),
     Option("startingOffsets", parsing.starting, "earliest"),
     Option("startingTimestamp", parsing.instant, None),
     Option("onNewCheckpoint", parsing.one_of("fail", "continue"), "fail"),
     Option("onLeftQueue", parsing.one_of("keep", "release"), "keep"),
-    Option("onServerLoss", parsing.one_of("fail", "wait"), "fail"),
+    Option("onLeftCursor", parsing.one_of("warn", "release", "fail"), "warn"),
+    Option("onServerLoss", parsing.one_of("wait", "fail"), "wait"),
     *ADMISSION,
     Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
@@ -104,9 +106,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Number of reconnections, and the first pause in milliseconds."""
+    """Number of reconnections, None for no end, and the first pause in milliseconds."""
 
-    count: int
+    count: int | None
     interval_ms: int
 
 
@@ -117,15 +119,21 @@ class SourceOptions:
     access: Access
     subscription: Subscription
     cursor: str
+    takes_over: bool
+    """True if another query that reads through the cursor is to end."""
     columns: tuple[str, ...]
     """Columns of a row, in order."""
+    chose_columns: bool
+    """True if the option ``columns`` is given."""
     starting: Starting
     continues: bool
     """True if a new checkpoint goes on where the cursor stands."""
     releases: bool
     """True if queues that the subscription no longer has are given up."""
+    on_left_cursor: str
+    """Treatment of the cursor that the checkpoint was written with, if it is another: warn, release or fail."""
     waits: bool
-    """True if the queues of a server that is away are waited for, and the others read."""
+    """True if the queues of a server that is away are waited for, and others read; `retries` have no end then."""
     fail_on_data_loss: bool
     min_rows: int | None
     """Least messages of a batch, as long as no producer is blocked; None for no such limit."""
@@ -182,10 +190,13 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
         access=access,
         subscription=subscription,
         cursor=value["cursor"],
-        columns=value["columns"],
+        takes_over=value["takeover"],
+        columns=value["columns"] or DEFAULT_COLUMNS,
+        chose_columns=value["columns"] is not None,
         starting=starting,
         continues=value["onNewCheckpoint"] == "continue",
         releases=value["onLeftQueue"] == "release",
+        on_left_cursor=value["onLeftCursor"],
         waits=value["onServerLoss"] == "wait",
         fail_on_data_loss=value["failOnDataLoss"],
         min_rows=value["minOffsetsPerTrigger"],
@@ -197,7 +208,10 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
         block_rows=value["fetchBlockRows"],
         block_bytes=value["fetchBlockBytes"],
         wait_ms=value["fetchWait"],
-        retries=Retries(value["fetchOffset.numRetries"], value["fetchOffset.retryIntervalMs"]),
+        retries=Retries(
+            None if value["onServerLoss"] == "wait" else value["fetchOffset.numRetries"],
+            value["fetchOffset.retryIntervalMs"],
+        ),
     )
 
 

@@ -12,13 +12,14 @@ have modules of their own.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark_penstock.admission import Admission, Caps
 from pyspark_penstock.attachment import Attachment, place_of
 from pyspark_penstock.checkpoint import Checkpoint
+from pyspark_penstock.connections import SAY_SECONDS, Waiting
 from pyspark_penstock.errors import CursorError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import (
@@ -27,17 +28,16 @@ from pyspark_penstock.offsets import (
     advanced,
     from_spark,
     generations_of,
+    query_of,
     rows_of_batch,
     split,
     to_spark,
 )
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.schema import warn_of_left_out
 from pyspark_penstock.servers import Servers, is_not_found
 from pyspark_penstock.slices import Slice, report_hole
-
-SAY_SECONDS = 10.0
-"""Seconds between two log lines of a query that waits for the disk, or for a server."""
 
 
 @dataclass(slots=True)
@@ -66,6 +66,10 @@ class Planner:
         self._turn = 0
         self._reported_at = time.monotonic()
         self._settled: Positions = {}
+        self._left_cursor = ""
+        """Cursor that the checkpoint was written with, once it is known to be another one."""
+        self._looks = not options.chose_columns
+        """True until a message has a property that the default columns leave out."""
 
     @property
     def tail(self) -> Positions:
@@ -77,18 +81,43 @@ class Planner:
 
         A new checkpoint with ``onNewCheckpoint=continue`` begins where the cursor stands.
         """
-        self._attachment.attach()
+        attachment = self._attachment
+        attachment.look()
+        if any(each.get("new") for each in attachment.answers.values()):
+            attachment.attach(lambda: self._checkpoint.begin(self._start(), attachment.generations))
+        return self._start()
+
+    def _start(self) -> Positions:
         found = self._attachment.standing if self._options.continues else self._attachment.initial
         return {key: found[key] for key in self._attachment.places}
 
-    def offset(self, positions: Positions, rows: Positions | None = None) -> dict[str, Any]:
-        """Return the offset that Spark stores."""
-        return to_spark(positions, rows, self._attachment.generations)
+    def offset(
+        self, positions: Positions, rows: Positions | None = None, query: tuple[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Return the offset that Spark stores; `query` is the id of the query and its cursor."""
+        return to_spark(positions, rows, self._attachment.generations, query)
 
     def ends(self) -> Positions:
         """Return the present ends of the queues, up to which a run that ends reads."""
-        self._attachment.attach()
+        self._attachment.look()
         return self.tail
+
+    def _attach(self, offset: Mapping[str, Any], check: Callable[[], object], keys: Iterable[str] = ()) -> None:
+        """Attach the cursor for the query that planned up to an offset."""
+        attachment = self._attachment
+        identity, former = query_of(offset)
+        attachment.identity = identity or attachment.identity
+        left = former if former not in ("", self._options.cursor, self._left_cursor) else ""
+
+        def check_all() -> None:
+            if left and self._options.on_left_cursor == "fail":
+                attachment.leave_cursor(left)
+            check()
+
+        attachment.attach(check_all, keys)
+        if left:
+            self._left_cursor = left
+            attachment.leave_cursor(left)
 
     def plan(self, offset: Mapping[str, Any], caps: Caps | None, upto: Positions | None) -> dict[str, Any] | None:
         """Settle everything up to `offset`, wait for messages after it, and return the end of the next batch.
@@ -99,7 +128,7 @@ class Planner:
         limits besides those of the options; None overrides the options.
         """
         attachment = self._attachment
-        attachment.attach()
+        self._attach(offset, lambda: self._checkpoint.begin(from_spark(offset), generations_of(offset)))
         self._admission.on_return(attachment.limits)
         if upto is None:
             attachment.grow()
@@ -118,18 +147,30 @@ class Planner:
         limits = {key: self._attachment.limits[key] for key in self._attachment.places}
         most = Caps(None, None) if caps is None else self._admission.caps(limits).least(caps.rows, caps.octets)
         least = 0 if upto is not None or caps is None else self._admission.least_rows(most)
+        waiting = Waiting()
         while True:
             found = self._plan_once(done, begin, most, least, upto)
-            if found.end != begin or upto is None or not found.paged:
+            if found.end != begin or upto is None:
                 break
-            self._report_paged(found.paged)
+            if found.paged:
+                self._report_paged(found.paged)
+            elif not self._misses(begin, upto):
+                break
+            else:
+                self._servers.wait_for_one(waiting)
         self._settled = advanced(self._settled, done)
         self._report_away(begin)
         if found.end == begin or (sum(found.messages.values()) < least and not found.pressed):
             return None
         self._admission.on_batch()
         gaps = {key: count for key, count in found.messages.items() if count != found.end[key] - begin.get(key, 0)}
-        return self.offset(found.end, gaps)
+        return self.offset(found.end, gaps, (self._attachment.identity, self._options.cursor))
+
+    def _misses(self, begin: Positions, upto: Positions) -> bool:
+        """Return whether a server is away that has messages up to there."""
+        absences = self._servers.absences()
+        places = self._attachment.places
+        return any(place.server in absences and begin.get(key, 0) < upto.get(key, 0) for key, place in places.items())
 
     def _plan_once(self, done: Positions, begin: Positions, caps: Caps, least: int, upto: Positions | None) -> _Round:
         """Return the answers of all servers that are there."""
@@ -167,6 +208,8 @@ class Planner:
         found.messages |= attachment.keyed(server, reply["messages"])
         found.paged += attachment.keyed(server, dict.fromkeys(reply["paged"], 0))
         found.pressed = found.pressed or bool(reply["pressed"])
+        if warn_of_left_out(reply.get("left_out", {})):
+            self._looks = False
 
     def _report_paged(self, paged: list[str]) -> None:
         if self._is_time_to_say():
@@ -217,11 +260,13 @@ class Planner:
             server,
             "cursor.plan",
             token=attachment.tokens[server],
+            identity=attachment.identity,
             settle=attachment.here(server, done, left=True) or None,
             start=here,
             rows=caps.rows or None,
             bytes=caps.octets or None,
             least=least or None,
+            left_out=self._looks,
             wait_ms=0 if caps.spent else wait_ms,
             upto=target,
         )
@@ -232,9 +277,13 @@ class Planner:
         Raises `CursorError` when it needs what is gone: messages that were settled or lost, a queue that was deleted.
         With failOnDataLoss false that is left out.
         """
-        self._attachment.attach()
         before, last = from_spark(start), from_spark(end)
-        first = self._checkpoint.begin(before, generations_of(start), last)
+
+        def check() -> Positions:
+            return self._checkpoint.begin(before, generations_of(start), last)
+
+        self._attach(end, check, [key for key in last if last[key] > before.get(key, 0)])
+        first = check()
         sound = self._checkpoint.sound(last, generations_of(end))
         for key in sorted(last):
             if last[key] > before.get(key, 0) and key not in sound and self._options.fail_on_data_loss:
@@ -288,7 +337,7 @@ class Planner:
 
         A server that is away and waited for learns it with its next plan.
         """
-        self._attachment.attach()
+        self._attach(offset, lambda: self._checkpoint.sound(from_spark(offset), generations_of(offset)))
         end = self._checkpoint.sound(from_spark(offset), generations_of(offset))
         if all(self._settled.get(key, 0) >= end[key] for key in end):
             return

@@ -6,11 +6,13 @@ imports this package in every query's look-up of data sources.
 """
 
 import difflib
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from penstock.content.properties import TEXT_PROPERTIES
 from pyspark_penstock.errors import SchemaError
+from pyspark_penstock.logs import LOG
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,9 +93,27 @@ def columns(text: str) -> tuple[str, ...]:
     return found
 
 
-def source_ddl(names: tuple[str, ...]) -> str:
-    """Return these columns as Spark's ``schema()`` takes them."""
-    return ", ".join(f"{name} {SOURCE_COLUMNS[name]}" for name in names)
+def warn_of_left_out(found: Mapping[str, list[str]]) -> bool:
+    """Warn of columns, by queue, that messages have values for and that the default columns leave out, if any."""
+    for queue, names in found.items():
+        if names:
+            LOG.warning(
+                "penstock: messages of queue '%s' have %s, which the default columns leave out; name the columns that "
+                "you need in the option columns, or all",
+                queue,
+                ", ".join(names),
+            )
+            return True
+    return False
+
+
+def source_ddl(names: tuple[str, ...], comment: str = "") -> str:
+    """Return these columns as Spark's ``schema()`` takes them, with a comment of the first one."""
+    first, *others = (f"{name} {SOURCE_COLUMNS[name]}" for name in names)
+    if comment:
+        escaped = comment.replace("\\", "\\\\").replace("'", "\\'")
+        first = f"{first} COMMENT '{escaped}'"
+    return ", ".join((first, *others))
 
 
 @cache

@@ -2,16 +2,18 @@
 
 With ``onServerLoss=fail`` a lost connection is made again a number of times, and then ends the query. With ``wait``
 each request is tried once, and a server that does not answer is *away*: it is asked again after a pause that grows, and
-the others go on. A refused login is not waited for.
+the others go on. What another attempt does not heal is not waited for, such as a refused login.
 """
 
+import difflib
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.client import ControlError, LoginRefused
+from penstock.client import ControlError
 from pyspark_penstock.batch_options import ReadOptions
-from pyspark_penstock.connections import BrokerLink
+from pyspark_penstock.connections import BrokerLink, Waiting
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries
@@ -21,7 +23,9 @@ MOVED = "moved by an operator"
 """Words of a broker's refusal of a request with the token from before a move."""
 LEASE_ENDED = "has ended"
 """Words of a broker's refusal of a request under a lease that has ended."""
-AWAY_PAUSE_MAX = 30.0
+_NO_QUEUE = re.compile(r"^no queue '(.+)' in vhost '")
+"""Words of a broker's refusal of a queue that does not exist."""
+AWAY_PAUSE_MAX = 10.0
 """Longest pause in seconds before a server that is away is asked again; the first is the option's retry interval."""
 PAUSE_PER_ATTEMPT = 4
 """A pause is at least so many times as long as the attempt took, because the other servers wait during an attempt."""
@@ -48,31 +52,44 @@ class Servers:
         self._away: dict[Address, Absence] = {}
 
     def ask(self, server: Address, operation: str, **fields: object) -> dict[str, Any]:
-        """Return the answer of a server.
+        """Return the answer of a server, which is waited for as the options say.
 
         Raises `CursorError` for a refusal and `BrokerUnreachable` when it does not answer.
         """
-        if server not in self._links:
-            retries = self._options.retries
-            patient = Retries(0, retries.interval_ms) if self._options.waits else retries
-            self._links[server] = BrokerLink(self._options.access, server, patient)
+        return self._ask(server, self._options.retries, operation, fields)
+
+    def _ask(self, server: Address, retries: Retries, operation: str, fields: dict[str, object]) -> dict[str, Any]:
+        link = self._links.get(server)
+        if link is None:
+            link = self._links[server] = BrokerLink(self._options.access, server, retries)
+        link.retries = retries
         if operation.startswith("cursor.") and operation not in ("cursor.queues", "cursor.find"):
-            fields["cursor"] = self._options.cursor
+            fields.setdefault("cursor", self._options.cursor)
         try:
-            return self._links[server].ask(operation, fields)
+            return link.ask(operation, fields)
         except ControlError as refusal:
+            if operation in ("cursor.attach", "lease.open") and (name := _NO_QUEUE.search(refusal.text)):
+                present = link.ask("cursor.queues", {})["queues"]
+                near = difflib.get_close_matches(name[1], present, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"declare it first (penstock declare queue {name[1]})"
+                text = f"{self._options.subject} at {server} cannot begin: {refusal.text}; {hint}"
+                raise CursorError(text) from refusal
             raise refused(refusal, self._options, server) from refusal
 
     def ask_present(self, server: Address, operation: str, **fields: object) -> dict[str, Any] | None:
         """Return the answer of a server; None while it is away, if the query waits for it. Raises as `ask`."""
+        if not self._options.waits:
+            return self.ask(server, operation, **fields)
         absence = self._away.get(server)
         began = time.monotonic()
         if absence is not None and began < absence.until:
             return None
         try:
-            answer = self.ask(server, operation, **fields)
+            # One server is asked a second time at once: a connection may have been lost while it was at rest.
+            once = Retries(int(len(self.addresses) == 1), self._options.retries.interval_ms)
+            answer = self._ask(server, once, operation, fields)
         except BrokerUnreachable as error:
-            if not self._options.waits or isinstance(error.__cause__, LoginRefused):
+            if error.lasts:
                 raise
             self._leave(server, began, error)
             return None
@@ -86,14 +103,19 @@ class Servers:
         now = time.monotonic()
         return {server: now - absence.since for server, absence in self._away.items()}
 
+    def wait_for_one(self, waiting: Waiting) -> None:
+        """Wait until a server that is away may be asked again. Raises as `Waiting.pause`."""
+        until = min((absence.until for absence in self._away.values()), default=0.0)
+        names = ", ".join(map(str, self._away)) or "a server"
+        waiting.pause(max(until - time.monotonic(), 0.01), f"{names} (onServerLoss=wait)")
+
     def _leave(self, server: Address, began: float, error: BrokerUnreachable) -> None:
         now = time.monotonic()
         absence = self._away.get(server)
         if absence is None:
             absence = self._away[server] = Absence(began, 0.0, self._options.retries.interval_ms / 1000)
-            LOG.warning(
-                "penstock: %s; its queues wait and those of other servers are read on (onServerLoss=wait)", error
-            )
+            rest = " and those of other servers are read on" if len(self.addresses) > 1 else ""
+            LOG.warning("penstock: %s; its queues wait%s (onServerLoss=wait)", error, rest)
         else:
             absence.pause = min(2 * absence.pause, AWAY_PAUSE_MAX)
         absence.until = now + max(absence.pause, PAUSE_PER_ATTEMPT * (now - began))

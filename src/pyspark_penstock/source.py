@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyspark_penstock.batch_options import BATCH_ONLY, batch_options
+from pyspark_penstock.batch_options import BATCH, BATCH_ONLY, batch_options
 from pyspark_penstock.errors import OptionError
-from pyspark_penstock.options import check_names, sink_options, source_options
+from pyspark_penstock.options import SOURCE, check_names, sink_options, source_options
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.tables import table_comment, with_table_options
 from pyspark_penstock.versions import check_source, check_stream_sink
 
 if TYPE_CHECKING:
     from pyspark_penstock.batch import PenstockBatchReader
     from pyspark_penstock.reader import PenstockStreamReader
     from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
+
+TABLE_OPTIONS = (*SOURCE, *BATCH_ONLY)
 
 
 @sentence_first
@@ -36,13 +39,14 @@ class PenstockDataSource(DataSource):
     def schema(self) -> str:
         """Return the columns that were asked for; Spark calls it only for readers, so it checks their options.
 
-        It has not said yet whether a stream or a batch is read.
+        It has not said yet whether a stream or a batch is read. Of a table they go into the schema, see `tables`.
         """
+        comment = table_comment(self.options, TABLE_OPTIONS)
         try:
-            return source_ddl(source_options(self.options).columns)
+            return source_ddl(source_options(self.options).columns, comment)
         except OptionError as refusal:
             try:
-                return source_ddl(batch_options(self.options).columns)
+                return source_ddl(batch_options(self.options).columns, comment)
             except OptionError as other:
                 batch = {option.name.lower() for option in BATCH_ONLY}
                 raise (other if any(key.lower() in batch for key in self.options) else refusal) from None
@@ -51,7 +55,7 @@ class PenstockDataSource(DataSource):
         """Return the reader of a batch."""
         from pyspark_penstock.batch import PenstockBatchReader
 
-        options = batch_options(self.options)
+        options = batch_options(with_table_options(self.options, schema, BATCH))
         check_source_schema(schema, options.columns)
         return PenstockBatchReader(options)
 
@@ -60,7 +64,7 @@ class PenstockDataSource(DataSource):
         check_source(self.name())
         from pyspark_penstock.reader import PenstockStreamReader
 
-        options = source_options(self.options)
+        options = source_options(with_table_options(self.options, schema, SOURCE))
         check_source_schema(schema, options.columns)
         return PenstockStreamReader(options)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from pyspark_penstock.connections import freeze_worker
 from pyspark_penstock.delivery import Delivery, ExactDelivery, Part, abort_batch, commit_batch, ids_of_task, mode_of
 from pyspark_penstock.options import AT_LEAST_ONCE, SinkOptions
 from pyspark_penstock.publish import Sender
@@ -31,6 +32,13 @@ class Sent(WriterCommitMessage):
 
 def _send(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:
     """Send one task's rows and wait for their confirms."""
+    try:
+        return _sent(options, write, iterator)
+    finally:
+        freeze_worker()
+
+
+def _sent(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:
     ids = ids_of_task(options, write)
     mode = mode_of(options, ids is not None)
     if mode == AT_LEAST_ONCE or ids is None:

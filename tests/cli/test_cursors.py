@@ -74,3 +74,19 @@ def test_why_of_a_queue_names_the_cursor_that_holds_producers_back(broker: Broke
         )
         assert told(broker, "cursor", "show", name)["blocks"] == 1
         assert re.search(rf"queue {name} blocks .* for \d+\.\d s", run(broker, "cursor", "show", name))
+
+
+def test_cursor_is_created_before_its_reader_comes(broker: BrokerProcess, name: str) -> None:
+    other = f"{name}-other"
+    for queue in (name, other):
+        run(broker, "declare", "queue", queue)
+        run(broker, "publish", queue, "one", "two")
+    made = run(broker, "cursor", "create", name, name, other, "--at", f"{name}=1")
+    assert made == f"cursor {name} begins after 1 on queue {name}\ncursor {name} begins after 0 on queue {other}\n"
+    assert told(broker, "cursor", "show", name)["reader"] is None
+    assert f"cursor '{name}' exists" in run(broker, "cursor", "create", name, name, code=1)
+    assert told(broker, "cursor", "create", other, other, "--at", "latest")["queues"] == {other: 2}
+    assert "offsets 0 to 2" in run(broker, "cursor", "create", f"{name}-x", other, "--at", f"{other}=9", code=1)
+    assert "is no place" in run(broker, "cursor", "create", f"{name}-x", other, "--at", "newest", code=1)
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        assert control.attach(name, [name, other]).initial == {name: 1, other: 0}

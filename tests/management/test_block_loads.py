@@ -114,7 +114,7 @@ def test_a_cursor_that_was_taken_over_meanwhile_is_fenced() -> None:
     desk.store.write()
     desk.attach()
     desk.ask(lo=0, hi=1)
-    Dialogue(desk.driver).say(request("cursor.attach", cursor="c", queues=["q"]))
+    Dialogue(desk.driver).say(request("cursor.attach", cursor="c", queues=["q"], takeover=True))
     desk.answers()
     desk.read()
     ((_, answer),) = desk.answers()

@@ -234,3 +234,25 @@ def test_least_size_is_not_waited_for_while_the_address_of_the_messages_is_full(
     assert desk.queue("q").gate.open
     (answer,) = desk.ask("cursor.plan", "c", least=100, wait_ms=1000)
     assert (answer["rows"], answer["pressed"]) == (int(desk.queue("q").messages), ["q"])
+
+
+def test_attach_is_refused_while_another_query_is_connected() -> None:
+    desk = Readers("q", "r")
+    desk.ask("cursor.attach", "c", queues=["q"], identity="one")
+    other = Dialogue(desk.driver)
+
+    def attach(**fields: object) -> Any:
+        other.say(request("cursor.attach", cursor="c", queues=["r"], **fields))
+        return answers(desk.driver)[-1]
+
+    refused = attach(identity="two")
+    assert (refused["name"], "in use by con:" in refused["text"]) == ("resource-locked", True)
+    found = attach(identity="two", dry_run=True)
+    assert (found["new"], found["initial"], found["left"]) == (["r"], {"r": 0}, {"q": [0, 0]})
+    assert found["held"]["text"] == refused["text"]
+    assert list(desk.vhost.cursors["c"].positions) == ["q"]
+    assert attach(identity="one")["token"] == 2
+    (found,) = desk.ask("cursor.attach", "c", queues=["q"], takeover=True)
+    assert found["token"] == 3
+    desk.driver.disconnect(desk.client.connection)
+    assert attach(identity="two")["token"] == 4

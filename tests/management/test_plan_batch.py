@@ -136,7 +136,7 @@ def test_plan_of_a_reader_that_was_fenced_off_meanwhile_is_refused() -> None:
     desk.put("q", 100)
     desk.ask("cursor.plan", rows=50)
     other = Dialogue(desk.driver)
-    other.say(request("cursor.attach", cursor="c", queues=["q"]))
+    other.say(request("cursor.attach", cursor="c", queues=["q"], takeover=True))
     found = desk.answers()
     assert [answer.get("name") for answer in found if "token" not in answer] == ["fenced"]
     assert not desk.client.connection.busy

@@ -47,7 +47,7 @@ SOURCE, BATCH, SINK = tables("spark.md")[:3]
     ("listed", "table", "more"),
     [
         (SOURCE, options.SOURCE, set()),
-        (BATCH, batch_options._BATCH, set()),
+        (BATCH, batch_options.BATCH, set()),
         (SINK, options._SINK, set()),
         (AMQP, amqp._SOURCE, AS_FOR_PENSTOCK),
     ],

@@ -16,7 +16,7 @@ def test_smallest_source():
     assert options.access.servers == (Address("127.0.0.1", 5672),)
     assert (options.access.vhost, options.access.user) == ("/", "guest")
     assert (options.starting, options.fail_on_data_loss) == (Starting("earliest", None), True)
-    assert (options.continues, options.releases, options.waits) == (False, False, False)
+    assert (options.continues, options.releases, options.waits) == (False, False, True)
     assert (options.min_rows, options.max_rows, options.delay_ms) == (None, None, 900_000)
 
 
@@ -32,7 +32,8 @@ def test_everything_given():
             "startingoffsets": '{"audit": 12, "orders": {"a:5672": -1}}',
             "onNewCheckpoint": "Continue",
             "onLeftQueue": "release",
-            "onServerLoss": "wait",
+            "onServerLoss": "fail",
+            "takeover": "true",
             "minOffsetsPerTrigger": "100",
             "maxTriggerDelay": "1.5m",
             "failOnDataLoss": "False",
@@ -50,7 +51,7 @@ def test_everything_given():
     assert options.access.servers == (Address("a", 5672), Address("b", 5673), Address("::1", 5674))
     assert options.subscription.names == ("orders", "audit")
     assert options.starting.offsets == {"audit": 12, "orders": {Address("a", 5672): "latest"}}
-    assert (options.continues, options.releases, options.waits) == (True, True, True)
+    assert (options.continues, options.releases, options.waits) == (True, True, False)
     assert (options.min_rows, options.delay_ms) == (100, 90_000)
     assert options.fail_on_data_loss is False
     assert (options.max_rows, options.max_bytes) == (500, 8 << 20)
@@ -91,7 +92,7 @@ def test_everything_given():
         ({"subscribePattern": "a("}, "must be a regular expression"),
         ({"minOffsetsPerTrigger": "7", "maxOffsetsPerTrigger": "6"}, "must be at most maxOffsetsPerTrigger, 6"),
         ({"maxTriggerDelay": "7s"}, "goes with minOffsetsPerTrigger"),
-        ({"onServerLoss": "ignore"}, "must be fail or wait"),
+        ({"onServerLoss": "ignore"}, "must be wait or fail"),
         ({"onNewCheckpoint": "1"}, "must be fail or continue"),
         ({"startingOffsets": '{"orders": true}'}, "sequences from 0 up"),
         ({"startingOffsets": '{"ordrs": 2}'}, "names the queue 'ordrs', which subscribe does not"),

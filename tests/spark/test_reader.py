@@ -1,5 +1,6 @@
 """The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
 
+import threading
 from collections.abc import Callable
 
 import pika
@@ -8,9 +9,12 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.client import Connection, ControlClient, ControlError, Parameters
 from penstock.content.header_values import headers_from_json
+from pyspark_penstock.batch import PenstockBatchReader
+from pyspark_penstock.batch_options import batch_options
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.reader import PenstockStreamReader
-from tests.support.spark_readers import ALL, bodies, numbered
+from tests.spark.conftest import until
+from tests.support.spark_readers import ALL, bodies, numbered, values
 from tests.support.tcp_proxy import proxied
 
 
@@ -167,7 +171,7 @@ def test_several_queues_are_read_by_one_cursor(broker, reader_of):
     reader = reader_of(f"{one},{two}", minPartitions="5")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
-    assert end == {"v": 1, "q": {one: 30, two: 20}}
+    assert end["q"] == {one: 30, two: 20}
     assert len(reader.partitions(start, end)) == 5
     assert sorted(bodies(reader, start, end)) == sorted(numbered(30) + numbered(20))
 
@@ -182,19 +186,48 @@ def test_partitions_cut_a_queue_and_keep_its_order(broker, reader_of):
     assert bodies(reader, start, end) == numbered(100)
 
 
-def test_second_query_with_the_cursor_fences_the_first(broker, reader_of):
+def test_query_that_takes_the_cursor_over_fences_the_first(broker, reader_of):
     queue = broker.declare()
     broker.publish(queue, numbered(10))
     first = reader_of(queue)
     start = first.initialOffset()
     end = first.latestOffset(start, ALL)
     partitions = first.partitions(start, end)
-    assert reader_of(queue).initialOffset() == start
+    with pytest.raises(CursorError, match=r"in use by con:.*set takeover=true"):
+        reader_of(queue).latestOffset(start, ALL)
+    assert first.latestOffset(start, ALL) == end
+    assert reader_of(queue, takeover="true").latestOffset(start, ALL)["q"] == end["q"]
     with pytest.raises(CursorError, match="was attached by another query"):
         first.latestOffset(end, ALL)
     with pytest.raises(CursorError, match="was attached by another query"):
         list(first.read(partitions[0]))
     assert broker.depth(queue) == 10
+
+
+def test_same_query_goes_on_at_once_while_its_former_driver_is_connected(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    former = reader_of(queue)
+    start = former.initialOffset()
+    end = former.latestOffset(start, ReadMaxRows(6))
+    restarted = reader_of(queue)
+    assert bodies(restarted, start, end) == numbered(6)
+    more = restarted.latestOffset(end, ALL)
+    assert (more["q"], more["id"]) == ({queue: 10}, end["id"])
+    with pytest.raises(CursorError, match="was attached by another query"):
+        former.latestOffset(end, ALL)
+
+
+def test_query_waits_until_the_connection_of_a_killed_driver_closes(broker, reader_of):
+    queue = broker.declare()
+    former = reader_of(queue, fetchWait="3s")
+    start = former.initialOffset()
+    restarted = reader_of(queue)
+    killed = threading.Thread(target=lambda: (former.latestOffset(start, ALL), former.stop()))
+    killed.start()
+    until(lambda: broker.control("cursor.show", cursor=f"app-{queue}")["polling"], "the former driver polls")
+    assert restarted.latestOffset(start, ALL) == start
+    killed.join()
 
 
 def test_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
@@ -209,9 +242,14 @@ def test_question_that_waits_when_another_query_attaches_is_answered_at_once(bro
             control.receive(waiting, 45)  # Its minute is not over.
 
 
-def test_queue_that_does_not_exist_is_named(reader_of):
-    with pytest.raises(CursorError, match="no-such-queue"):
-        reader_of("no-such-queue").initialOffset()
+def test_queue_that_does_not_exist_is_named_with_the_near_match(broker, reader_of):
+    queue = broker.declare()
+    for wrong, hint in ((f"{queue}s", f"did you mean '{queue}'"), ("none", "penstock declare queue none")):
+        sentence = rf"cannot begin: no queue '{wrong}' in vhost '/'; .*{hint}"
+        with pytest.raises(CursorError, match=sentence):
+            reader_of(wrong).initialOffset()
+        with pytest.raises(CursorError, match=sentence):
+            PenstockBatchReader(batch_options({"servers": broker.address, "subscribe": wrong})).partitions()
 
 
 def test_queue_deleted_under_a_query_is_named(broker, reader_of):
@@ -233,7 +271,12 @@ def test_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     start = reader.initialOffset()
-    reader.commit(reader.latestOffset(start, ReadMaxRows(6)))
+    six = reader.latestOffset(start, ReadMaxRows(6))
+    reader.commit(six)
+    with pytest.raises(CursorError, match=f"messages 1 to 6 of '{queue}' are gone"):
+        reader_of(queue, takeover="true").latestOffset(start, ALL)
+    assert reader.latestOffset(six, ReadMaxRows(1))["q"] == {queue: 7}, "it was not fenced off"
+    reader.stop()
     with pytest.raises(CursorError, match=f"messages 1 to 6 of '{queue}' are gone"):
         reader_of(queue).latestOffset(start, ALL)
     tolerant = reader_of(queue, failOnDataLoss="false")
@@ -269,7 +312,7 @@ def test_reading_that_stops_early_leaves_the_connection_in_order(broker, reader_
 
 
 def test_no_broker_ends_in_one_sentence(reader_of):
-    reader = reader_of("orders", **{"servers": "127.0.0.1:1", "fetchOffset.numRetries": "1"})
+    reader = reader_of("orders", **{"servers": "127.0.0.1:1", "onServerLoss": "fail", "fetchOffset.numRetries": "1"})
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 .* 2 attempts"):
         reader.initialOffset()
 
@@ -366,6 +409,48 @@ def test_columns_asked_for_are_all_that_a_task_gets(broker, reader_of):
             "deaths": 0,
         }
     ]
+
+
+def test_properties_that_the_default_columns_leave_out_are_reported_once(broker, reader_of, caplog):
+    queue = broker.declare()
+    with broker.connect() as connection:
+        properties = pika.BasicProperties(headers={"a": 1}, app_id="shop", timestamp=1, message_id="1")
+        for _ in range(2):
+            connection.channel().basic_publish("", queue, b"x", properties)
+    sentence = f"messages of queue '{queue}' have headers, app_id, message_timestamp, which the default columns leave"
+    for cursor, columns, count in (("one", "", 1), ("two", "value,sequence", 0)):
+        caplog.clear()
+        reader = reader_of(queue, cursor, **({"columns": columns} if columns else {}))
+        start = reader.initialOffset()
+        for _ in range(2):
+            start = reader.latestOffset(start, ReadMaxRows(1))
+        assert caplog.text.count(sentence) == count
+    caplog.clear()
+    options = batch_options({"servers": broker.address, "subscribe": queue})
+    assert len(values(PenstockBatchReader(options), PenstockBatchReader(options).partitions())) == 1
+    assert caplog.text.count(sentence) == 1
+
+
+@pytest.mark.parametrize("treatment", ["warn", "release", "fail"])
+def test_cursor_that_a_checkpoint_has_left_is_reported_with_what_it_pins(broker, reader_of, caplog, treatment):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    former = reader_of(queue, "former")
+    end = former.latestOffset(former.initialOffset(), ReadMaxRows(4))
+    more = former.latestOffset(end, ReadMaxRows(1))
+    former.stop()
+    reader = reader_of(queue, "later", onLeftCursor=treatment)
+    sentence = f"cursor 'former-{queue}', which no query reads any more at {broker.address} and which keeps 6 messages"
+    if treatment == "fail":
+        with pytest.raises(CursorError, match=sentence):
+            reader.latestOffset(more, ALL)
+        with pytest.raises(AssertionError, match="no cursor"):
+            broker.control("cursor.show", cursor=f"later-{queue}")
+        return
+    end = reader.latestOffset(more, ALL)
+    reader.latestOffset(end, ALL)
+    assert caplog.text.count(sentence) == 1
+    assert broker.depth(queue) == (0 if treatment == "release" else 6)
 
 
 def test_queue_alone_may_be_asked_for(broker, reader_of):

@@ -1,14 +1,20 @@
 """Several servers, of which one is away: it ends the query, or holds back its own queues alone."""
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 
-from pyspark_penstock import planner, servers
-from pyspark_penstock.errors import BrokerUnreachable
+from pyspark_penstock import connections, planner, servers
+from pyspark_penstock.errors import BrokerUnreachable, SparkSourceError
 from pyspark_penstock.reader import PenstockStreamReader
-from tests.support.spark_readers import ALL
+from tests.spark.conftest import until
+from tests.support.spark_readers import ALL, values
 from tests.support.tcp_proxy import Proxy, proxied
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -42,7 +48,8 @@ def asks_at_once(monkeypatch):
     """Ask a server that is away at every plan, and tell of it each time."""
     monkeypatch.setattr(servers, "AWAY_PAUSE_MAX", 0.0)
     monkeypatch.setattr(servers, "PAUSE_PER_ATTEMPT", 0)
-    monkeypatch.setattr(planner, "SAY_SECONDS", 0.0)
+    for module in (planner, connections):
+        monkeypatch.setattr(module, "SAY_SECONDS", 0.0)
 
 
 def lose(proxy: Proxy) -> None:
@@ -80,9 +87,9 @@ def test_server_that_is_away_holds_back_its_own_queue_and_its_lag_is_told(broker
     assert second_broker.depth(queue) == 0, "it was told of what had been done while it was away"
 
 
-def test_server_that_is_away_ends_the_query_by_default(proxy, pair):
+def test_server_that_is_away_ends_the_query_on_request(proxy, pair):
     _, make = pair
-    reader = make()
+    reader = make(onServerLoss="fail")
     start = reader.initialOffset()
     lose(proxy)
     with pytest.raises(BrokerUnreachable, match=f"the broker at {proxy.address} could not be asked in 2 attempts"):
@@ -107,14 +114,56 @@ def test_query_begins_with_the_servers_that_are_there_and_the_other_joins(broker
     assert [piece.value.queue for piece in restarted.partitions(start, end)] == [queue]
 
 
-def test_query_does_not_begin_without_any_server(proxy, pair):
-    _, make = pair
+@contextmanager
+def waited_for(proxy: Proxy, act: Callable[[], T]) -> Iterator[list[T]]:
+    """Let something wait for a server that is away, and is back when it was tried; its result is the item then."""
+    found: list[T] = []
     lose(proxy)
-    with pytest.raises(BrokerUnreachable, match=f"none of {proxy.address} answers; one of them must, to begin"):
-        make(onServerLoss="wait", servers=proxy.address).initialOffset()
+    before = proxy.refused
+    thread = threading.Thread(target=lambda: found.append(act()))
+    thread.start()
+    until(lambda: proxy.refused > before + 3, "the server is tried")
+    proxy.down = False
+    thread.join(60)
+    yield found
 
 
-def test_refused_login_is_not_waited_for(proxy, pair):
+def test_one_server_is_waited_for_at_the_start_in_a_replay_and_in_a_task(second_broker, proxy, pair, caplog):
+    queue, make = pair
+    second_broker.publish(queue, [b"1", b"2"])
+    reader = make(servers=proxy.address)
+    with waited_for(proxy, reader.initialOffset) as (start,):
+        end = reader.latestOffset(start, ALL)
+    assert end["q"] == {queue: 2}
+    with waited_for(proxy, lambda: values(reader, reader.partitions(start, end))) as (read,):
+        assert read == [b"1", b"2"]
+    reader.stop()
+    restarted = make(servers=proxy.address)
+    with waited_for(proxy, lambda: restarted.partitions(start, end)) as (partitions,):
+        assert values(restarted, partitions) == [b"1", b"2"]
+    assert f"the query has waited for {proxy.address} (onServerLoss=wait)" in caplog.text
+
+
+def test_run_that_ends_waits_for_the_server_that_has_what_is_left(second_broker, proxy, pair):
+    queue, make = pair
+    second_broker.publish(queue, [b"1", b"2"])
+    reader = make(servers=proxy.address)
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    with waited_for(proxy, lambda: reader.latestOffset(start, ALL)) as (end,):
+        assert end["q"] == {queue: 2}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"password": "wrong"}, "cannot connect"),
+        ({"vhost": "none"}, "cannot connect"),
+        ({"servers": "no-such-host.invalid:5672"}, "the name cannot be resolved"),
+        ({"subscribe": "no-such-queue"}, "no queue 'no-such-queue'"),
+    ],
+)
+def test_what_no_waiting_heals_is_said_at_once(pair, wrong, sentence):
     _, make = pair
-    with pytest.raises(BrokerUnreachable, match="cannot connect"):
-        make(onServerLoss="wait", password="wrong").initialOffset()
+    with pytest.raises(SparkSourceError, match=sentence):
+        make(**wrong).initialOffset()

@@ -87,27 +87,47 @@ def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(
     assert all(len(batch) <= 150 for batch in sink.batches.values())
 
 
-def test_cursor_attached_twice_fences_the_older_query(spark, broker, tmp_path):
+def test_second_query_with_a_copied_cursor_is_refused_and_the_first_reads_on(spark, broker, tmp_path):
     queue = broker.declare()
     broker.publish(queue, numbered(0, 10))
-    older_sink, newer_sink = Collected(), Collected()
-    older_frame = source(spark, broker, queue)
-    older = older_frame.writeStream.foreachBatch(older_sink).option("checkpointLocation", str(tmp_path / "a")).start()
+    sinks = {name: Collected() for name in ("a", "b", "c")}
+
+    def start(name: str, **options: str):
+        frame = source(spark, broker, queue, **options)
+        return frame.writeStream.foreachBatch(sinks[name]).option("checkpointLocation", str(tmp_path / name)).start()
+
+    owner = start("a")
     try:
-        until(lambda: broker.depth(queue) == 0, "the older query reads")
-        newer_frame = source(spark, broker, queue, failOnDataLoss="false")
-        newer = newer_frame.writeStream.foreachBatch(newer_sink).option("checkpointLocation", str(tmp_path / "b"))
-        newer = newer.start()
+        until(lambda: broker.depth(queue) == 0, "the first query reads")
+        used = f"in use by .* for query {owner.id}.*takeover=true"
+        for name, value, sentence in (
+            ("failOnDataLoss", "true", used),
+            ("takeover", "true", "are gone: cursor"),
+            ("failOnDataLoss", "false", used),
+        ):
+            copied = start("b", **{name: value})
+            with pytest.raises(StreamingQueryException, match=sentence):
+                copied.awaitTermination(300)
+        broker.publish(queue, numbered(10, 20))
+        until(lambda: sinks["a"].values == numbered(0, 20), "the first query reads on")
+        until(lambda: broker.depth(queue) == 0, "and settles")
+        taken = start("c", takeover="true", failOnDataLoss="false")
         try:
             with pytest.raises(StreamingQueryException, match="was attached by another query, which reads on"):
-                older.awaitTermination(300)
-            broker.publish(queue, numbered(10, 20))
-            until(lambda: newer_sink.values == numbered(10, 20), "the newer query reads on")
+                owner.awaitTermination(300)
+            broker.publish(queue, numbered(20, 30))
+            until(lambda: sinks["c"].values == numbered(20, 30), "the query that took over reads on")
         finally:
-            newer.stop()
+            taken.stop()
     finally:
-        older.stop()
-    assert older_sink.values == numbered(0, 10)
+        owner.stop()
+    again = start("a", failOnDataLoss="false")
+    try:
+        broker.publish(queue, numbered(30, 40))
+        until(lambda: sinks["a"].values[-10:] == numbered(30, 40), "the first query goes on under its checkpoint")
+    finally:
+        again.stop()
+    assert sinks["b"].values == []
 
 
 def test_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spark, broker, checkpoint):

@@ -201,7 +201,7 @@ def test_queue_of_a_pattern_that_is_deleted_leaves_and_the_query_goes_on(broker,
     restarted = reader_of("pattern-deleted", subscribePattern=f"{one}|{two}")
     assert read(restarted, more, last) == ["anew", "2", "3"]
     # A restart from the checkpoint of the old queue: its position means nothing in the new one.
-    old = {"v": 1, "q": {one: 3, two: 2}}
+    old = {"v": 1, "q": {one: 3, two: 2}, "id": last["id"]}
     assert positions(reader_of("pattern-deleted", subscribePattern=f"{one}|{two}").latestOffset(old, ALL))[two] == 3
     assert f"queue '{two}', which the checkpoint has read up to 2, was deleted and declared anew" in caplog.text
 
@@ -262,8 +262,8 @@ def test_older_query_with_a_pattern_does_not_take_its_cursor_back(broker, reader
     older = reader_of("pattern-fenced", subscribePattern=f"{one}.*")
     start = older.initialOffset()
     older.latestOffset(start, ALL)
-    newer = reader_of("pattern-fenced", subscribePattern=f"{one}.*")
-    newer.initialOffset()
+    newer = reader_of("pattern-fenced", subscribePattern=f"{one}.*", takeover="true")
+    newer.latestOffset(start, ALL)
     with broker.connect() as connection:
         connection.channel().queue_declare(f"{one}-2")
     for _ in range(2):
@@ -350,6 +350,7 @@ def test_new_checkpoint_of_an_old_cursor_fails_or_continues_as_asked(broker, rea
     one = queue_of(broker, 5)
     old = reader_of("refresh", subscribe=one)
     old.commit(old.latestOffset(old.initialOffset(), ReadMaxRows(2)))
+    old.stop()
     new = reader_of("refresh", subscribe=one)
     with pytest.raises(CursorError, match=r"messages 1 to 2 .* are gone.*onNewCheckpoint=continue begins a new"):
         new.latestOffset(new.initialOffset(), ALL)

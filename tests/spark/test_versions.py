@@ -40,3 +40,17 @@ def test_pyspark_without_data_sources_is_told_at_the_first_use():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert "ImportError: this PySpark has no data sources in Python" in done.stderr
+
+
+def test_batch_read_needs_no_filters_of_pyspark():
+    """PySpark 4.0 has neither filters nor a method for them."""
+    code = (
+        "from pyspark.sql import datasource\n"
+        "for name in [name for name, each in vars(datasource).items() if getattr(each, '__base__', None)"
+        " is getattr(datasource, 'Filter', 0)] + ['Filter']: delattr(datasource, name)\n"
+        "del datasource.DataSourceReader.pushFilters\n"
+        "import pyspark_penstock.batch, pyspark_penstock.batch_options as options\n"
+        "pyspark_penstock.batch.PenstockBatchReader(options.batch_options({'subscribe': 'orders'})).pushFilters\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

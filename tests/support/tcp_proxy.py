@@ -22,7 +22,7 @@ class Proxy:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self.accepted = 0
+        self.accepted = self.refused = 0
         self.octets = [0, 0]
         """Octets passed on to the server, and to clients; exact for one connection at a time."""
         self.loses_answer = False
@@ -36,6 +36,7 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 if self.down:
+                    self.refused += 1
                     client.close()
                     continue
                 server = socket.create_connection(self._server)

@@ -1,4 +1,4 @@
-"""Cursor commands: cursor show, move, release and delete, and the columns of `list cursors`."""
+"""Cursor commands: cursor create, show, move, release and delete, and the columns of `list cursors`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,34 @@ NO_LAG: dict[str, Any] = {"messages": None, "bytes": None, "oldest_s": None}
 
 @main.group()
 def cursor() -> None:
-    """Show, move, release or delete a cursor, an application's read position. `penstock list cursors` lists them."""
+    """Create, show, move, release or delete a cursor, an application's read position. `list cursors` lists them."""
+
+
+@cursor.command("create")
+@click.argument("name")
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True, shell_complete=names_of("queues"))
+@click.option(
+    "--at", "places", metavar="PLACE", multiple=True, help="earliest (the default), latest or QUEUE=SEQUENCE."
+)
+@JSON
+@URL
+def create_cursor(name: str, queues: tuple[str, ...], places: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Create cursor NAME on each QUEUE, before its reader comes: what arrives meanwhile waits for it.
+
+    With QUEUE=SEQUENCE everything up to that counts as read; other queues begin at the earliest message. Exit code 1:
+    it exists. For example: penstock cursor create billing orders --at latest
+    """
+    from penstock.client import cursor_control
+
+    with report_errors():
+        at = _places(places) if places else "earliest"
+        with control_session(url) as control:
+            found = cursor_control.create_cursor(control, name, queues, at)
+    if as_json:
+        say_json({"cursor": name, "queues": found})
+        return
+    for queue, offset in found.items():
+        say(f"cursor {name} begins after {offset:,} on queue {queue}")
 
 
 @cursor.command("show")

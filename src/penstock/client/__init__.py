@@ -16,6 +16,7 @@ from penstock.client.errors import (
     ControlError,
     LoginRefused,
     Timeout,
+    WrongServer,
 )
 from penstock.client.parameters import Parameters
 from penstock.client.publisher import Progress, Publisher
@@ -40,4 +41,5 @@ __all__ = [
     "Publisher",
     "Returned",
     "Timeout",
+    "WrongServer",
 ]

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Final
 
 from penstock.client.channel import Channel
-from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, Timeout
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, Timeout, WrongServer
 from penstock.client.handshake import DEFAULT_FRAME_MAX, Tuned, shake_hands
 from penstock.client.parameters import Parameters
 from penstock.client.stream import Stream
@@ -274,7 +274,7 @@ def connected_socket(parameters: Parameters, timeout: float) -> socket.socket:
     try:
         sock = socket.create_connection((host, port), timeout)
     except socket.gaierror as error:
-        raise ConnectError(host, port, f"the name cannot be resolved ({error.strerror}); correct the host") from error
+        raise WrongServer(host, port, f"the name cannot be resolved ({error.strerror}); correct the host") from error
     except TimeoutError as error:
         raise ConnectError(host, port, f"no answer within {timeout:g} s; check host, port and firewall") from error
     except ConnectionRefusedError as error:
@@ -294,7 +294,7 @@ def _wrapped(tls: ssl.SSLContext, sock: socket.socket, parameters: Parameters) -
     except ssl.SSLCertVerificationError as error:
         sock.close()
         why = f"its certificate is not trusted ({error.verify_message}); check the CA and the host's name"
-        raise ConnectError(host, port, why) from error
+        raise WrongServer(host, port, why) from error
     except (OSError, ValueError) as error:
         sock.close()
         raise ConnectError(host, port, f"no TLS connection ({error}); check that the port speaks TLS") from error

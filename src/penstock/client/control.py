@@ -163,12 +163,21 @@ class ControlClient:
 
     # -- operations --------------------------------------------------------------------------------------------------
 
-    def attach(self, cursor: str, queues: Iterable[str], starting: str | Mapping[str, int] = "earliest") -> Attached:
+    def attach(
+        self,
+        cursor: str,
+        queues: Iterable[str],
+        starting: str | Mapping[str, int] = "earliest",
+        *,
+        takeover: bool = False,
+    ) -> Attached:
         """Attach to a cursor, creating it if necessary; `starting` is "earliest", "latest" or offsets by queue.
 
-        The new token fences earlier readers off. A refused attach changes nothing.
+        The new token fences earlier readers off. A refused attach changes nothing. Raises `ControlError` 405 while
+        another connection reads through the cursor, unless `takeover`.
         """
-        found = self._object("cursor.attach", {"cursor": cursor, "queues": list(queues), "starting": starting})
+        request = {"cursor": cursor, "queues": list(queues), "starting": starting, "takeover": takeover}
+        found = self._object("cursor.attach", request)
         return Attached(
             found["token"], found["initial"], found["settled"], found["tail"], bool(found.get("created", False))
         )

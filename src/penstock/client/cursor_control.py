@@ -9,6 +9,18 @@ from penstock.client.control import ControlClient
 from penstock.client.errors import ClientError
 
 
+def create_cursor(
+    control: ControlClient, cursor: str, queues: Iterable[str], at: str | Mapping[str, int] = "earliest"
+) -> dict[str, int]:
+    """Create a cursor without a reader, at "earliest", "latest" or offsets by queue; returns where each queue begins.
+
+    Raises `ControlError` 405 for a cursor that exists, or as `ControlClient.attach`.
+    """
+    fields = {"cursor": cursor, "queues": list(queues), "starting": at, "create": True}
+    found: dict[str, int] = _object(control, "cursor.attach", fields)["initial"]
+    return found
+
+
 def show_cursor(control: ControlClient, cursor: str) -> dict[str, Any]:
     """Return a cursor with its lag by queue and its reader; for an administrator also the producers that wait.
 

@@ -2,7 +2,8 @@
 
 ClientError
 ├── ConnectError        the connection failed; the text says why and what to do
-│   └── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
+│   ├── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
+│   └── WrongServer     the host's name cannot be resolved, or its certificate is not trusted
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
 ├── ChannelClosed       the broker closed a channel, with its reason
 ├── ControlError        a control operation was refused, with its reason
@@ -41,6 +42,10 @@ class ConnectError(ClientError):
 
 class LoginRefused(ConnectError):
     """Refused user, password or virtual host."""
+
+
+class WrongServer(ConnectError):
+    """Name that cannot be resolved, or certificate that is not trusted."""
 
 
 class ConnectionClosed(ClientError):

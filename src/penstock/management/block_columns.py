@@ -43,6 +43,15 @@ MORE_COLUMNS: Final = (
     "delivery_mode",
     "deaths",
 )
+LEFT_OUT: Final = {
+    "headers": "headers",
+    "type": "type",
+    "app_id": "app_id",
+    "user_id": "user_id",
+    "content_encoding": "content_encoding",
+    "message_timestamp": "timestamp",
+}
+"""Columns that readers without `columns` may miss, and the attributes of their properties."""
 _PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivered", "value")
 """Columns that need no properties."""
 _INT64_MAX: Final = (1 << 63) - 1
@@ -84,6 +93,16 @@ def check_columns(names: list[str]) -> None:
         if name not in DEFAULT_COLUMNS and name not in MORE_COLUMNS:
             known = ", ".join((*DEFAULT_COLUMNS, *MORE_COLUMNS))
             raise PreconditionFailed(f"'columns' names '{name}', which no block has; known are {known}")
+
+
+def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
+    """Return the columns of which the messages have a property, and which the default columns leave out."""
+    found: list[str] = []
+    for message in messages:
+        row = _decoded(message.content, formats.find(message.content))
+        if row is not None:
+            found += [name for name, attribute in LEFT_OUT.items() if getattr(row.properties, attribute) is not None]
+    return found
 
 
 def message_columns(

@@ -10,7 +10,7 @@ from penstock.core.queue.cursor_move import Move, apply_moves, check_move, count
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.work import Steps
 from penstock.management.control_request import ControlRequest
-from penstock.management.cursor_views import Shape, asked_s_ago, blocked_view, cursor_view, is_read
+from penstock.management.cursor_views import Shape, blocked_view, cursor_view, in_use
 from penstock.management.redaction import redact
 from penstock.protocols.common.authorization import check_read_cursor
 
@@ -83,13 +83,9 @@ def _moves(cursor: Cursor, request: ControlRequest) -> list[Move]:
 
 def _check_unused(cursor: Cursor, node: Node) -> None:
     """Raise ResourceLocked (405) while a reader uses a cursor."""
-    if is_read(cursor, node):
-        asked = asked_s_ago(cursor, node.broker.now)
-        query = "" if cursor.room is None else f" for query {cursor.room.query}"
-        raise ResourceLocked(
-            f"cursor '{cursor.name}' is in use by {cursor.reader_name}{query}, which asked {asked or 0.0:.1f} s ago; "
-            "stop the query first, or use force, which ends it"
-        )
+    used = in_use(cursor, node)
+    if used:
+        raise ResourceLocked(f"{used}; stop the query first, or use force, which ends it")
 
 
 def _move_view(move: Move) -> Shape:

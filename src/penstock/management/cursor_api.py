@@ -15,7 +15,7 @@ from penstock.core.queue.arrival import visible_tail
 from penstock.core.queue.cursor import Cursor, Position, watch_drops
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
@@ -23,6 +23,7 @@ from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
 from penstock.management.block_columns import DEFAULT_COLUMNS, check_columns, rows_within
 from penstock.management.block_loads import BlockLoads, BlockRange, large_bodies
 from penstock.management.control_request import ControlRequest
+from penstock.management.cursor_views import in_use
 from penstock.management.lag_limits import LagLimits
 from penstock.management.leases import Leases
 from penstock.management.plan_batch import PlanBatch
@@ -146,10 +147,13 @@ class CursorApi:
     # Operations
 
     def attach(self, request: ControlRequest) -> dict[str, object]:
-        """Attach to a cursor, which is created if it does not exist; a newer attach fences earlier holders off.
+        """Attach to a cursor, which is created if it does not exist; earlier holders are fenced off.
 
-        With `holder` the holder of `token` changes its subscription, and keeps that token. With `partial` queues that
-        are refused are left out, and told. With `release` the positions on queues that it has left are given up.
+        A cursor whose reader is connected is refused (405), unless that is the same query (`identity`) or connection,
+        or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader.
+        With `dry_run` nothing changes: the answer is that of the attach, and tells who reads. With `holder` the holder
+        of `token` changes its subscription, and keeps that token. With `partial` queues that are refused are left out,
+        and told. With `release` the positions on queues that it has left are given up.
         """
         name = request.text("cursor")
         if not name:
@@ -158,23 +162,21 @@ class CursorApi:
         names = request.names("queues", 0 if partial else 1)
         starting = request.starting("starting", names)
         cursor = self._held_cursor(request) if holder else self._cursor_to_attach(request.vhost, name)
-        refused: dict[str, object] = {}
-        queues: list[Queue] = []
-        for each in names:
-            try:
-                check_read_queue(request.access, each)
-                queue = request.vhost.queue(each, request.connection)
-                if partial and not cursor.reads(queue):
-                    cursor.check_new(queue, starting)
-                queues.append(queue)
-            except BrokerError as error:
-                if not partial:
-                    raise
-                refused[each] = str(error)
+        create = request.flag("create")
+        if create and name in request.vhost.cursors:
+            raise ResourceLocked(
+                f"cursor '{name}' exists in vhost '{request.vhost.name}'; move it, or take another name"
+            )
+        queues, refused = _queues_to_attach(request, cursor, names, starting)
         cursors = request.vhost.cursors
+        used = "" if holder else self._other_reader(cursor, request)
         if request.flag("dry_run"):
-            new = list(cursor.check_attach(queues, starting))
-            return {"created": cursor.name not in cursors, "new": new, "refused": refused}
+            new = cursor.check_attach(queues, starting)
+            told = {"created": name not in cursors, "new": list(new), "refused": refused}
+            held = {"text": used, "plans": int(cursor.counters.plans), "polling": cursor.polling} if used else None
+            return {**told, "held": held, **_positions(cursor, queues, new)}
+        if used:
+            raise ResourceLocked(used)
         created = cursor.attach(queues, starting, self.broker.now, holder)
         if request.flag("release"):
             cursor.release([each for each, position in cursor.positions.items() if position.left], self.broker.now)
@@ -182,10 +184,21 @@ class CursorApi:
         self._lag_limits.attached(request.vhost.name, name)
         for queue in queues:
             self._lag_limits.review(queue)
-        _set_reader(cursor, request)
+        if not create:
+            _set_reader(cursor, request)
         self._persist(cursor)
         self._answer_waiting(cursor)
-        return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor)}
+        return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor, queues, {})}
+
+    def _other_reader(self, cursor: Cursor, request: ControlRequest) -> str:
+        """Tell who else reads through a cursor, as a sentence; empty if an attach takes nothing away."""
+        identity = request.fields.get("identity")
+        number = 0 if request.connection is None else request.connection.number
+        is_same = cursor.reader == number or (identity is not None and request.text("identity") == cursor.identity)
+        used = "" if is_same or request.flag("takeover") else in_use(cursor, self.control.node)
+        return used and (
+            f"{used}; stop that query, or give this one another cursor, or set takeover=true, which ends the other one"
+        )
 
     def _cursor_to_attach(self, vhost: VirtualHost, name: str) -> Cursor:
         """Return a cursor, or a new one that is in no list yet. Raises ResourceError (506) at the limit."""
@@ -476,6 +489,27 @@ class CursorApi:
                     del self._waiting_for[queue]
 
 
+def _queues_to_attach(
+    request: ControlRequest, cursor: Cursor, names: list[str], starting: dict[str, int | str]
+) -> tuple[list[Queue], dict[str, object]]:
+    """Return the queues of an attach; with `partial` also those that are refused, with the reason."""
+    partial = request.flag("partial")
+    refused: dict[str, object] = {}
+    queues: list[Queue] = []
+    for each in names:
+        try:
+            check_read_queue(request.access, each)
+            queue = request.vhost.queue(each, request.connection)
+            if partial and not cursor.reads(queue):
+                cursor.check_new(queue, starting)
+            queues.append(queue)
+        except BrokerError as error:
+            if not partial:
+                raise
+            refused[each] = str(error)
+    return queues, refused
+
+
 def _columns(request: ControlRequest) -> list[str]:
     """Return the columns of a block in the order asked for; those of a reader that names none are the default."""
     return list(DEFAULT_COLUMNS) if request.fields.get("columns") is None else request.names("columns")
@@ -486,16 +520,20 @@ def subscribed(cursor: Cursor) -> dict[str, Position]:
     return {name: position for name, position in cursor.positions.items() if not position.left}
 
 
-def _positions(cursor: Cursor) -> dict[str, object]:
-    """Return what an attach tells of the queues of a cursor, and of those that it has left."""
-    present = list(subscribed(cursor).values())
-    left = [position for position in cursor.positions.values() if position.left]
+def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> dict[str, object]:
+    """Return what an attach tells of its queues, and of those that it leaves; `initial` are those new to the cursor."""
+    named = {queue.name for queue in queues}
+    gone = cursor.gone(queues, initial)
+    known = {name: cursor.positions[name] for name in named if name not in initial}
+    left = [each for name, each in cursor.positions.items() if name not in named and name not in gone]
+    generations = {name: position.generation for name, position in known.items()}
+    generations |= dict.fromkeys(initial, cursor.lost + len(gone))
     return {
-        "initial": {position.queue.name: int(position.initial) for position in present},
-        "settled": {position.queue.name: int(position.settled) for position in present},
-        "tail": {position.queue.name: int(visible_tail(position.queue)) for position in present},
-        "generation": {position.queue.name: position.generation for position in present if position.generation},
-        "limits": {position.queue.name: _limits(position.queue) for position in present},
+        "initial": {name: int(position.initial) for name, position in known.items()} | initial,
+        "settled": {name: int(position.settled) for name, position in known.items()} | initial,
+        "tail": {queue.name: int(visible_tail(queue)) for queue in queues},
+        "generation": {name: generation for name, generation in generations.items() if generation},
+        "limits": {queue.name: _limits(queue) for queue in queues},
         "left": {position.queue.name: [int(position.settled), int(visible_tail(position.queue))] for position in left},
     }
 
@@ -518,6 +556,7 @@ def _set_reader(cursor: Cursor, request: ControlRequest) -> None:
     if connection is not None and connection.number != cursor.reader:
         cursor.reader = connection.number
         cursor.reader_name = connection.name()
+        cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
 
 
 def _block_rows(request: ControlRequest) -> int:

@@ -134,6 +134,15 @@ def is_read(cursor: Cursor, node: Node) -> bool:
     return cursor.reader in node.connections
 
 
+def in_use(cursor: Cursor, node: Node) -> str:
+    """Tell who reads through a cursor, as the beginning of a sentence; empty if nobody does."""
+    if not is_read(cursor, node):
+        return ""
+    query = "" if cursor.room is None else f" for query {cursor.room.query}"
+    asked = asked_s_ago(cursor, node.broker.now) or 0.0
+    return f"cursor '{cursor.name}' is in use by {cursor.reader_name}{query}, which asked {asked:.1f} s ago"
+
+
 def blocked_view(cursor: Cursor, now: float) -> list[Shape]:
     """Return the producers that wait because of a cursor, the first of each queue that it holds back."""
     found: list[Shape] = []

@@ -17,7 +17,9 @@ from penstock.core.queue.cursor import Cursor, Position, earliest_offset
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.management.block_columns import left_out
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 
 if TYPE_CHECKING:
@@ -86,7 +88,14 @@ class Leases:
         self._leases[self._count] = lease
         told = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
         self._touch(lease)
-        return {"lease": self._count, "queues": told, "refused": refused}
+        found: dict[str, object] = {"lease": self._count, "queues": told, "refused": refused}
+        if request.flag("left_out"):
+            formats = self._broker.formats
+            found["left_out"] = {
+                name: left_out(list(position.line.between(0, UNLIMITED, 1, UNLIMITED)), formats)
+                for name, position in lease.cursor.positions.items()
+            }
+        return found
 
     def close(self, request: ControlRequest) -> dict[str, object]:
         """End a lease."""

@@ -18,6 +18,7 @@ from penstock.core.queue.pinned_room import most_to_plan
 from penstock.core.queue.range_plan import PlanListener, RangePlan
 from penstock.errors import BrokerError
 from penstock.flow.level import UNLIMITED
+from penstock.management.block_columns import left_out
 
 if TYPE_CHECKING:
     from penstock.management.control_request import ControlRequest
@@ -132,8 +133,17 @@ class PlanBatch(PlanListener):
         """Return the answer once it is complete."""
         found: dict[str, object] = {"end": self._end, "tail": self._tail, "messages": self._messages}
         found |= {"paged": self._paged, "pressed": self._pressed}
+        if self.request.flag("left_out"):
+            found["left_out"] = {name: self._left_out(name) for name, rows in self._messages.items() if rows}
         epoch = int(self.cursors.broker.vhosts[self.cursor.vhost].epoch)
         return {**found, "rows": self.rows, "bytes": self.bytes, "epoch": epoch}
+
+    def _left_out(self, name: str) -> list[str]:
+        """Return the columns that the first message of its range has beside the default ones."""
+        position = self.cursor.position(name)
+        start, end = self._start.get(name, int(position.settled)), self._end[name]
+        assert isinstance(end, int)
+        return left_out(list(position.line.between(start, end, 1, UNLIMITED)), self.cursors.broker.formats)
 
 
 def _is_pressed(position: Position, start: i64, end: i64, upto: i64) -> bool:

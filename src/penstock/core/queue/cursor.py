@@ -131,6 +131,8 @@ class Cursor:
         self.reader: int = 0
         self.reader_name: str = ""
         """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
+        self.identity: str = ""
+        """Id of that reader's query, the same after a restart of it; empty if it is not known."""
         self.counters = ReadCounters()
         self.moved: bool = False
         """True if an operator has moved it since the last attach."""
@@ -171,11 +173,12 @@ class Cursor:
         initial = self.check_attach(queues, starting)
         created = not self.positions
         named = {queue.name for queue in queues}
+        gone = self.gone(queues, initial)
         for name, position in list(self.positions.items()):
             position.left = name not in named
-            if name in initial or (position.left and position.queue.deleted):
-                self.lost += 1
+            if name in gone:
                 self._leave(position, now)
+        self.lost += len(gone)
         for queue in queues:
             if queue.name in initial:
                 position = Position(queue, initial[queue.name])
@@ -189,6 +192,15 @@ class Cursor:
         for position in self.positions.values():
             trim_settled(position.queue, now)
         return created
+
+    def gone(self, queues: list[Queue], initial: dict[str, int]) -> list[str]:
+        """Return the queues whose positions an attach would drop: deleted, and declared anew (new to it) or left."""
+        named = {queue.name for queue in queues}
+        return [
+            name
+            for name, position in self.positions.items()
+            if name in initial or (name not in named and position.queue.deleted)
+        ]
 
     def reads(self, queue: Queue) -> bool:
         """Return whether it has a position on this queue, not on an earlier one of its name."""
