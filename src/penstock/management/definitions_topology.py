@@ -243,7 +243,7 @@ class QueueKind(DefinitionKind):
         if not self._streams_as_queues or arguments.get("x-queue-type") != STREAM:
             return arguments, durable, ""
         lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
-        kept = {key: value for key, value in arguments.items() if key not in ("x-queue-type", *STREAM_ARGUMENTS)}
+        kept = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
         return kept, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
     def _drop(self, queue: Queue) -> str:
