@@ -1,4 +1,4 @@
-"""The code in README.md, docs/refused.md and docs/celery.md does what the pages say, against a real broker."""
+"""The code in docs/refused.md and docs/celery.md does what the pages say, against a real broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import pika
 import pytest
-from pika.exceptions import NackError
 
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 
@@ -59,30 +58,6 @@ def why(broker: BrokerProcess, connection: str) -> str:
 def depth(broker: BrokerProcess, name: str = "orders") -> int:
     found: int = broker.queue(name)["depth"]["messages"]
     return found
-
-
-def test_readmes_first_example_is_confirmed_and_its_second_publish_at_a_closed_gate_raises_with_the_reason(
-    own_broker: BrokerProcess,
-) -> None:
-    code = snippet("README.md", "## Use it", own_broker)
-    assert '"hold-deadline": 10' in code
-    names = run(code.replace('"hold-deadline": 10', '"hold-deadline": 1'))
-    assert depth(own_broker) == 1
-    channel = names["channel"]
-    channel.basic_publish("", "orders", b"x" * 3_400_000)  # It closes the gate, and is confirmed at its deadline.
-    assert depth(own_broker) == 2
-    publish = [line for line in code.splitlines() if line.startswith("channel.basic_publish(")]
-    with pytest.raises(NackError) as refused:
-        exec(publish[-1], names)
-    (returned,) = refused.value.messages
-    assert "queue 'orders' holds 2 messages" in returned.method.reply_text
-    assert returned.body == b"one order"
-    assert depth(own_broker) == 2
-    channel.basic_get("orders", auto_ack=True)
-    channel.basic_get("orders", auto_ack=True)
-    exec(publish[-1], names)
-    assert depth(own_broker) == 1
-    names["connection"].close()
 
 
 def test_pika_finds_the_reason_in_the_error_in_the_log_and_by_its_connections_name_or_port(

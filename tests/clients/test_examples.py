@@ -1,4 +1,7 @@
-"""The programs in examples/clients run as they stand: 40 orders through a queue that closes its gate above 10."""
+"""The programs in examples/clients run as they stand: 40 orders through a queue that closes its gate above 10.
+
+Those of pika, aio-pika and Dramatiq are on pages, whose commands run them (tests/clients/test_how_to.py).
+"""
 
 from __future__ import annotations
 
@@ -77,39 +80,12 @@ def blocked(broker: BrokerProcess) -> bool:
     return "is blocked" in broker.why("orders") or "has no credit" in broker.why("orders")
 
 
-def test_pikas_example_publishes_as_fast_as_it_works(broker: BrokerProcess, tmp_path: Path) -> None:
-    with beside(broker, tmp_path / "log", "pika_orders.py", "publish", str(COUNT)) as publisher:
-        eventually(lambda: blocked(broker), "the publisher waits")
-        assert run(broker, "pika_orders.py", "work", str(COUNT)) == f"{COUNT} orders are done"
-        assert publisher.wait(GRACE) == 0
-    assert (tmp_path / "log").read_text() == f"{COUNT} orders are confirmed\n"
-
-
-def test_aio_pikas_example_publishes_and_works(broker: BrokerProcess) -> None:
-    assert run(broker, "aio_pika_orders.py", str(COUNT)).startswith(f"{COUNT} orders are ")
-    assert broker.queue("orders")["depth"]["messages"] == 0
-
-
 def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: Path) -> None:
     worker = ("-m", "celery", "-A", "celery_orders", "worker", "--pool", "solo", "--without-gossip", "--without-mingle")
     with beside(broker, tmp_path / "caller", "celery_orders.py", str(COUNT)) as caller:
         eventually(lambda: blocked(broker), "the caller waits")
         with beside(broker, tmp_path / "worker", *worker):
             eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all tasks have run")
-        assert caller.wait(GRACE) == 0
-    assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
-
-
-def test_dramatiqs_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: Path) -> None:
-    pytest.importorskip("dramatiq", reason="dramatiq is not installed")
-    run(broker, "-m", "penstock", "set", "queue", "orders", "capacity-messages=20", "hold-deadline=60")
-    worker = ("-m", "dramatiq", "dramatiq_orders", "--processes", "1", "--threads", "1")
-    with beside(broker, tmp_path / "caller", "dramatiq_orders.py", str(COUNT)) as caller:
-        eventually(lambda: blocked(broker), "the caller waits")
-        with beside(broker, tmp_path / "worker", *worker) as process:
-            eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all messages are done")
-            process.terminate()
-            assert process.wait(GRACE) == 0
         assert caller.wait(GRACE) == 0
     assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
 

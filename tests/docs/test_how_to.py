@@ -1,10 +1,12 @@
-"""The guides: commands of all pages exist, code of guides is that of the examples, and their sums are right."""
+"""The guides: commands of all pages exist, programs are those of the examples, and sums are right.
+
+tests/clients/test_how_to.py runs programs and commands.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,17 +17,17 @@ from penstock_simulation.candidate import Candidate
 from penstock_simulation.outcome import Outcome
 from penstock_simulation.simulation import simulate
 from penstock_simulation.workload import Source, Worker, Workload
+from tests.support.walkthrough import steps
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
-EXAMPLES = sorted((ROOT / "examples" / "clients").glob("*.py"))
 
 
 def in_blocks(page: Path) -> list[str]:
     """Return the commands of `penstock` in the blocks of a page, without what follows them in the line."""
     text = re.sub(r"\\\n *", "", page.read_text())
     found = re.findall(r"^ *(?:\w*\$ +)?(?:\.venv/bin/)?(penstock [a-z].*)$", text, re.MULTILINE)
-    return [re.split(r" [|>] | && |;| {2,}#", line)[0] for line in found]
+    return [re.split(r" [|>] | &\Z| && |;| {2,}#", line)[0] for line in found]
 
 
 def in_sentences(page: Path) -> list[str]:
@@ -73,15 +75,12 @@ def test_command_that_does_not_exist_is_found() -> None:
         parse("penstock list --sideways queues")
 
 
-def code(page: Path) -> Iterator[str]:
-    yield from re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-
-
-def test_code_of_the_guides_is_that_of_the_examples() -> None:
-    examples = "".join(path.read_text() for path in EXAMPLES)
-    blocks = [block for page in PAGES for block in code(page)]
-    assert len(blocks) >= 3
-    assert [block for block in blocks if block not in examples] == []
+def test_programs_of_the_guides_are_those_of_the_examples() -> None:
+    programs = {step.title: step.text for page in PAGES for step in steps(page.read_text()) if step.kind == "python"}
+    examples = {path.name: path.read_text() for path in (ROOT / "examples" / "clients").glob("*.py")}
+    both = programs.keys() & examples.keys()
+    assert len(both) >= 3
+    assert {name: programs[name] for name in both} == {name: examples[name] for name in both}
 
 
 def test_log_ids_of_the_alarms_are_in_the_reference() -> None:

@@ -1,0 +1,90 @@
+"""The how-to guides work as they stand: each program of a page is run, and each of its commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from penstock.client import Connection, ControlClient
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.walkthrough import BLOCK, Walkthrough, steps
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "how-to"
+PAGES = sorted(path.stem for path in FOLDER.glob("*.md"))
+OF_RABBITMQ = ROOT / "tests" / "compat" / "rabbitmq_definitions.json"
+RABBITMQCTL = f'rabbitmqctl() {{ cp {OF_RABBITMQ} "$2"; }}; '
+"""In place of RabbitMQ's program: what it has exported."""
+OPERATED = {"alarms", "sizing"}
+"""Guides for a queue that is there already."""
+NOT_RUN = {
+    "penstock tls reload": "needs a broker with TLS: tests/cli/test_tls.py",
+    "penstock definitions import --from artemis broker.xml": "needs Artemis' file: tests/cli/conversions",
+    "penstock definitions import --from qpid-java virtualhosts.xml": "needs Broker-J's file: tests/cli/conversions",
+}
+"""Commands in sentences that are not run, and why."""
+
+
+def commands_in_sentences(page: str) -> Iterator[str]:
+    """Yield the commands that sentences and tables of a page name with their arguments."""
+    for command in re.findall(r"`(penstock [^`\n]*)`", BLOCK.sub("", page)):
+        if "NAME" not in command and not re.fullmatch(r"penstock [a-z]+( import)?", command):
+            yield command
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker with a flow log beside a stopped one, with the connection `web-1` and the user `reports`."""
+    with serving(tmp_path, "--data", str(tmp_path / "stopped")):
+        pass
+    with serving(tmp_path, "--flow-log", str(tmp_path / "flow-log")) as broker:
+        assert penstock_command("users", "add", "reports", "--no-password", "--url", broker.url).returncode == 0
+        parameters = pika.URLParameters(broker.url)
+        parameters.client_properties = {"connection_name": "web-1"}
+        with pika.BlockingConnection(parameters):
+            yield broker
+        assert "Traceback" not in broker.log()
+
+
+def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
+    """Make the queue that operators look at: messages came and went, its cursor is not read now, the log has it."""
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("orders")
+        channel.confirm_delivery()
+        for number in range(50):
+            channel.basic_publish("", "orders", str(number).encode())
+        for _ in range(50):
+            channel.basic_get("orders", auto_ack=True)
+    with Connection(broker.url) as own, ControlClient(own) as control:
+        control.attach("billing", ["orders"])
+    sample = re.compile(r'"event":"depth".*"queue":"orders"')
+    eventually(lambda: any(sample.search(file.read_text()) for file in flow_log.iterdir()), "a sample of the queue")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_path: Path) -> None:
+    text = (FOLDER / f"{page}.md").read_text()
+    blocks = steps(text)
+    assert len(re.findall("^ *```", text, re.MULTILINE)) == 2 * len(blocks), "every block is run"
+    if page in OPERATED:
+        with_orders(prepared, tmp_path / "flow-log")
+    places = {"/var/lib/penstock": str(tmp_path / "stopped")}
+    reader = Walkthrough(prepared, tmp_path, places=places, shell=RABBITMQCTL)
+    try:
+        for step in blocks:
+            reader.take(step)
+        for command in sorted(set(commands_in_sentences(text)) - NOT_RUN.keys()):
+            reader.run(command, [])
+        reader.end()
+    finally:
+        reader.kill()
+
+
+def test_commands_that_are_not_run_are_in_the_guides() -> None:
+    named = {command for page in PAGES for command in commands_in_sentences((FOLDER / f"{page}.md").read_text())}
+    assert NOT_RUN.keys() <= named
