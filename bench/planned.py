@@ -116,21 +116,7 @@ def live(broker: str, workload: Workload, settings: Candidate, scratch: Path) ->
     finally:
         processes.stop(process)
     found = record(flowlog.read(log), QUEUE, began, began + workload.seconds).measures()
-    return {**found, "blocked": blocked(log, began, workload), "settled": settled}
-
-
-def blocked(log: Path, began: float, workload: Workload) -> float:
-    """Return the share of the producers' time in which the log has them blocked."""
-    since: dict[str, float] = {}
-    total, end = 0.0, began + workload.seconds
-    for each in flowlog.read(log):
-        name = each.get("producer", "")
-        if each["event"] == "blocked":
-            since[name] = each["wall"]
-        elif each["event"] == "unblocked" and name in since:
-            total += min(each["wall"], end) - min(since.pop(name), end)
-    total += sum(end - at for at in since.values() if at < end)
-    return total / workload.seconds / len(workload.sources)
+    return {**found, "settled": settled}
 
 
 def main() -> None:

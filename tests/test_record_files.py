@@ -29,14 +29,14 @@ def test_record_of_a_newer_schema_is_refused_with_file_line_and_both_versions(tm
         list(FILES.read(tmp_path))
 
 
-def test_records_with_a_value_are_read_without_parsing_the_others(tmp_path):
+def test_records_with_a_value_and_the_outer_ones_are_read_without_parsing_the_others(tmp_path):
     lines = [f'{{"n":{n},"name":"{"größe" if n % 3 == 0 else "other"}"}}\n' for n in range(9)]
     FILES.path(tmp_path, 1).write_text("".join(lines[:5]) + '{"no record, and not looked at}\n')
     path = FILES.path(tmp_path, 2)
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress("".join(lines[5:]).encode() + b'{"name":"gr')[:-9])
     read: list[Path] = []
     found = FILES.read_holding(["größe"], FILES.list(tmp_path), read.append)
-    assert [each["n"] for each in found] == [0, 3, 6]
+    assert [each["n"] for each in found] == [0, 3, 5, 6, 8]
     assert [each.name for each in read] == ["some-00000001.jsonl", "some-00000002.jsonl.gz"]
     with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):
         list(FILES.read_holding(["größe", "\x7f"], FILES.list(tmp_path)))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import zip_longest
+from math import floor
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,6 +81,8 @@ FIELDS: Final[dict[str, str]] = {
     "oldest_s": "DOUBLE",
     "closed_s": "DOUBLE",
     "brief_s": "DOUBLE",
+    "unconfirmed": "BIGINT",
+    "settlements": "BIGINT",
 }
 """Fields of a record with their types in Spark's names; a record has those that apply to its event."""
 
@@ -112,6 +115,7 @@ SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
 """The fields as a schema for Spark: `spark.read.schema(SCHEMA).json(directory)`."""
 
 CLOCK_SET_S: Final = 3600.0
+MICROS: Final = 1e6
 FILES: Final = RecordFiles("flow-", VERSION, "flow log")
 
 
@@ -156,8 +160,33 @@ def _first_wall(path: Path) -> float | None:
 
 
 def read_queue(queue: str, paths: Iterable[Path], report: Callable[[Path], None]) -> Iterator[dict[str, Any]]:
-    """Read from files the records of a queue, the starts, and what was lost; see `RecordFiles.read_holding`."""
-    return FILES.read_holding([queue, "start", "lost"], paths, report)
+    """Read from files the records of a queue, starts, stops, and what was lost; see `RecordFiles.read_holding`."""
+    return FILES.read_holding([queue, "start", "stop", "lost"], paths, report)
+
+
+def seconds_between(ends: Iterable[tuple[float, bool]], lo: float, hi: float) -> tuple[float, int]:
+    """Return the seconds of a run for which something was closed or blocked, and how often that began.
+
+    `ends` are the begins (True) and the ends (False) in any order, all of the run, in seconds of the monotonic clock.
+    What is outside of `lo` to `hi` does not count. The sum is exact to the microsecond.
+    """
+    total = balance = began = 0
+    for mono, begins in ends:
+        at = micros(min(max(mono, lo), hi) - lo)
+        total += -at if begins else at
+        balance += 1 if begins else -1
+        began += begins and lo <= mono <= hi
+    span = micros(hi - lo)
+    if balance > 0:  # It began and did not end.
+        total += balance * span
+    elif balance == 0 and total < 0:  # It ended first, and began again.
+        total += span
+    return min(max(total, 0), span) / MICROS, began
+
+
+def micros(seconds: float) -> int:
+    """Return seconds in microseconds, as precise as the log has them."""
+    return floor(seconds * MICROS + 0.5)
 
 
 def seconds_of(text: str) -> float:

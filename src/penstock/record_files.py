@@ -82,8 +82,9 @@ class RecordFiles:
     ) -> Iterator[dict[str, Any]]:
         """Read the records of files in which one of the texts is a value; see `read`.
 
-        Only their lines are parsed, so this takes a tenth of the time where they are few. `report` is told each file
-        that is read.
+        Only their lines are parsed, so this takes a tenth of the time where they are few. The first and the last record
+        of each file come too, and perhaps others: they tell from when to when the records are. `report` is told each
+        file that is read.
         """
         # The writer may escape what is not printable in another way.
         printable = all(text.isprintable() for text in texts)
@@ -102,10 +103,12 @@ class RecordFiles:
                     rest += tail
                     continue
                 whole, rest, at = rest + head + newline, tail, 0
-                for begin, end in _lines_with(whole, values):
+                found = _lines_with(whole, values)
+                for begin, end in sorted(found | _outer_lines(whole)):
                     number += whole.count(b"\n", at, begin)
                     at = begin
-                    yield self._record(path, number, whole[begin:end])
+                    with contextlib.nullcontext() if (begin, end) in found else contextlib.suppress(ValueError):
+                        yield self._record(path, number, whole[begin:end])
                 number += whole.count(b"\n", at)
 
     def _record(self, path: Path, number: int, line: bytes) -> dict[str, Any]:
@@ -140,8 +143,13 @@ def _chunks(lines: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
     yield b"".join(pieces)
 
 
-def _lines_with(lines: bytes, values: Iterable[bytes]) -> list[tuple[int, int]]:
-    """Return begin and end of the whole lines that have one of the values, in their order."""
+def _outer_lines(lines: bytes) -> set[tuple[int, int]]:
+    """Return begin and end of the first and of the last of whole lines."""
+    return {(0, lines.find(b"\n")), (lines.rfind(b"\n", 0, -1) + 1, len(lines) - 1)}
+
+
+def _lines_with(lines: bytes, values: Iterable[bytes]) -> set[tuple[int, int]]:
+    """Return begin and end of the whole lines that have one of the values."""
     found = set()
     for value in values:
         at = lines.find(value)
@@ -150,7 +158,7 @@ def _lines_with(lines: bytes, values: Iterable[bytes]) -> list[tuple[int, int]]:
             end = len(lines) if end < 0 else end
             found.add((lines.rfind(b"\n", 0, at) + 1, end))
             at = lines.find(value, end)
-    return sorted(found)
+    return found
 
 
 def _open(path: Path) -> gzip.GzipFile | BufferedReader:

@@ -67,20 +67,24 @@ def mmpp(rates: Sequence[float], dwell_s: Sequence[float], octets: int, chance: 
 
 @dataclass(frozen=True)
 class Second:
-    """Messages of one producer in one second of a recording."""
+    """Messages of one producer in about a second of a recording."""
 
     at: float
-    """Start of the second, in seconds from the start of the recording."""
+    """Its start, in seconds from the start of the recording."""
     messages: int
     sizes: tuple[tuple[int, int], ...]
     """Sizes in octets with the number of messages of each: a coarse histogram."""
+    seconds: float = 1.0
+    """Seconds over which they spread; 0 for a burst."""
 
 
 def recorded(seconds: Sequence[Second], chance: random.Random) -> Iterator[Arrival]:
     """Yield the messages of a recording, at random times within their second, with sizes of its histogram."""
+    last = 0.0
     for second in seconds:
         sizes = [octets for octets, _ in second.sizes] or [0]
         weights = [count for _, count in second.sizes] or [1]
-        times = sorted(second.at + chance.random() for _ in range(second.messages))
+        times = sorted(second.at + second.seconds * chance.random() for _ in range(second.messages))
         for at, octets in zip(times, chance.choices(sizes, weights, k=second.messages), strict=True):
-            yield Arrival(at, octets)
+            last = max(last, at)  # Samples may overlap.
+            yield Arrival(last, octets)

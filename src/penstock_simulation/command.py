@@ -22,7 +22,7 @@ from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, GoalError
 from penstock_simulation.grid import Axes, Choice, Trial, capacities_for, choose, that_hold
 from penstock_simulation.recording import Recording, RecordingError, record
-from penstock_simulation.replay import compare
+from penstock_simulation.replay import bound, compare
 from penstock_simulation.runner import Report, run_trials
 from penstock_simulation.trade_off import draw
 from penstock_simulation.workload import Workload
@@ -107,8 +107,8 @@ def plan(logs: Sequence[Path], **given: Any) -> None:
         goals = goals_of.parse(given["goal_text"])
         if not goals:
             raise GoalError("a plan needs at least one goal, such as blocked<1%")
-        workload = _workload(logs, given)
-        axes = _axes(given, goals)
+        workload, window = _workload(logs, given)
+        axes = _axes(given, goals, window)
         candidates = that_hold(axes.candidates(), workload.largest)
         trials = _run(workload, candidates, given["local"], quiet=given["as_json"])
         choice = choose(trials, goals)
@@ -116,7 +116,7 @@ def plan(logs: Sequence[Path], **given: Any) -> None:
         title = f"{given['queue']}: {len(trials)} settings, goal {given['goal_text']}"
         given["plot"].write_text(draw(trials, choice, goals, title))
     if given["as_json"]:
-        _say_json(choice, trials)
+        _say_json(choice, trials, workload)
     else:
         _say(choice, goals, workload, given["queue"])
         if given["plot"] is not None:
@@ -130,11 +130,11 @@ def plan(logs: Sequence[Path], **given: Any) -> None:
 @click.option("--queue", metavar="NAME", required=True, help="Replay what happened to this queue.")
 @_time_options
 @click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help="Replay with this setting as well.")
-@click.option("--window", default=1000, show_default=True, help="Window of the producers, which the log does not have.")
+@click.option("--window", type=int, help="Window of the producers, if it is not that of the log; else 1000.")
 @click.option("--prefetch", metavar="N", help="Prefetch of the consumers, if it is not that of the log.")
 @click.option("--seed", default=1, show_default=True, help="Seed of everything that is random.")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
-def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], window: int, as_json: bool, **given: Any) -> None:
+def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], as_json: bool, **given: Any) -> None:
     """Play a recorded time of a queue back through the broker's own flow control, with other settings beside.
 
     Prints three columns: what the flow log recorded, what a simulation with the same settings gives (how far to trust
@@ -145,7 +145,9 @@ def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], window: int
     """
     with _sentences():
         recording = _recording(logs, queue, given)
-        was = recording.candidate().with_changes(window=window)
+        was = recording.candidate()
+        if given["window"] is not None:
+            was = was.with_changes(window=given["window"])
         if given["prefetch"] is not None:
             was = was.with_changes(prefetch=texts.values(given["prefetch"], texts.whole)[0])
         other = was.with_changes(**dict(_change(text) for text in changes))
@@ -222,16 +224,18 @@ def _reading(files: Sequence[Path]) -> Iterator[Callable[[Path], None]]:
         yield lambda file: bar.update(sizes.get(file, 0))
 
 
-def _workload(logs: Sequence[Path], given: dict[str, Any]) -> Workload:
+def _workload(logs: Sequence[Path], given: dict[str, Any]) -> tuple[Workload, int | None]:
+    """Return what is to be simulated, and the window of the producers in a log."""
     if bool(logs) == (given["arrivals"] is not None):
         raise texts.TextError("a plan needs the directory of a flow log, or --arrivals, and not both")
     round_trip_s = texts.seconds(given["round_trip"])
     workers = (texts.worker(given["services"], given["consumers"]),) * given["consumers"] if given["services"] else ()
     if logs:
-        workload = _recording(logs, given["queue"], given).workload(given["seed"], round_trip_s)
+        recording = _recording(logs, given["queue"], given)
+        workload = recording.workload(given["seed"], round_trip_s)
         if workers:
             workload = replace(workload, workers=workers)
-        return workload
+        return workload, recording.window
     if not workers:
         raise texts.TextError("a plan with --arrivals needs --services as well, such as exponential:2500")
     source = texts.source(given["arrivals"], texts.octets(given["octets"]), given["producers"])
@@ -240,15 +244,16 @@ def _workload(logs: Sequence[Path], given: dict[str, Any]) -> Workload:
     if messages > MESSAGES_MAX:
         raise texts.TextError(f"these arrivals are {messages:,.0f} messages; the most is {MESSAGES_MAX:,}")
     sources = (source,) * given["producers"]
-    return Workload(sources, workers, seconds, round_trip_s, given["seed"], given["queue"])
+    return Workload(sources, workers, seconds, round_trip_s, given["seed"], given["queue"]), None
 
 
-def _axes(given: dict[str, Any], goals: Sequence[Goal]) -> Axes:
+def _axes(given: dict[str, Any], goals: Sequence[Goal], window: int | None) -> Axes:
     usual = Axes()
 
     def tried(name: str, one: Callable[[str], Any], otherwise: Any) -> Any:
         return otherwise if given[name] is None else texts.values(given[name], one)
 
+    windows = usual.window if window is None else tuple(sorted({*usual.window, window}))
     in_messages = tried("capacity_messages", texts.whole, usual.capacity_messages)
     capacities = usual.capacity_bytes if given["capacity_messages"] else capacities_for(goals)
     return Axes(
@@ -257,7 +262,7 @@ def _axes(given: dict[str, Any], goals: Sequence[Goal]) -> Axes:
         stop_percent=tried("stop", texts.percent, usual.stop_percent),
         resume_percent=tried("resume", texts.percent, usual.resume_percent),
         hold_deadline_s=tried("deadline", texts.seconds, usual.hold_deadline_s),
-        window=usual.window if given["window"] is None else texts.given(given["window"], texts.whole),
+        window=windows if given["window"] is None else texts.given(given["window"], texts.whole),
         prefetch=tried("prefetch", texts.whole, usual.prefetch),
     )
 
@@ -311,11 +316,18 @@ def _say(choice: Choice, goals: Sequence[Goal], workload: Workload, queue: str) 
         if not goal.is_met(outcome):
             nearest = goals_of.shown(goal.measure, goal.value(outcome))
             click.echo(f"missed: {goal.text}; the nearest possible one is {goal.measure}<={nearest}")
+    if bound(workload.blocked):
+        click.echo(bound(workload.blocked))
 
 
-def _say_json(choice: Choice, trials: Sequence[Trial]) -> None:
+def _say_json(choice: Choice, trials: Sequence[Trial], workload: Workload) -> None:
     def plain(trial: Trial) -> dict[str, Any]:
         return {"settings": trial.candidate.as_dict(), "outcome": trial.outcome.as_dict()}
 
-    found = {"meets": choice.meets, "choice": plain(choice.trial), "trials": [plain(trial) for trial in trials]}
+    found = {
+        "meets": choice.meets,
+        "bound": bound(workload.blocked) != "",
+        "choice": plain(choice.trial),
+        "trials": [plain(trial) for trial in trials],
+    }
     click.echo(json.dumps(found, indent=2))

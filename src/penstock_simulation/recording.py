@@ -4,18 +4,22 @@ The log has, for each second in which something happened to a queue, how many me
 their sizes. Every ten seconds it has the producers' shares. What it cannot have is when producers would have published
 if they had not been blocked, and how fast consumers would have been where there was nothing to consume. Messages that
 came while producers were blocked count as waiting with them since the block began: they are offered then. For services
-the rate is that of the nearest ten seconds in which messages stayed in the queue.
+the rate is that of the nearest ten seconds in which messages stayed in the queue. Confirm windows show where producers
+had used them up, and steps of settlement by how often messages left.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+from math import inf
 from typing import Any
 
+from penstock import flowlog
 from penstock.flow.level import OVERHEAD
 from penstock_simulation.arrivals import Second
 from penstock_simulation.candidate import Candidate
@@ -33,23 +37,59 @@ PRODUCERS_MAX = 100
 """Most producers of a simulation; further ones count with the last."""
 
 
+STANDSTILL = 1e-9
+"""Messages per second of a consumer that consumes no more."""
+LOOKS_LEAST = 2
+LOOKS_PART = 0.1
+"""Looks, and part of them, at which a producer must have had the same most publishes without a confirm: its window."""
+TOGETHER_S = 0.001
+"""Seconds between a closing and the blocks that it makes, at most."""
+
+
 class RecordingError(ValueError):
     """A log that a simulation cannot be made from, in one sentence."""
 
 
 @dataclass(slots=True)
+class _Run:
+    """One run of the broker, in seconds of its monotonic clock, as far as it was asked for."""
+
+    lo: float
+    hi: float
+    offset: float
+    """Offset from them to seconds since 1970."""
+    base: float = 0.0
+    """Its begin in the recorded time of all runs."""
+
+    def at(self, mono: float) -> float:
+        """Return a time within the recorded time; one outside of the run is at its nearer end."""
+        return self.base + min(max(mono, self.lo), self.hi) - self.lo
+
+
+@dataclass(slots=True)
 class _Sample:
+    run: int
     at: float
+    """When it begins: in the run's clock until all is read, then in the recorded time; so too `end`."""
+    end: float
+    wall: float
     seconds: float
+    """Its length, that part included that is outside of the recorded time."""
     came: int
     left: int
+    settlements: int
     depth: int
     depth_bytes: int
     refused: int
     consumers: int
-    is_blocked: bool
-    """True if producers were blocked at its end."""
+    unconfirmed: int
+    """Most publishes without a confirm of a producer that was blocked at its end."""
     sizes: tuple[int, ...] = ()
+
+    @property
+    def was_busy(self) -> bool:
+        """True if messages were in the queue at its begin and at its end."""
+        return self.depth > 0 and self.depth - self.came + self.left > 0
 
 
 @dataclass
@@ -59,6 +99,8 @@ class Recording:
     queue: str
     messages: int = 0
     """Number of messages that came."""
+    seconds: float = 0.0
+    """Recorded time: from the first to the last record of each run, of whatever queue."""
     samples: list[_Sample] = field(default_factory=list)
     producers: dict[str, int] = field(default_factory=dict)
     """Messages of each producer."""
@@ -66,20 +108,21 @@ class Recording:
     """Thresholds that were in force last, by the names of the log's fields."""
     hold_deadline_s: float | None = None
     prefetch: int | None = None
-    runs: int = 0
-    """Starts of the broker in the middle of the recording."""
+    runs: list[_Run] = field(default_factory=list)
     lost: int = 0
     """Records that the log has lost."""
     is_too_large: bool = False
     closings: list[tuple[float, int, int]] = field(default_factory=list)
-    """Closings of the gate: time, and depth in messages and bytes."""
-    openings: list[float] = field(default_factory=list)
-    brief_closings: int = 0
-    """Closings that the log has as sums."""
-    brief_s: float = 0.0
-    """Their time together, in seconds."""
-    brief_depth: tuple[int, int] = (0, 0)
-    """Highest depth at them, in messages and bytes."""
+    """Closings of the gate within the recorded time: when, and depth in messages and bytes."""
+    crossings: int = 0
+    closed_s: float = 0.0
+    """Number and seconds of all closings, those included that the log has as sums."""
+    blocked_s: float = 0.0
+    """Seconds for which the gate blocked producers, of all producers together."""
+    blocks: list[tuple[float, float]] = field(default_factory=list)
+    """From when to when it blocked any, without those blocks that the log has as sums."""
+    highest: tuple[int, int] = (0, 0)
+    """Highest depth of samples and closings, in messages and bytes."""
 
     def add(self, sample: _Sample) -> None:
         """Add a sample; those of a recording that is too large are only counted."""
@@ -92,106 +135,130 @@ class Recording:
 
     def measures(self) -> dict[str, float]:
         """Return the measures of an outcome that the log has; depths are those of its samples and of closings."""
-        begin, end = self.samples[0].at, max(sample.at + sample.seconds for sample in self.samples)
-        borders = sorted([(at, 1) for at, _, _ in self.closings] + [(at, 0) for at in self.openings])
-        closed_s, since = 0.0, None if not borders or borders[0][1] else begin
-        for at, closes in borders:
-            if closes:
-                since = at if since is None else since
-            elif since is not None:
-                closed_s += at - since
-                since = None
-        closed_s += self.brief_s + (0.0 if since is None else end - since)
-        depths = [(sample.depth, sample.depth_bytes) for sample in self.samples]
-        depths += [(count, size) for _, count, size in self.closings] + [self.brief_depth]
         return {
-            "depth": max(size for _, size in depths),
-            "depth_messages": max(count for count, _ in depths),
-            "closed": min(1.0, closed_s / (end - begin)),
-            "crossings": len(self.closings) + self.brief_closings,
+            "depth": self.highest[1],
+            "depth_messages": self.highest[0],
+            "closed": self.closed_s / self.seconds if self.seconds else 0.0,
+            "crossings": self.crossings,
+            "blocked": self.blocked,
             "refused": sum(sample.refused for sample in self.samples),
         }
 
+    @property
+    def blocked(self) -> float:
+        """Share of the producers' time for which the gate blocked them."""
+        return min(1.0, self.blocked_s / self.seconds / max(1, len(self.producers))) if self.seconds else 0.0
+
+    @property
+    def window(self) -> int | None:
+        """Confirm window of the producers; None if none of them has used it up.
+
+        A producer that has used it up has as many publishes without a confirm at each look.
+        """
+        looks = Counter(sample.unconfirmed for sample in self.samples if sample.unconfirmed)
+        most = max(looks, default=0)
+        return most if looks[most] >= max(LOOKS_LEAST, LOOKS_PART * looks.total()) else None
+
+    @property
+    def step(self) -> int:
+        """Mean number of messages that left the queue at once."""
+        settlements = sum(sample.settlements for sample in self.samples)
+        return max(1, round(sum(sample.left for sample in self.samples) / settlements)) if settlements else 1
+
     def candidate(self) -> Candidate:
         """Return the settings that were in force, as far as the log has them."""
-        return settings_of(self.thresholds, self.hold_deadline_s, self.prefetch)
+        found = settings_of(self.thresholds, self.hold_deadline_s, self.prefetch)
+        return found if self.window is None else found.with_changes(window=self.window)
 
     def workload(self, seed: int = 1, round_trip_s: float = 0.001) -> Workload:
         """Return the workload. Raises `RecordingError` for one without messages, or of too many."""
-        if not self.messages:
+        if not self.messages or not self.seconds:
             raise RecordingError(f"the log has no arrival at queue '{self.queue}' in this time")
         if self.is_too_large:
             raise RecordingError(
                 f"the log has {self.messages:,} arrivals at queue '{self.queue}' in this time; the most is "
                 f"{MESSAGES_MAX:,} in {SAMPLES_MAX:,} seconds: choose a part of it with --from and --to"
             )
-        start = self.samples[0].at
-        end = max(sample.at + sample.seconds for sample in self.samples)
-        return Workload(self._sources(start), self._workers(start), end - start, round_trip_s, seed, self.queue)
-
-    def _sources(self, start: float) -> tuple[Source, ...]:
-        names = sorted(self.producers, key=lambda name: -self.producers[name])[:PRODUCERS_MAX]
-        weights = [self.producers[name] for name in names] or [1]
-        total = sum(weights)
-        messages: list[Counter[float]] = [Counter() for _ in weights]
-        sizes: dict[float, Counter[int]] = {}
-        carried = [0.0] * len(weights)
-        for sample, offered in zip(self.samples, self._offered(), strict=True):
-            sizes.setdefault(offered, Counter()).update(dict(_sizes(sample.sizes)))
-            for index, weight in enumerate(weights):
-                carried[index] += sample.came * weight / total
-                messages[index][offered] += int(carried[index] + 1e-9)
-                carried[index] %= 1
-        return tuple(
-            Source(
-                "recorded",
-                seconds=tuple(
-                    Second(at - start, count, tuple(sizes[at].items())) for at, count in sorted(found.items()) if count
-                ),
-            )
-            for found in messages
+        return Workload(
+            self._sources(), self._workers(), self.seconds, round_trip_s, seed, self.queue, blocked=self.blocked
         )
 
-    def _offered(self) -> list[float]:
-        """Return for each sample when its messages were offered: at its start, or when a block before it began."""
-        found = []
-        since, was_blocked = 0.0, False
+    def _sources(self) -> tuple[Source, ...]:
+        names = sorted(self.producers, key=lambda name: -self.producers[name])[:PRODUCERS_MAX]
+        weights = [self.producers[name] for name in names]
+        weights = weights if any(weights) else [1] * max(1, len(weights))
+        total = sum(weights)
+        found: list[list[Second]] = [[] for _ in weights]
+        carried = [0.0] * len(weights)
+        every: Counter[int] = Counter()
         for sample in self.samples:
-            since = since if was_blocked else sample.at
-            was_blocked = sample.is_blocked
-            found.append(since)
-        return found
+            every.update(dict(_sizes(sample.sizes)))
+        for sample in self.samples:
+            sizes = tuple(_sizes(sample.sizes)) or tuple(every.items())
+            for at, seconds, count in self._offered(sample):
+                for index, weight in enumerate(weights):
+                    carried[index] += count * weight / total
+                    some = int(carried[index] + 1e-9)
+                    carried[index] %= 1
+                    if some:
+                        found[index].append(Second(at, some, sizes, seconds))
+        return tuple(Source("recorded", seconds=tuple(sorted(each, key=_begin))) for each in found)
 
-    def _workers(self, start: float) -> tuple[Worker, ...]:
+    def _offered(self, sample: _Sample) -> list[tuple[float, float, int]]:
+        """Return when the messages of a sample were offered: begins, seconds over which they spread, and numbers.
+
+        What came while producers were blocked had waited with them since the block began. Until a block within the
+        sample the queue took what made its depth at the closing, and what was settled meanwhile.
+        """
+        place = bisect_right(self.blocks, (sample.at, float("inf")))
+        if place and self.blocks[place - 1][1] > sample.at:
+            return [(self.blocks[place - 1][0], 0.0, sample.came)]
+        if place == len(self.blocks) or self.blocks[place][0] >= sample.end:
+            return [(sample.at, sample.end - sample.at, sample.came)]
+        begin = self.blocks[place][0]
+        last = bisect_right(self.closings, (begin + TOGETHER_S, 0, 0)) - 1
+        depth = self.closings[last][1] if last >= 0 else 0
+        settled = sample.left * (begin - sample.at) / sample.seconds
+        before = min(max(round(depth - (sample.depth - sample.came + sample.left) + settled), 0), sample.came)
+        return [(sample.at, begin - sample.at, before), (begin, 0.0, sample.came - before)]
+
+    def _workers(self) -> tuple[Worker, ...]:
         count = max([sample.consumers for sample in self.samples] or [1]) or 1
-        busy = self._busy(start)
+        busy = self._busy([sample for sample in self.samples if sample.was_busy])
+        busy = busy or self._busy([sample for sample in self.samples if sample.depth > 0])
         if not busy:  # Messages never stayed in the queue: consumers are at least as fast as in the fastest second.
             fastest = max((sample.left / sample.seconds for sample in self.samples), default=0.0)
             if fastest <= 0:
                 raise RecordingError(f"nothing was consumed from queue '{self.queue}' in this time")
             busy = [(0.0, fastest)]
+        last = max((sample for sample in self.samples if sample.left), key=_begin, default=None)
+        if last is not None and last.depth > 0:  # Nothing was consumed after it.
+            busy.append((last.end, STANDSTILL))
         starts = tuple(at for at, _ in busy)
         rates = tuple(rate / count for _, rate in busy)
-        return tuple(Worker("recorded", rates, starts) for _ in range(count))
+        return tuple(Worker("recorded", rates, starts, self.step) for _ in range(count))
 
-    def _busy(self, start: float) -> list[tuple[float, float]]:
-        """Return rates at which messages left while some stayed, each the mean of `SMOOTHED_S`, and their beginnings.
+    def _busy(self, samples: Sequence[_Sample]) -> list[tuple[float, float]]:
+        """Return rates at which messages left, each the mean of `SMOOTHED_S`, and their beginnings.
 
         A reader that settles in batches takes nothing in most seconds, and is no faster for that.
         """
         found: list[tuple[float, float]] = []
         begin, seconds, left = 0.0, 0.0, 0
-        for sample in self.samples:
-            if sample.depth > 0:
-                begin = begin if seconds else sample.at - start
-                seconds += sample.seconds
-                left += sample.left
-                if seconds >= SMOOTHED_S and left:
-                    found.append((begin, left / seconds))
-                    seconds, left = 0.0, 0
+        for sample in samples:
+            begin = begin if seconds else sample.at
+            seconds += sample.seconds
+            left += sample.left
+            if seconds >= SMOOTHED_S and left:
+                found.append((begin, left / seconds))
+                seconds, left = 0.0, 0
         if left:
             found.append((begin, left / seconds))
         return found
+
+
+def _begin(part: Second | _Sample) -> float:
+    return part.at
 
 
 def _sizes(counts: Sequence[int]) -> Iterable[tuple[int, int]]:
@@ -227,66 +294,177 @@ def record(
 
     Raises `RecordingError` for a log without arrivals: an earlier Penstock wrote it.
     """
-    found = Recording(queue)
-    has_arrivals, is_old = False, False
+    taker = _Taker(queue, -inf if begin is None else begin, inf if end is None else end)
     for each in records:
-        wall = float(each.get("wall", 0.0))
-        event = each.get("event")
+        taker.take(each)
+    return taker.finish()
+
+
+class _Taker:
+    """Takes the records of a log, of one run after the other."""
+
+    def __init__(self, queue: str, begin: float, end: float) -> None:
+        self._found = Recording(queue)
+        self._begin = begin
+        self._end = end
+        self._runs: list[_Run] = []
+        self._has_arrivals = False
+        self._is_old = False
+        self._crossed: dict[int, list[tuple[float, bool]]] = {}
+        """Closings (True) and openings of each run."""
+        self._blocked: dict[tuple[int, str], list[tuple[float, bool]]] = {}
+        """Begins (True) and ends of the blocks of each producer."""
+        self._closings: list[tuple[int, float, int, int]] = []
+        self._brief: list[tuple[int, float, str, Mapping[str, Any]]] = []
+
+    def take(self, each: Mapping[str, Any]) -> None:
+        """Take a record."""
+        event, wall = each.get("event"), float(each.get("wall", 0.0))
+        mono = float(each.get("mono", wall))
+        if not self._runs or event == "start":
+            self._runs.append(_Run(mono, mono, wall - mono))
+        run = self._runs[-1]
+        run.lo, run.hi = min(run.lo, mono), max(run.hi, mono)
         if event == "depth":
-            has_arrivals, is_old = has_arrivals or "in_messages" in each, is_old or "in_messages" not in each
-        if (begin is not None and wall < begin) or (end is not None and wall > end):
-            continue
-        if event == "start":
-            found.runs += found.messages > 0
-        elif event == "lost":
-            found.lost += int(each.get("count", 0))
-        elif each.get("queue") == queue:
-            _take(found, event, each, wall)
-    if is_old and not has_arrivals:
-        raise RecordingError("the log has no arrivals: Penstock 0.1.0 and later write them, with the event depth")
-    found.samples.sort(key=lambda sample: sample.at)
-    for before, after in pairwise(found.samples):
-        if after.at < before.at + before.seconds * (1 - OVERLAP):
-            when = datetime.fromtimestamp(after.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            raise RecordingError(
-                f"the log has queue '{queue}' twice at {when}: give the logs of one broker; if its clock was set back, "
-                "leave that time out with --from and --to"
-            )
-    return found
+            self._has_arrivals |= "in_messages" in each
+            self._is_old |= "in_messages" not in each
+        of_queue = each.get("queue") == self._found.queue
+        if of_queue and each.get("kind") == "queue":
+            self._take_gate(event, each, mono)
+        if not self._begin <= mono + run.offset <= self._end:
+            return
+        if event == "lost":
+            self._found.lost += int(each.get("count", 0))
+        elif of_queue and event == "depth" and "in_messages" in each:
+            self._found.add(_sample(each, len(self._runs) - 1, mono, run.offset))
+        elif of_queue:
+            _take(self._found, event, each)
 
+    def _take_gate(self, event: object, each: Mapping[str, Any], mono: float) -> None:
+        """Take what the gate did. What began before the time that was asked for may last."""
+        run, producer = len(self._runs) - 1, str(each.get("producer", ""))
+        if event in ("gate-closed", "gate-opened"):
+            self._crossed.setdefault(run, []).append((mono, event == "gate-closed"))
+            if event == "gate-closed":
+                self._closings.append((run, mono, int(each.get("messages", 0)), int(each.get("bytes", 0))))
+        elif event in ("blocked", "unblocked"):
+            self._blocked.setdefault((run, producer), []).append((mono, event == "blocked"))
+        elif event in ("brief-closings", "brief-blocks"):
+            self._brief.append((run, mono, str(event), each))
 
-def _take(found: Recording, event: object, each: Mapping[str, Any], wall: float) -> None:
-    if event == "depth" and "in_messages" in each:
-        seconds = float(each.get("seconds") or 1.0)
-        found.add(
-            _Sample(
-                at=wall - seconds,
-                seconds=seconds,
-                came=int(each["in_messages"]),
-                left=int(each.get("settled_messages", 0)),
-                depth=int(each.get("messages", 0)),
-                depth_bytes=int(each.get("bytes", 0)),
-                refused=int(each.get("refused_messages", 0)),
-                consumers=int(each.get("consumers", 0)),
-                is_blocked=int(each.get("blocked", 0)) > 0,
-                sizes=tuple(each.get("sizes") or ()),
-            )
+    def finish(self) -> Recording:
+        """Return the recording. Raises `RecordingError`."""
+        found = self._found
+        if self._is_old and not self._has_arrivals:
+            raise RecordingError("the log has no arrivals: Penstock 0.1.0 and later write them, with the event depth")
+        for run in self._runs:
+            run.base = found.seconds
+            run.lo, run.hi = max(run.lo, self._begin - run.offset), min(run.hi, self._end - run.offset)
+            found.seconds += max(0.0, run.hi - run.lo)
+        found.runs = [run for run in self._runs if run.hi >= run.lo]
+        self._place_samples()
+        self._count_crossings()
+        self._count_blocks()
+        return found
+
+    def _place_samples(self) -> None:
+        found = self._found
+        found.samples.sort(key=lambda sample: sample.wall)
+        for before, after in pairwise(found.samples):
+            if after.wall < before.wall + before.seconds * (1 - OVERLAP):
+                when = datetime.fromtimestamp(after.wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                raise RecordingError(
+                    f"the log has queue '{found.queue}' twice at {when}: give the logs of one broker; if its clock was "
+                    "set back, leave that time out with --from and --to"
+                )
+        for sample in found.samples:
+            run = self._runs[sample.run]
+            sample.at, sample.end = run.at(sample.at), run.at(sample.end)
+
+    def _count_crossings(self) -> None:
+        found = self._found
+        for number, ends in self._crossed.items():
+            run = self._runs[number]
+            if run.hi >= run.lo:
+                seconds, began = flowlog.seconds_between(ends, run.lo, run.hi)
+                found.closed_s += seconds
+                found.crossings += began
+        found.closings = sorted(
+            (self._runs[number].at(mono), messages, size)
+            for number, mono, messages, size in self._closings
+            if self._is_inside(number, mono)
         )
-    elif event == "producer" and "producer" in each:
+        depths = [(sample.depth, sample.depth_bytes) for sample in found.samples]
+        depths += [(messages, size) for _, messages, size in found.closings]
+        for number, mono, event, each in self._brief:
+            if event == "brief-closings" and self._is_inside(number, mono):
+                found.crossings += int(each["count"])
+                found.closed_s += float(each["brief_s"])
+                depths.append((int(each.get("messages", 0)), int(each.get("bytes", 0))))
+        found.highest = max((each[0] for each in depths), default=0), max((each[1] for each in depths), default=0)
+
+    def _count_blocks(self) -> None:
+        found = self._found
+        spans: list[tuple[float, float]] = []
+        for (number, producer), ends in self._blocked.items():
+            run = self._runs[number]
+            if run.hi >= run.lo:
+                found.producers.setdefault(producer, 0)
+                found.blocked_s += flowlog.seconds_between(ends, run.lo, run.hi)[0]
+                spans += [(run.at(begin), run.at(end)) for begin, end in _spans(ends)]
+        for number, mono, event, each in self._brief:
+            if event == "brief-blocks" and self._is_inside(number, mono):
+                found.blocked_s += float(each["brief_s"])
+        for begin, end in sorted(spans):
+            if found.blocks and begin <= found.blocks[-1][1]:
+                found.blocks[-1] = (found.blocks[-1][0], max(end, found.blocks[-1][1]))
+            elif end > begin:
+                found.blocks.append((begin, end))
+
+    def _is_inside(self, run: int, mono: float) -> bool:
+        return self._runs[run].lo <= mono <= self._runs[run].hi
+
+
+def _spans(ends: Iterable[tuple[float, bool]]) -> Iterable[tuple[float, float]]:
+    """Return from when to when something lasted; it may have begun before the first record, or last at the end."""
+    since = -inf
+    for mono, begins in sorted(ends):
+        if begins:
+            since = mono
+        else:
+            yield since, mono
+            since = inf
+    if since not in (-inf, inf):
+        yield since, inf
+
+
+def _sample(each: Mapping[str, Any], run: int, mono: float, offset: float) -> _Sample:
+    seconds = float(each.get("seconds") or 1.0)
+    return _Sample(
+        run=run,
+        at=mono - seconds,
+        end=mono,
+        wall=mono - seconds + offset,
+        seconds=seconds,
+        came=int(each["in_messages"]),
+        left=int(each.get("settled_messages", 0)),
+        settlements=int(each.get("settlements", 0)),
+        depth=int(each.get("messages", 0)),
+        depth_bytes=int(each.get("bytes", 0)),
+        refused=int(each.get("refused_messages", 0)),
+        consumers=int(each.get("consumers", 0)),
+        unconfirmed=int(each.get("unconfirmed", 0)),
+        sizes=tuple(each.get("sizes") or ()),
+    )
+
+
+def _take(found: Recording, event: object, each: Mapping[str, Any]) -> None:
+    if event == "producer" and "producer" in each:
         name = str(each["producer"])
         found.producers[name] = found.producers.get(name, 0) + int(each.get("in_messages", 0))
     elif event == "queue":
         names = [name for name in each if name.partition("_")[0] in ("capacity", "stop", "resume")]
         found.thresholds = {name: int(each[name]) for name in names}
         found.hold_deadline_s = float(each["hold_deadline"]) if "hold_deadline" in each else 0.0
-    elif event == "gate-closed" and each.get("kind") == "queue":
-        found.closings.append((wall, int(each.get("messages", 0)), int(each.get("bytes", 0))))
-    elif event == "gate-opened" and each.get("kind") == "queue":
-        found.openings.append(wall)
-    elif event == "brief-closings" and each.get("kind") == "queue":
-        found.brief_closings += int(each.get("count", 0))
-        found.brief_s += float(each.get("brief_s", 0.0))
-        count, size = found.brief_depth
-        found.brief_depth = (max(count, int(each.get("messages", 0))), max(size, int(each.get("bytes", 0))))
     elif event == "consumer" and "prefetch" in each:
         found.prefetch = int(each["prefetch"])

@@ -12,7 +12,19 @@ from penstock_simulation.recording import Recording
 from penstock_simulation.simulation import simulate
 
 MEASURES = ("depth", "depth_messages", "closed", "crossings", "blocked", "refused", "starved", "wait_p99")
-"""Measures that are compared; the log has the first four."""
+"""Measures that are compared; the log has the first six."""
+BOUND = 0.05
+"""Share of the producers' time beyond which a recording of blocked producers gives bounds and no predictions."""
+
+
+def bound(blocked: float) -> str:
+    """Return the sentence for what was recorded while producers were blocked for this share of their time; or ""."""
+    if blocked <= BOUND:
+        return ""
+    return (
+        f"bound: the log has producers blocked for {blocked:.1%} of their time. What they published in a block counts "
+        "as offered when it began, and what they did not publish is not known. With other settings these are bounds"
+    )
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,7 @@ class Comparison:
         """Return everything as plain data."""
         return {
             "recorded": self.recorded,
+            "bound": bound(self.recording.blocked) != "",
             "simulated": {"settings": self.settings.as_dict(), "outcome": self.same.as_dict()},
             "changed": None
             if self.other is None or self.others is None
@@ -49,10 +62,13 @@ class Comparison:
             found.append(f"other settings:    {_words(self.others)}")
         if self.recording.lost:
             found.append(f"the log has lost {self.recording.lost:,} records of this time")
-        if self.recording.runs:
-            times = "once" if self.recording.runs == 1 else f"{self.recording.runs} times"
+        restarts = len(self.recording.runs) - 1
+        if restarts > 0:
+            times = "once" if restarts == 1 else f"{restarts} times"
             found.append(f"the broker was started {times} in it, which is not replayed")
         head = f"{'':<16}{'recorded':>14}{'simulated':>14}" + (f"{'with others':>14}" if self.other else "")
+        window = "not known from the log" if self.recording.window is None else "as in the log"
+        found.append(f"window of producers: {self.settings.window} ({window}); settled at once: {self.recording.step}")
         found += ["", head]
         for measure in MEASURES:
             line = f"{measure:<16}"
@@ -61,6 +77,8 @@ class Comparison:
             if self.other is not None:
                 line += f"{shown(measure, getattr(self.other, measure)):>14}"
             found.append(line)
+        if self.other is not None and bound(self.recording.blocked):
+            found.append(bound(self.recording.blocked))
         return found
 
 

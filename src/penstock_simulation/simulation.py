@@ -63,11 +63,16 @@ class _Publisher:
 
 
 class _Subscriber:
-    """A simulated consumer: one message at a time, acknowledged one by one."""
+    """A simulated consumer: one message at a time, acknowledged in steps."""
 
-    def __init__(self, session: Session, service: Service) -> None:
+    def __init__(self, session: Session, service: Service, step: int) -> None:
         self.session = session
         self.service = service
+        self.step = step
+        self.finished = 0
+        """Messages that it has finished and not acknowledged."""
+        self.acknowledged = 0
+        """Delivery tag up to which the broker has its acknowledgements."""
         self.buffer: deque[int] = deque()
         """Delivery tags that it has received and not begun."""
         self.busy = False
@@ -110,7 +115,7 @@ class Simulation:
         session = Session()
         tag = f"consumer-{index}"
         self.broker.consume(session, Consumer(tag, session, self.queue, False, False, prefetch))
-        return _Subscriber(session, self._workload.service_of(index))
+        return _Subscriber(session, self._workload.service_of(index), self._workload.workers[index].step)
 
     def run(self) -> Outcome:
         """Run the simulation to the end of its time, and return what was measured."""
@@ -160,9 +165,10 @@ class Simulation:
         elif kind == DONE:
             self._finish(who, number)
         else:
-            session = self._subscribers[who].session
-            session.unsettled.acknowledge(number, False, self._now)
-            self.meter.settled += 1
+            subscriber = self._subscribers[who]
+            subscriber.session.unsettled.acknowledge(number, True, self._now)
+            self.meter.settled += number - subscriber.acknowledged
+            subscriber.acknowledged = number
             self.broker.schedule_delivery(self.queue)
 
     def _next_arrival(self, who: int) -> None:
@@ -216,7 +222,10 @@ class Simulation:
     def _finish(self, who: int, number: int) -> None:
         subscriber = self._subscribers[who]
         subscriber.busy = False
-        self._soon(ACKNOWLEDGEMENT, who, number, self._half_trip)
+        subscriber.finished += 1
+        if subscriber.finished >= subscriber.step or not subscriber.buffer:
+            subscriber.finished = 0
+            self._soon(ACKNOWLEDGEMENT, who, number, self._half_trip)
         if subscriber.buffer:
             self._begin(who)
         else:

@@ -61,6 +61,8 @@ class Worker:
     """Messages per second: one, or that of each part of `recorded`."""
     starts: tuple[float, ...] = ()
     """Times at which the rates of `recorded` begin."""
+    step: int = 1
+    """Messages that it settles at once; fewer if it has nothing else to do."""
 
     def service(self, chance: random.Random) -> Service:
         """Return its service times."""
@@ -85,6 +87,8 @@ class Workload:
     """Time of a confirm or an acknowledgement on the network, there and back."""
     seed: int = 1
     queue: str = field(default="queue")
+    blocked: float = 0.0
+    """Share of the producers' time for which they were blocked when it was recorded."""
 
     @property
     def largest(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli import log_commands, main
+from penstock.cli.java import NoJavaError
 
 
 @pytest.fixture
@@ -31,8 +32,22 @@ def test_analyze_becomes_the_job_with_its_options(started: list[list[str]], tmp_
     words = ["analyze", "a", "b", "--from", "2026-11-22", "--queue", "q", "--output", str(tmp_path), "--memory", "2g"]
     assert CliRunner().invoke(main, words).exit_code == 0
     assert started == [
-        ["pyspark_penstock.analysis", "analyze", "a", "b", "--output", str(tmp_path), "--from", "2026-11-22",
-         "--queue", "q", "--master", "local[*]", "--memory", "2g", "/a/jdk"]
+        ["pyspark_penstock.analysis", "analyze", "a", "b", "--output", str(tmp_path), "--memory", "2g",
+         "--from", "2026-11-22", "--queue", "q", "/a/jdk"]
+    ]  # fmt: skip
+
+
+def test_analyze_without_java_leaves_it_to_the_job_to_say_so(
+    started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise NoJavaError("there is none")
+
+    monkeypatch.setattr(log_commands, "java_home", none)
+    assert CliRunner().invoke(main, ["analyze", "a", "--master", "local[2]"]).exit_code == 0
+    assert started == [
+        ["pyspark_penstock.analysis", "analyze", "a", "--output", "penstock-analysis", "--memory", "1g",
+         "--master", "local[2]", "--no-java", "there is none", ""]
     ]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def test_the_default_format_is_that_of_a_protocol(formats: MessageFormats) -> No
 def test_properties_and_headers_are_those_of_the_head(formats: MessageFormats, octet: int) -> None:
     content = large(formats, Properties(message_id="7", headers={"color": "red"}), octet=octet)
     found = formats.find(content)
-    assert found.has_properties(content)
+    assert found.present(content)
     assert found.properties(content).message_id == "7"
     assert found.headers(content) == {"color": "red"}
     assert found.copies(content) == []

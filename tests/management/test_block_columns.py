@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from penstock.content.header_values import headers_from_json
-from penstock.content.properties import TEXT_PROPERTIES, Properties
+from penstock.content.properties import PROPERTY_NAMES, TEXT_PROPERTIES, Properties
 from penstock.core.death_record import EXPIRED, REJECTED, DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats
@@ -125,3 +127,43 @@ def test_a_block_has_fewer_rows_where_their_columns_are_more_work(
 
 def test_text_properties_are_in_the_order_of_the_columns() -> None:
     assert [name for name in EVERY if name in TEXT_PROPERTIES] == list(TEXT_PROPERTIES)
+
+
+class Watched(MessageFormat):
+    """Contents of AMQP 0-9-1, with the properties that are looked for in each row."""
+
+    def __init__(self) -> None:
+        super().__init__("watched", bytes([2]))
+        self.of = Amqp091Format()
+        self.looked_for: Counter[int] = Counter()
+
+    def present(self, content: bytes) -> int:
+        return int(self.of.present(content))
+
+    def reads_in_place(self, content: bytes) -> bool:
+        return True
+
+    def text_property(self, content: bytes, index: int) -> bytes | None:
+        self.looked_for[int(index)] += 1
+        return self.of.text_property(content, index)
+
+    def number_property(self, content: bytes, index: int) -> int:
+        self.looked_for[int(index)] += 1
+        return int(self.of.number_property(content, index))
+
+    def body_bytes(self, content: bytes) -> int:
+        return int(self.of.body_bytes(content))
+
+    def payload_at(self, content: bytes) -> int:
+        return int(self.of.payload_at(content))
+
+
+def test_columns_that_no_message_has_are_not_looked_for() -> None:
+    watched, formats = Watched(), MessageFormats()
+    formats.add(watched)
+    given = [Properties(message_id=str(number), delivery_mode=2) for number in range(9)] + [Properties(priority=3)]
+    contents = [watched.of.encode(properties, b"") for properties in given]
+    found = Read(encode_block("q", [Message(Envelope("", "q"), each, 10, 1, 0.0) for each in contents], formats, 0.0,
+                              list(DEFAULT_COLUMNS)))  # fmt: skip
+    assert watched.looked_for == {PROPERTY_NAMES.index("message_id"): 10, PROPERTY_NAMES.index("priority"): 10}
+    assert found.texts("message_id") == [*map(str, range(9)), None]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pytest
 
 from penstock.core.effects import QueueChanged
-from penstock.core.message import Envelope
-from penstock.core.queue.indexed_ready_queue import CHUNK
+from penstock.core.message import Envelope, Message
+from penstock.core.queue.indexed_ready_queue import CHUNK, REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.flow.work import SHARE
@@ -122,6 +123,56 @@ def test_first_look_at_very_many_messages_takes_a_share_a_turn(operation: str) -
     assert turns >= 2
     if operation == "cursor.plan":
         assert answers(desk.driver)[0]["end"] == {"q": count}
+
+
+class CountingDeque(deque[Message]):
+    """The messages that are not in the index, with a count of those that were taken."""
+
+    taken = 0
+
+    def popleft(self) -> Message:
+        self.taken += 1
+        return super().popleft()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("operation", ["cursor.plan", "cursor.settle"])
+def test_query_that_settles_very_many_messages_takes_a_share_a_turn(operation: str) -> None:
+    """The index is not stored: after a restart the first request of a query settles what it planned before."""
+    share = SHARE // REACH_WORK * CHUNK
+    desk = Readers("q")
+    desk.queue("q").ready_queue.ready = ready = CountingDeque()
+    desk.put("q", 3 * share)
+    desk.ask("cursor.attach", "slow", queues=["q"])
+    desk.ask("cursor.attach", "c", queues=["q"])
+    desk.ask("cursor.plan", "c", start={"q": 0}, rows=1)
+    token, queue = desk.vhost.cursors["c"].token, desk.queue("answers")
+    desk.client.say(request("cursor.range", cursor="c", token=token, queue="q", lo=0, hi=1, rows=1, query="etl"))
+    assert ready.taken == CHUNK
+    count = int(queue.messages)
+    end = {"q": 3 * share}
+    data = request(operation, cursor="c", token=token, settle=end, start=end, end=end, query="etl")
+    desk.driver.scheduler.begin_turn()
+    desk.driver.scheduler.receive(desk.client.connection, data)
+    turns = 0
+    while queue.messages == count:
+        before = ready.taken
+        desk.driver.run_turn()
+        assert ready.taken - before <= share + MOST_A_STEP // REACH_WORK * CHUNK
+        turns += 1
+    assert turns >= 3
+    assert desk.vhost.cursors["c"].position("q").settled == 3 * share
+
+
+def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index() -> None:
+    desk = Readers("q")
+    desk.queue("q").ready_queue.ready = ready = CountingDeque()
+    desk.put("q", 10 * CHUNK)
+    desk.ask("cursor.attach", "slow", queues=["q"])
+    desk.ask("cursor.attach", "c", queues=["q"], starting="latest")
+    end = {"q": 10 * CHUNK}
+    (answer,) = desk.ask("cursor.plan", "c", start=end, least=1)
+    assert (answer["end"], ready.taken) == (end, 0)
 
 
 def test_plan_has_the_queues_of_the_subscription_alone() -> None:

@@ -82,7 +82,7 @@ def made_up(seed: int) -> list[list[Record]]:
         closed: dict[str, bool] = defaultdict(lambda number=number: number == 0 and chance.random() < 0.5)
         held: dict[tuple[str, str], bool] = defaultdict(lambda number=number: number == 0 and chance.random() < 0.5)
         for step in range(120):
-            mono = begin + 1.0 + step * 7 + chance.randrange(1, 6_000) / 1024
+            mono = round(begin + 1.0 + step * 7 + chance.randrange(1, 6_000) / 1024, 6)
             queue, producer = chance.choice("abc"), f"con:{chance.randrange(4)}(u{chance.randrange(2)}@h:1/)/ch:1"
             if step % 3 == 0:
                 closed[queue] = not closed[queue]

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.common import main, report_errors
-from penstock.cli.java import java_home
+from penstock.cli.java import NoJavaError, java_home
 from penstock.errors import PenstockError
 
 JOBS = "pyspark_penstock.analysis"
@@ -19,7 +19,7 @@ JOBS = "pyspark_penstock.analysis"
 EXTRA = ("pyspark", "pyarrow")
 LOGS = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 MASTER = click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL", help="Run on this Spark, such as local[2]."
+    "--master", metavar="URL", help="Run on this Spark, such as local[2]; else on local[*], and a small log without."
 )
 MEMORY = click.option("--memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Spark driver.")
 
@@ -49,21 +49,24 @@ def analyze(
     begin: str | None,
     end: str | None,
     queue: str | None,
-    master: str,
+    master: str | None,
     memory: str,
 ) -> None:
-    """Analyze flow logs with Spark: who was blocked, by which gate and why.
+    """Analyze flow logs: who was blocked, by which gate and why. A log of more than 4 MiB needs Spark and Java.
 
     LOG is the directory of a flow log, a data directory, a file, or what `penstock log compact` has written. The page
     is DIR/index.html, and the tables are Parquet in DIR/tables. For example: penstock analyze data/flow-log --queue a
     """
     with report_errors():
-        options = [("--from", begin), ("--to", end), ("--queue", queue)]
+        options = [("--from", begin), ("--to", end), ("--queue", queue), ("--master", master)]
         given = [word for name, value in options if value is not None for word in (name, value)]
         _check_extra()
-        spark = ["--master", master, "--memory", memory]
-        environment = os.environ | {"JAVA_HOME": java_home()}
-        _become(environment, "analyze", *map(str, logs), "--output", str(output), *given, *spark)
+        environment = dict(os.environ)
+        try:
+            environment["JAVA_HOME"] = java_home()
+        except NoJavaError as error:  # The job tells it if it needs Spark.
+            given += ["--no-java", str(error)]
+        _become(environment, "analyze", *map(str, logs), "--output", str(output), "--memory", memory, *given)
 
 
 @main.group()

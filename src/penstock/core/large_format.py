@@ -34,8 +34,8 @@ class LargeFormat(MessageFormat):
         return self.of_head(content).properties(head_of(content))
 
     @override
-    def has_properties(self, content: bytes) -> bool:
-        return self.of_head(content).has_properties(head_of(content))
+    def present(self, content: bytes) -> i64:
+        return self.of_head(content).present(head_of(content))
 
     @override
     def headers(self, content: bytes) -> dict[str, object]:

@@ -31,6 +31,9 @@ HEAD_OCTETS_MAX: Final = 512
 """Most octets of a head whose conversion is kept."""
 NO_NUMBER: Final = -(1 << 63)
 """Result of `number_property` for an absent one."""
+FIRST_PROPERTY: Final = 0x8000
+EVERY_PROPERTY: Final = 0xFFFF
+"""Bits of properties, in the order of the flags of AMQP 0-9-1 (section 1.8.1)."""
 CC: Final = "CC"
 """Header with further routing keys of a message."""
 
@@ -99,9 +102,12 @@ class MessageFormat:
         """Return an encoder of the rows of a block."""
         return _NeutralRowEncoder(self, columns)
 
-    def has_properties(self, content: bytes) -> bool:
-        """Return False if a message has no properties, which is cheaper to find out than reading them."""
-        return True
+    def present(self, content: bytes) -> i64:
+        """Return the properties that a message may have, as bits: `FIRST_PROPERTY >> index` in `PROPERTY_NAMES`.
+
+        It is 0 for a message without properties. That is cheaper to find out than reading them.
+        """
+        return EVERY_PROPERTY
 
     def reads_in_place(self, content: bytes) -> bool:
         """Return whether `text_property`, `number_property` and `header_table` read this content.
@@ -235,8 +241,8 @@ class _Opaque(MessageFormat):
     def encode(self, properties: Properties, body: bytes) -> bytes:
         return body
 
-    def has_properties(self, content: bytes) -> bool:
-        return False
+    def present(self, content: bytes) -> i64:
+        return 0
 
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
         return None

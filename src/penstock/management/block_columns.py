@@ -11,7 +11,7 @@ from penstock.content.death_entries import deaths_in
 from penstock.content.header_values import header_octets, headers_to_json
 from penstock.content.properties import PROPERTY_NAMES, Properties
 from penstock.core.message import NEVER_DELIVERED, Message
-from penstock.core.message_format import NO_NUMBER, MessageFormat, MessageFormats, UnreadableContent
+from penstock.core.message_format import FIRST_PROPERTY, NO_NUMBER, MessageFormat, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
 
 ALIGNMENT: Final = 64
@@ -99,9 +99,8 @@ def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
     """Return the columns of which the messages have a property, and which the default columns leave out."""
     found: list[str] = []
     for message in messages:
-        row = _decoded(message.content, formats.find(message.content))
-        if row is not None:
-            found += [name for name, attribute in LEFT_OUT.items() if getattr(row.properties, attribute) is not None]
+        properties = _decoded(message.content, formats.find(message.content))
+        found += [name for name, attribute in LEFT_OUT.items() if getattr(properties, attribute, None) is not None]
     return found
 
 
@@ -123,7 +122,7 @@ def message_columns(
             columns[name] = _flags(buffers, messages)
     wanted = [name for name in names if name not in _PLAIN]
     if wanted:
-        rows = _rows(messages, formats)
+        rows = _Rows(messages, formats)
         for name in wanted:
             columns[name] = _property_column(buffers, name, rows)
     return columns
@@ -153,7 +152,7 @@ def rows_within(names: list[str], messages: list[Message], formats: MessageForma
 
 def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tables: i64) -> i64:
     message_format = formats.find(content)
-    if not message_format.has_properties(content):
+    if not message_format.present(content):
         return 0
     tenths = wanted
     if tables > 0:
@@ -162,46 +161,43 @@ def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tab
     return tenths if message_format.reads_in_place(content) else tenths + DECODED_TENTHS
 
 
-class _Row:
-    """Properties of a message: in its content, or decoded."""
+class _Rows:
+    """Properties of messages: in their contents, or decoded."""
 
-    __slots__ = ("content", "format", "properties")
+    def __init__(self, messages: list[Message], formats: MessageFormats) -> None:
+        """Decode those that are not read in place. Unreadable ones count as absent, because readers want the body."""
+        self.messages = messages
+        self.formats = formats
+        self.decoded: list[Properties | None] = []
+        """Properties of the messages that are not read in place, in their order."""
+        self.present: i64 = 0
+        """Properties that any of them may have; see `MessageFormat.present`."""
+        for message in messages:
+            content = message.content
+            message_format = formats.find(content)
+            present = message_format.present(content)
+            self.present |= present
+            if not message_format.reads_in_place(content):
+                self.decoded.append(_decoded(content, message_format) if present else None)
 
-    def __init__(self, content: bytes, message_format: MessageFormat, properties: Properties | None) -> None:
-        self.content = content
-        self.format = message_format
-        self.properties = properties
-        """None if they are read in place."""
-
-
-def _rows(messages: list[Message], formats: MessageFormats) -> list[_Row | None]:
-    """Return the properties of messages, None for a message without any.
-
-    Unreadable ones count as absent, because readers want the body.
-    """
-    rows: list[_Row | None] = []
-    for message in messages:
-        content = message.content
-        message_format = formats.find(content)
-        row: _Row | None = None
-        if message_format.has_properties(content):
-            if message_format.reads_in_place(content):
-                row = _Row(content, message_format, None)
-            else:
-                row = _decoded(content, message_format)
-        rows.append(row)
-    return rows
+    def has(self, name: str) -> bool:
+        """Return whether any of the messages may have what a column shows."""
+        if name in TABLES:
+            name = "headers"
+        elif name == "message_timestamp":
+            name = "timestamp"
+        return self.present & (FIRST_PROPERTY >> i64(PROPERTY_NAMES.index(name))) != 0
 
 
-def _decoded(content: bytes, message_format: MessageFormat) -> _Row | None:
+def _decoded(content: bytes, message_format: MessageFormat) -> Properties | None:
     try:
-        return _Row(content, message_format, message_format.properties(content))
+        return message_format.properties(content)
     except UnreadableContent:
         return None
 
 
-def _property_column(buffers: Buffers, name: str, rows: list[_Row | None]) -> Column:
-    if rows.count(None) == len(rows):  # The usual case.
+def _property_column(buffers: Buffers, name: str, rows: _Rows) -> Column:
+    if not rows.has(name):  # The usual case.
         return {"all": 0} if name == "deaths" else {"all": None}
     if name == "headers":
         return _headers(buffers, _tables(rows))
@@ -217,45 +213,52 @@ def _property_column(buffers: Buffers, name: str, rows: list[_Row | None]) -> Co
     return _texts(buffers, _text_values(rows, name))
 
 
-def _text_values(rows: list[_Row | None], name: str) -> list[bytes | None]:
+def _text_values(rows: _Rows, name: str) -> list[bytes | None]:
     index = i64(PROPERTY_NAMES.index(name))
     values: list[bytes | None] = []
-    for row in rows:
-        if row is None:
-            values.append(None)
-        elif row.properties is None:
-            values.append(row.format.text_property(row.content, index))
+    at: i64 = 0
+    for message in rows.messages:
+        content = message.content
+        message_format = rows.formats.find(content)
+        if message_format.reads_in_place(content):
+            values.append(message_format.text_property(content, index))
         else:
-            text = getattr(row.properties, name)
+            text = getattr(rows.decoded[at], name, None)
             values.append(text.encode() if isinstance(text, str) else None)
+            at += 1
     return values
 
 
-def _numbers(rows: list[_Row | None], name: str) -> list[int | None]:
+def _numbers(rows: _Rows, name: str) -> list[int | None]:
     index = i64(PROPERTY_NAMES.index(name))
     values: list[int | None] = []
-    for row in rows:
-        if row is None:
-            values.append(None)
-        elif row.properties is None:
-            number = row.format.number_property(row.content, index)
+    at: i64 = 0
+    for message in rows.messages:
+        content = message.content
+        message_format = rows.formats.find(content)
+        if message_format.reads_in_place(content):
+            number = message_format.number_property(content, index)
             values.append(None if number == NO_NUMBER else int(number))
         else:
-            found = getattr(row.properties, name)
+            found = getattr(rows.decoded[at], name, None)
             values.append(_signed(found) if isinstance(found, int) else None)
+            at += 1
     return values
 
 
-def _tables(rows: list[_Row | None]) -> list[dict[str, object] | None]:
+def _tables(rows: _Rows) -> list[dict[str, object] | None]:
     """Return the headers of messages."""
     tables: list[dict[str, object] | None] = []
-    for row in rows:
-        if row is None:
-            tables.append(None)
-        elif row.properties is None:
-            tables.append(row.format.header_table(row.content))
+    at: i64 = 0
+    for message in rows.messages:
+        content = message.content
+        message_format = rows.formats.find(content)
+        if message_format.reads_in_place(content):
+            tables.append(message_format.header_table(content))
         else:
-            tables.append(row.properties.headers)
+            properties = rows.decoded[at]
+            tables.append(None if properties is None else properties.headers)
+            at += 1
     return tables
 
 
@@ -311,12 +314,15 @@ def _octets(buffers: Buffers, values: list[bytes | None]) -> Column:
     offsets = BytesWriter()
     data = BytesWriter()
     write_i32_le(offsets, 0)
+    has_nulls = False
     for value in values:
-        if value is not None:
+        if value is None:
+            has_nulls = True
+        else:
             data.write(value)
         write_i32_le(offsets, i32(len(data)))
     column: Column = {"offsets": buffers.append(offsets.getvalue()), "data": buffers.append(data.getvalue())}
-    return _with_validity(buffers, column, [value is not None for value in values])
+    return _with_validity(buffers, column, [value is not None for value in values]) if has_nulls else column
 
 
 def _headers(buffers: Buffers, values: list[dict[str, object] | None]) -> Column:

@@ -250,14 +250,17 @@ class CursorApi:
         _set_reader(cursor, request)
         cursor.counters.plans += 1
         self._answer_waiting(cursor)
-        self._settle_up(cursor, request.offsets("settle"))
         if self._reach_plan(request, cursor):
             return self._plan_now(request, cursor)
         self.control.answer_later(request, self._plan_steps(request))
         return None
 
     def _reach_plan(self, request: ControlRequest, cursor: Cursor) -> bool:
-        """Prepare a plan; False if this turn's share of work is used up."""
+        """Prepare a plan, and settle what it settles; False if this turn's share of work is used up."""
+        ends = request.offsets("settle")
+        if not self._reach_settle(cursor, ends):
+            return False
+        self._settle_up(cursor, ends)
         start, upto = request.offsets("start"), request.offsets("upto")
         rows = request.amount("rows", UNLIMITED)
         for name, position in subscribed(cursor).items():
@@ -352,12 +355,30 @@ class CursorApi:
         block = encode_block(request.text("queue"), messages, formats, self.broker.wall_offset, columns)
         self.control.reply_block(request, CONTENT_TYPE, block)
 
-    def settle(self, request: ControlRequest) -> dict[str, object]:
-        """Settle queues up to `end`: idempotent and monotone."""
+    def settle(self, request: ControlRequest) -> dict[str, object] | None:
+        """Settle queues up to `end`: idempotent and monotone. Returns None if it is answered later."""
         cursor, ends = self._held_cursor(request), request.offsets("end")
         for name in ends:
             check_read_queue(request.access, name)
-        return {"settled": self._settle_up(cursor, ends)}
+        if self._reach_settle(cursor, ends):
+            return {"settled": self._settle_up(cursor, ends)}
+        self.control.answer_later(request, self._settle_steps(request, ends))
+        return None
+
+    def _reach_settle(self, cursor: Cursor, ends: dict[str, int]) -> bool:
+        """Prepare what is counted of a query that pins room; False if this turn's share of work is used up."""
+        if cursor.room is None:
+            return True
+        for name, end in ends.items():
+            position = cursor.positions.get(name)
+            if position is not None and not cursor.reach(name, position.settled, UNLIMITED, end, self.broker.work):
+                return False
+        return True
+
+    def _settle_steps(self, request: ControlRequest, ends: dict[str, int]) -> Steps[dict[str, object] | None]:
+        while not self._reach_settle(self._held_cursor(request), ends):
+            yield
+        return {"settled": self._settle_up(self._held_cursor(request), ends)}
 
     def _settle_up(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
         """Settle queues up to these ends; those before an invalid end are settled all the same."""

@@ -79,6 +79,8 @@ class Sampler:
         self._round_at: float = broker.now + ROUND_S
         self._round_began: float = broker.now
         self._in_round: bool = False
+        self._senders_left: int = LOOKED_AT
+        """Blocked producers that may be examined in this second."""
         self._senders: list[WaitingPublisher] = []
         self._sources: list[Queue] = []
         """Publishers and queues that the round has yet to examine."""
@@ -110,6 +112,7 @@ class Sampler:
         look.bytes = queue.depth_bytes()
         look.tail = queue.tail
         look.removed_bytes = queue.counters.removed_bytes
+        look.settlements = queue.counters.settlements
         return look
 
     def count_refused(self, queue: Queue, messages: i64, bytes: i64) -> None:
@@ -124,6 +127,7 @@ class Sampler:
     def tick(self, wall_offset: float) -> list[Record]:
         """Return the samples of this second; `wall_offset` leads from monotonic seconds to those since 1970."""
         self._wall_offset = wall_offset
+        self._senders_left = LOOKED_AT
         if not self._to_look_at:
             for vhost in self.broker.vhosts.values():
                 self._to_look_at.extend(vhost.queues.values())
@@ -173,6 +177,7 @@ class Sampler:
         last.open = queue.gate.open
         last.tail = queue.tail
         last.removed_bytes = counters.removed_bytes
+        last.settlements = counters.settlements
         last.delivered = counters.delivered
         last.delivered_bytes = counters.delivered_bytes
         last.refused = 0
@@ -189,6 +194,9 @@ class Sampler:
         record["unacknowledged"] = int(queue.unacked_messages)
         record["open"] = gate.open
         record["blocked"] = len(gate.blocked)
+        unconfirmed = self._unconfirmed(gate)
+        if unconfirmed > 0:
+            record["unconfirmed"] = unconfirmed
         record["waiting"] = gate.in_line()
         record["consumers"] = len(queue.consumers)
         # What has left is what came, less what the depth has grown by.
@@ -200,6 +208,7 @@ class Sampler:
         record["out_bytes"] = int(counters.delivered_bytes - last.delivered_bytes)
         record["settled_messages"] = int(came - (queue.depth_messages() - last.messages))
         record["settled_bytes"] = int(left_bytes)
+        record["settlements"] = int(counters.settlements - last.settlements)
         if last.refused > 0:
             record["refused_messages"] = int(last.refused)
             record["refused_bytes"] = int(last.refused_bytes)
@@ -208,6 +217,22 @@ class Sampler:
             if sizes:
                 record["sizes"] = sizes
         self._records.append(record)
+
+    def _unconfirmed(self, gate: Gate) -> int:
+        """Return the most publishes without a confirm of a producer that a gate blocks; those on credit do not count.
+
+        0 where there are none, or too many producers for this second.
+        """
+        if len(gate.blocked) > self._senders_left:
+            return 0
+        self._senders_left -= len(gate.blocked)
+        most: i64 = 0
+        for waiter in gate.blocked.values():
+            if isinstance(waiter, Producer) and waiter.confirming and waiter.credit is None:
+                found = waiter.confirms.published - waiter.confirms.sent_upto
+                if found > most:
+                    most = found
+        return int(most)
 
     def _record_thresholds(self, queue: Queue, last: LastLook) -> None:
         record = record_of_gate("queue", queue.gate, self.broker.now, self._wall_offset)

@@ -13,15 +13,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.flowlog import seconds_of
 from pyspark_penstock.analysis.compact import compact
-from pyspark_penstock.analysis.job import analyze, summary
+from pyspark_penstock.analysis.job import Analysis, analyze, summary
 from pyspark_penstock.analysis.logs import LogError, Window, find
 from pyspark_penstock.analysis.page import page
+from pyspark_penstock.analysis.plain import is_small
 from pyspark_penstock.analysis.progress import Progress
 from pyspark_penstock.interpreter import choose_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DRIVER_MEMORY = "1g"
 PAGE = "index.html"
@@ -69,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pyspark_penstock.analysis", description=(__doc__ or "").partition("\n")[0])
     jobs = parser.add_subparsers(dest="job", required=True)
     job = jobs.add_parser("analyze")
-    job.add_argument("--master", default="local[*]")
+    job.add_argument("--master", help="use this Spark; else a small log is analyzed without Spark, others on local[*]")
+    job.add_argument("--no-java", help="sentence that says why there is no Java")
     job.add_argument("--memory", default=DRIVER_MEMORY, help="heap of the driver")
     job.add_argument("logs", nargs="+", type=Path)
     job.add_argument("--output", type=Path, required=True)
@@ -87,24 +93,39 @@ def _run(wanted: argparse.Namespace, interrupt: Interrupt) -> int:
     if wanted.job == "compact":
         return _compact(wanted, interrupt)
     window = _window(wanted.begin, wanted.end)
-    find(wanted.logs)  # What is wrong with them is told before Spark starts, which takes seconds.
-    choose_python()
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("penstock analyze").config("spark.driver.memory", wanted.memory)
-    for key, value in (CONF | (LOCAL_CONF if wanted.master.startswith("local") else {})).items():
-        builder = builder.config(key, value)
-    spark = builder.master(wanted.master).getOrCreate()
+    small = is_small(find(wanted.logs))  # What is wrong with them is told before Spark starts, which takes seconds.
+    if wanted.master is None and small:
+        interrupt.heed(lambda: None)
+        with Progress() as progress:
+            return _tell(analyze(None, wanted.logs, wanted.output, window, wanted.queue, progress), wanted.output)
+    if wanted.no_java is not None:
+        raise LogError(wanted.no_java)
+    spark = _session(wanted.master or "local[*]", wanted.memory)
     interrupt.heed(spark.sparkContext.cancelAllJobs)
     try:
         with Progress(spark.sparkContext) as progress:
             found = analyze(spark, wanted.logs, wanted.output, window, wanted.queue, progress)
-        (wanted.output / PAGE).write_text(page(found), encoding="utf-8")
-        print("\n".join(summary(found)))
-        print(f"page: {wanted.output / PAGE}; tables: {wanted.output / 'tables'}")
-        return 0
+        return _tell(found, wanted.output)
     finally:
         spark.stop()
+
+
+def _session(master: str, memory: str) -> SparkSession:
+    choose_python()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("penstock analyze").config("spark.driver.memory", memory)
+    for key, value in (CONF | (LOCAL_CONF if master.startswith("local") else {})).items():
+        builder = builder.config(key, value)
+    return builder.master(master).getOrCreate()
+
+
+def _tell(found: Analysis, output: Path) -> int:
+    """Write the page, and print the results; returns the exit code."""
+    (output / PAGE).write_text(page(found), encoding="utf-8")
+    print("\n".join(summary(found)))
+    print(f"page: {output / PAGE}; tables: {output / 'tables'}")
+    return 0
 
 
 def _compact(wanted: argparse.Namespace, interrupt: Interrupt) -> int:

@@ -1,6 +1,7 @@
 """The analysis of flow logs: reads them once, measures, writes Parquet tables and one page.
 
-The driver holds the largest rows of each table only (`TOP`, `LINKS_MOST`), whatever the size of the log.
+The driver holds the largest rows of each table only (`tables.TOP`, `tables.LINKS_MOST`), whatever the size of the log.
+A small log is measured without Spark, and gives the same tables.
 """
 
 from __future__ import annotations
@@ -11,19 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark_penstock.analysis import chains, measures
-from pyspark_penstock.analysis.logs import LogError, Records, Window, find, moment, records_of
+from pyspark_penstock.analysis import chains
+from pyspark_penstock.analysis.logs import Log, LogError, Window, find, moment, records_of
+from pyspark_penstock.analysis.measures import GATE
+from pyspark_penstock.analysis.plain import PlainTables, plain_records_of
 from pyspark_penstock.analysis.progress import Silent
 from pyspark_penstock.analysis.staging import cores_of, stage
+from pyspark_penstock.analysis.tables import SparkTables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-TOP = 20
-"""Rows of a table on the page."""
-LINKS_MOST = 1_000
-"""Links of queues that chains are made of, those with the most messages first."""
-CONSUMERS_MOST = 1_000
 LINES = 5
 """Queues with a line of their own in a plot."""
 POINTS = 240
@@ -62,7 +61,7 @@ class Analysis:
 
 
 def analyze(
-    spark: SparkSession,
+    spark: SparkSession | None,
     logs: Sequence[str | Path],
     output: Path,
     window: Window = WHOLE,
@@ -71,140 +70,76 @@ def analyze(
 ) -> Analysis:
     """Analyze logs, and write the tables as Parquet below `output`, which is made; its page is another step.
 
-    `progress` is told each step. Raises LogError.
+    Without `spark` the logs must be small. `progress` is told each step. Raises LogError.
     """
     found = find(logs)
+    names = [str(log) for log in logs]
+    whole = f"{found.octets / 2**20:,.0f} MiB of {len(found.lines) or len(found.tables):,} files"
+    if spark is None:
+        progress.step(f"reading {whole}")
+        plain = plain_records_of(found.lines, window)
+        return _analysis(plain, PlainTables(plain, output, queue), names, queue, progress)
     staged = output / STAGED
     try:
-        whole = f"{found.octets / 2**20:,.0f} MiB"
-        progress.step(f"reading {whole} of {len(found.lines) or len(found.tables):,} files")
+        progress.step(f"reading {whole}")
         cores = cores_of(str(spark.sparkContext.master))
         stage(found, staged, cores, lambda done: progress.part(f"{done / 2**20:,.0f} of {whole}"))
         progress.step("numbering the runs")
         records = records_of(spark, staged, window)
-        return _Measuring(records, output, queue, progress).run([str(log) for log in logs])
+        return _analysis(records, SparkTables(records, output, queue), names, queue, progress)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-class _Measuring:
-    """One analysis on its way."""
+def _analysis(
+    records: Log, tables: SparkTables | PlainTables, logs: list[str], queue: str | None, progress: Silent
+) -> Analysis:
+    """Measure everything. Raises LogError if the queue is in no record."""
+    found = Analysis(
+        logs, queue, records.count, records.begin, records.end, records.seconds, len(records.runs), records.notices
+    )
+    progress.step("gates")
+    found.gates = tables.gates()
+    spans: dict[str, float] = {}
+    for run in records.runs:
+        spans[run.log] = spans.get(run.log, 0.0) + run.seconds
+    for gate in found.gates:
+        gate["duty"] = gate["seconds"] / spans[gate["log"]] if spans[gate["log"]] else 0.0
+    progress.step("what came and went")
+    found.queues = tables.queues()
+    if queue is not None and not found.queues and not found.gates:
+        raise LogError(f"the log has no record of queue '{queue}' in that time: {_others(tables.named())}")
+    progress.step("blocked producers")
+    _add_blocks(found, tables)
+    progress.step("resume latency")
+    found.latencies = tables.latencies()
+    progress.step("sizes, and the course over time")
+    found.sizes = tables.sizes()
+    deepest = sorted(found.queues, key=lambda row: -row["closed_seconds"])[:LINES]
+    found.named = [(row["log"], row["vhost"], row["queue"]) for row in deepest]
+    found.series = tables.series(found.named, POINTS)
+    progress.step("chains of queues")
+    links, takers = tables.links()
+    found.chains = chains.chains(found.gates, found.queues, links, takers)
+    return found
 
-    def __init__(self, records: Records, output: Path, queue: str | None, progress: Silent) -> None:
-        self.records = records
-        self.output = output
-        self.queue = queue
-        self.progress = progress
 
-    def run(self, logs: list[str]) -> Analysis:
-        """Measure everything. Raises LogError if the queue is in no record."""
-        records, queue = self.records, self.queue
-        found = Analysis(
-            logs, queue, records.count, records.begin, records.end, records.seconds, len(records.runs), records.notices
-        )
-        self.progress.step("gates")
-        closed = self._gates(found)
-        self.progress.step("what came and went")
-        self._queues(found, closed)
-        if queue is not None and not found.queues and not found.gates:
-            raise LogError(f"the log has no record of queue '{queue}' in that time: {self._others()}")
-        self.progress.step("blocked producers")
-        self._blocks(found)
-        self.progress.step("resume latency")
-        found.latencies = self._table("latencies", measures.latencies(records, queue), "resumes")
-        self.progress.step("sizes, and the course over time")
-        found.sizes = measures.sizes(records, queue)
-        deepest = sorted(found.queues, key=lambda row: -row["closed_seconds"])[:LINES]
-        found.named = [(row["log"], row["vhost"], row["queue"]) for row in deepest]
-        course = self._write("series", measures.series(records, queue, found.named, POINTS))
-        found.series = [row.asDict() for row in course.sort("point").collect()]
-        self.progress.step("chains of queues")
-        self._chains(found)
-        return found
+def _add_blocks(found: Analysis, tables: SparkTables | PlainTables) -> None:
+    whole, found.producers, found.users, by_gate = tables.blocks()
+    found.blocked_seconds = whole
+    for row in (*found.producers, *found.users):
+        row["share"] = row["seconds"] / whole if whole else 0.0
+    blocked = {tuple(row[key] for key in GATE): row["blocked_seconds"] for row in by_gate}
+    for gate in found.gates:
+        gate["blocked_seconds"] = blocked.get(tuple(gate[key] for key in GATE), 0.0)
+        gate["share"] = gate["blocked_seconds"] / whole if whole else 0.0
 
-    def _queues(self, found: Analysis, gates: DataFrame) -> None:
-        from pyspark.sql import functions as F
 
-        rows = measures.queues(self.records, self.queue)
-        limits = measures.thresholds(self.records, self.queue)
-        closed = gates.where("kind = 'queue'").select(
-            "log", "vhost", F.col("gate").alias("queue"), F.col("seconds").alias("closed_seconds")
-        )
-        whole = rows.join(limits, list(measures.QUEUE), "left").join(closed, list(measures.QUEUE), "left")
-        table = self._write("queues", whole.fillna(0.0, ["closed_seconds"]))
-        by_blocking = table.sort(F.desc("closed_seconds"), F.desc("in_messages"), "log", "vhost", "queue")
-        found.queues = [row.asDict() for row in by_blocking.limit(TOP).collect()]
-
-    def _gates(self, found: Analysis) -> DataFrame:
-        """Measure the gates, and return their table."""
-        spans: dict[str, float] = {}
-        for run in self.records.runs:
-            spans[run.log] = spans.get(run.log, 0.0) + run.seconds
-        table = self._write("gates", measures.gates(self.records, self.queue))
-        found.gates = self._largest(table, "seconds")
-        for gate in found.gates:
-            gate["duty"] = gate["seconds"] / spans[gate["log"]] if spans[gate["log"]] else 0.0
-        return table
-
-    def _blocks(self, found: Analysis) -> None:
-        from pyspark.sql import functions as F
-
-        rows = self._write("blocks", measures.blocks(self.records, self.queue))
-        (whole,) = rows.agg(F.sum("seconds")).collect()
-        found.blocked_seconds = whole[0] or 0.0
-        sums = [F.sum("seconds").alias("seconds"), F.sum("blocks").alias("blocks")]
-        by_producer = rows.groupBy("log", "producer", "user").agg(*sums, F.max_by("gate", "seconds").alias("gate"))
-        found.producers = self._table("producers", by_producer, "seconds")
-        found.users = self._table("users", rows.groupBy("log", "user").agg(*sums), "seconds")
-        by_gate = rows.groupBy(*measures.GATE).agg(F.sum("seconds").alias("blocked_seconds"))
-        self._write("blocked_by_gate", by_gate)
-        for row in (*found.producers, *found.users):
-            row["share"] = row["seconds"] / found.blocked_seconds if found.blocked_seconds else 0.0
-        blocked = {
-            tuple(row[key] for key in measures.GATE): row["blocked_seconds"]
-            for row in by_gate.sort(F.desc("blocked_seconds")).limit(1_000).collect()
-        }
-        for gate in found.gates:
-            gate["blocked_seconds"] = blocked.get(tuple(gate[key] for key in measures.GATE), 0.0)
-            gate["share"] = gate["blocked_seconds"] / found.blocked_seconds if found.blocked_seconds else 0.0
-
-    def _chains(self, found: Analysis) -> None:
-        from pyspark.sql import functions as F
-
-        made, taken = measures.producers(self.records), measures.consumers(self.records)
-        links = self._write("links", measures.links(made, taken))
-        rows = [row.asDict() for row in links.sort(F.desc("messages")).limit(LINKS_MOST).collect()]
-        takers = (
-            taken.groupBy(*measures.QUEUE, "consumer", "query")
-            .agg(F.sum("messages").alias("messages"))
-            .sort(F.desc("messages"))
-            .limit(CONSUMERS_MOST)
-            .collect()
-        )
-        found.chains = chains.chains(found.gates, found.queues, rows, [row.asDict() for row in takers])
-
-    def _others(self) -> str:
-        names = self.records.samples.select("queue").distinct().sort("queue").limit(6).collect()
-        if not names:
-            return "it has no samples of queues"
-        listed = ", ".join(f"'{row[0]}'" for row in names[:5])
-        return f"it has {listed}{' and more' if len(names) > 5 else ''}"
-
-    def _table(self, name: str, rows: DataFrame, largest: str) -> list[Row]:
-        """Write a table, and return its rows with the largest values of one column."""
-        return self._largest(self._write(name, rows), largest)
-
-    def _largest(self, table: DataFrame, largest: str) -> list[Row]:
-        from pyspark.sql import functions as F
-
-        texts = [column for column, kind in table.dtypes if kind == "string"]
-        return [row.asDict() for row in table.sort(F.desc(largest), *texts).limit(TOP).collect()]
-
-    def _write(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write a table as one Parquet file or few, and return it as it was written."""
-        place = str(self.output / "tables" / name)
-        rows.coalesce(4).write.mode("overwrite").parquet(place)
-        return rows.sparkSession.read.schema(rows.schema).parquet(place)
+def _others(names: list[str]) -> str:
+    if not names:
+        return "it has no samples of queues"
+    listed = ", ".join(f"'{name}'" for name in names[:5])
+    return f"it has {listed}{' and more' if len(names) > 5 else ''}"
 
 
 def summary(found: Analysis) -> list[str]:

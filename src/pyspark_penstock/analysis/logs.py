@@ -31,6 +31,13 @@ class LogError(PenstockError):
     """Flow logs that cannot be analyzed; one sentence."""
 
 
+def cut(file: Path) -> LogError:
+    """Return the error for a compressed file that is not whole."""
+    return LogError(
+        f"{file} is cut or damaged: keep the readable part with `zcat {file} > FILE.jsonl`, and remove the other"
+    )
+
+
 @dataclass
 class Found:
     """The files of the logs that were asked for."""
@@ -126,17 +133,9 @@ class Run:
 
 
 @dataclass
-class Records:
-    """The staged records, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`).
+class Log:
+    """Runs of brokers in logs, within the window."""
 
-    `samples` (depths) and `traffic` (producers and consumers) have those of the window, the others have all.
-    """
-
-    samples: DataFrame
-    traffic: DataFrame
-    crossings: DataFrame
-    blocks: DataFrame
-    thresholds: DataFrame
     runs: list[Run]
     notices: list[str]
     """Sentences about what the log lacks."""
@@ -158,6 +157,20 @@ class Records:
         return max(run.hi + run.offset for run in self.runs)
 
 
+@dataclass
+class Records(Log):
+    """The staged records, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`).
+
+    `samples` (depths) and `traffic` (producers and consumers) have those of the window, the others have all.
+    """
+
+    samples: DataFrame
+    traffic: DataFrame
+    crossings: DataFrame
+    blocks: DataFrame
+    thresholds: DataFrame
+
+
 def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
     """Return the staged records of a window. Raises LogError if there are none."""
     from pyspark.sql import functions as F
@@ -169,14 +182,7 @@ def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
         for rows in parts.values()
     ]
     found = _found_runs(_numbered(spark, reduce(lambda one, other: one.unionByName(other), every), starts))
-    whole = [each for each in found if each["begin"] is not None]
-    if not whole:
-        raise LogError("the log has no records: its broker has written none yet, or its files are empty")
-    runs = [run for each in whole if (run := _run_of(each, window)) is not None]
-    if not runs:
-        first = min(each["begin"] + each["offset"] for each in whole)
-        last = max(each["end"] + each["offset"] for each in whole)
-        raise LogError(f"the log has no records in that time: it has {moment(first)} to {moment(last)}")
+    runs = runs_of(found, window)
     bounds = F.broadcast(
         spark.createDataFrame(
             [(run.log, run.run, run.lo, run.hi, run.offset) for run in runs],
@@ -189,14 +195,14 @@ def records_of(spark: SparkSession, folder: Path, window: Window) -> Records:
 
     inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
     return Records(
+        runs,
+        notices_of(found),
+        sum(each["records"] for each in found),
         of_runs("samples").where(inside),
         of_runs("traffic").where(inside),
         of_runs("crossings"),
         of_runs("blocks"),
         of_runs("thresholds"),
-        runs,
-        _notices(found),
-        sum(each["records"] for each in found),
     )
 
 
@@ -252,11 +258,24 @@ def _found_runs(numbered: DataFrame) -> list[Any]:
     return found
 
 
+def runs_of(found: list[Any], window: Window) -> list[Run]:
+    """Return the runs of brokers as far as they are in the window. Raises LogError if there are none."""
+    whole = [each for each in found if each["begin"] is not None]
+    if not whole:
+        raise LogError("the log has no records: its broker has written none yet, or its files are empty")
+    runs = [run for each in whole if (run := _run_of(each, window)) is not None]
+    if not runs:
+        first = min(each["begin"] + each["offset"] for each in whole)
+        last = max(each["end"] + each["offset"] for each in whole)
+        raise LogError(f"the log has no records in that time: it has {moment(first)} to {moment(last)}")
+    return runs
+
+
 def _run_of(row: Any, window: Window) -> Run | None:
     """Return the part of a run that is in the window; None if there is none."""
     offset = row["offset"]
-    lo = row["begin"] if window.begin is None else max(row["begin"], window.begin - offset)
-    hi = row["end"] if window.end is None else min(row["end"], window.end - offset)
+    lo = row["begin"] if window.begin is None else max(row["begin"], round(window.begin - offset, 6))
+    hi = row["end"] if window.end is None else min(row["end"], round(window.end - offset, 6))
     return Run(row["log"], row["run"], lo, hi, offset) if hi >= lo else None
 
 
@@ -277,7 +296,8 @@ def _numbered(spark: SparkSession, rows: DataFrame, starts: dict[str, list[float
     return rows.join(table, "log", "left").withColumn("run", passed).drop("starts")
 
 
-def _notices(found: list[Any]) -> list[str]:
+def notices_of(found: list[Any]) -> list[str]:
+    """Return sentences about what the log lacks."""
     notices = []
     lost = sum(each["lost"] or 0 for each in found)
     if lost:

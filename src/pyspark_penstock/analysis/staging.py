@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.record_files import COMPRESSED
-from pyspark_penstock.analysis.logs import Found, LogError
+from pyspark_penstock.analysis.logs import Found, LogError, cut
 from pyspark_penstock.analysis.parts import FIELDS, LOG, PARTS
 
 if TYPE_CHECKING:
@@ -170,9 +170,7 @@ def lines_of(file: Path, fields: Mapping[str, str]) -> Iterator[pa.Table]:
     except FileNotFoundError:
         return
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise LogError(
-            f"{file} is cut or damaged: keep the readable part with `zcat {file} > FILE.jsonl`, and remove the other"
-        ) from None
+        raise cut(file) from None
     except OSError as error:
         raise LogError(f"{file} cannot be read: {error.strerror or error}") from None
     if rest.strip():

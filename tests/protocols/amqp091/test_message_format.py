@@ -134,8 +134,8 @@ def test_charge_is_flags_properties_and_body_without_frames(writer: Amqp091Forma
 def test_properties_are_read_and_their_absence_is_cheap_to_see(writer: Amqp091Format) -> None:
     made = Properties(message_id="1", headers={"a": 1})
     assert writer.properties(writer.encode(made, b"")) == made
-    assert writer.has_properties(writer.encode(made, b""))
-    assert not writer.has_properties(writer.encode(Properties(), b"body"))
+    assert writer.present(writer.encode(made, b""))
+    assert writer.present(writer.encode(Properties(), b"body")) == 0
 
 
 def test_content_with_a_property_that_is_no_text_is_unreadable(writer: Amqp091Format) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.content.properties import Properties
 from penstock.core.death_record import DeathRecord
 from penstock.core.message import Envelope, Message
-from penstock.core.message_format import HEAD_OCTETS_MAX, HEADS_MAX, MessageFormats, UnreadableContent
+from penstock.core.message_format import EVERY_PROPERTY, HEAD_OCTETS_MAX, HEADS_MAX, MessageFormats, UnreadableContent
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
@@ -56,8 +56,8 @@ def test_body_is_all_data_or_the_sections_as_they_are() -> None:
 
 
 def test_message_of_data_alone_has_no_properties() -> None:
-    assert not FORMAT.has_properties(DATA)
-    assert FORMAT.has_properties(BARE)
+    assert FORMAT.present(DATA) == 0
+    assert FORMAT.present(BARE) == EVERY_PROPERTY
 
 
 def test_malformed_content_is_unreadable() -> None:

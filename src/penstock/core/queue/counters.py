@@ -74,6 +74,8 @@ class QueueCounters:
         "expired",
         "refused",
         "removed_bytes",
+        "settlements",
+        "settled_at",
         "delivered",
         "delivered_bytes",
         "rare",
@@ -91,6 +93,10 @@ class QueueCounters:
         self.refused: i64 = 0
         self.removed_bytes: i64 = 0
         """Bytes (charges) of all messages that have left the queue; their number follows from tail and depth."""
+        self.settlements: i64 = 0
+        """Moments at which messages were settled, any number at each."""
+        self.settled_at: float = 0.0
+        """The last one: monotonic seconds."""
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
         """Bytes (charges) of deliveries; what a cursor reads counts once it has settled it."""
@@ -151,6 +157,13 @@ class QueueCounters:
         self.last_look = look
         look.arrivals = ArrivalSamples()
         self.next_sample = 0
+
+    def count_settled(self, bytes: i64, now: float) -> None:
+        """Count messages that leave."""
+        self.removed_bytes += bytes
+        if now != self.settled_at:
+            self.settled_at = now
+            self.settlements += 1
 
     def count_delivered(self, messages: i64, bytes: i64) -> None:
         """Count deliveries."""

@@ -336,6 +336,8 @@ class IndexedReadyQueue(ReadyQueue):
 
         One message is taken even if it is larger than `bytes`. Whole chunks are not looked into.
         """
+        if start >= upto or start >= self.newest():
+            return start, 0, 0  # Nothing has to come into the index for that.
         while not self.reach(start):
             pass
         end = start
@@ -361,6 +363,8 @@ class IndexedReadyQueue(ReadyQueue):
 
     def between(self, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
         """Return the first messages of (lo, hi], within rows and bytes but at least one; they stay."""
+        if lo >= hi or lo >= self.newest():
+            return []
         while not self.reach(lo):
             pass
         found: list[Message] = []

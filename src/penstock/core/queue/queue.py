@@ -349,7 +349,7 @@ class Queue(GateOwner):
         self.messages -= messages
         self.bytes -= bytes
         self.settled += messages
-        self.counters.removed_bytes += bytes
+        self.counters.count_settled(bytes, now)
         if self.recheck_on_settle:
             self.update_gate(now)
 

@@ -98,6 +98,7 @@ class LastLook:
         "open",
         "tail",
         "removed_bytes",
+        "settlements",
         "delivered",
         "delivered_bytes",
         "recorded_at",
@@ -115,6 +116,7 @@ class LastLook:
         self.open: bool = True
         self.tail: i64 = 0
         self.removed_bytes: i64 = 0
+        self.settlements: i64 = 0
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
         self.thresholds: Thresholds | None = None

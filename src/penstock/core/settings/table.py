@@ -3,7 +3,7 @@
 One mechanism for all scopes. Each setting comes from the most specific pattern that has it. For the same pattern a
 command takes precedence over the file, and stays when the file is read again. Policies of a virtual host are stronger
 than patterns, and weaker than the arguments of a queue (decision 67). An operator's override, which is set by command,
-is the strongest (decision 105).
+is the strongest (decision 102).
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class Amqp091Format(MessageFormat):
         return Amqp091RowEncoder(columns)
 
     @override
-    def has_properties(self, content: bytes) -> bool:
-        return flags_of(content) != 0
+    def present(self, content: bytes) -> i64:
+        return flags_of(content)
 
     @override
     def reads_in_place(self, content: bytes) -> bool:

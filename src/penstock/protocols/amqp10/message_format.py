@@ -17,7 +17,7 @@ from penstock.content.properties import Properties
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
-from penstock.core.message_format import MessageFormat, UnreadableContent, keys_in
+from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.protocols.amqp10.property_conversion import encode_head, encode_message
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
@@ -57,8 +57,10 @@ class Amqp10Format(MessageFormat):
             raise UnreadableContent(error.reason) from None
 
     @override
-    def has_properties(self, content: bytes) -> bool:
-        return not (content[1] == 0x53 and content[2] == DATA)
+    def present(self, content: bytes) -> i64:
+        if content[1] == 0x53 and content[2] == DATA:
+            return 0
+        return EVERY_PROPERTY
 
     @override
     def body(self, content: bytes) -> bytes:
