@@ -97,3 +97,14 @@ def test_bytes_and_times_of_the_start_may_have_units(tmp_path: Path) -> None:
     file.write_text('[broker]\nheartbeat-s = "1500ms"\n')
     with pytest.raises(ConfigError, match="heartbeat-s must be a number from 0, not '1500ms'"):
         load(file)
+
+
+@pytest.mark.parametrize("name", ["listen", "listen-tls", "http", "http-tls", "metrics-listen"])
+def test_address_is_a_string_or_a_list_of_one(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "penstock.toml"
+    found = []
+    for value in ('"127.0.0.1:5001"', '["127.0.0.1:5001"]'):
+        file.write_text(f"[broker]\n{name} = {value}\n")
+        found.append(getattr(load(file), name.replace("-", "_")))
+    assert found[0] == found[1]
+    assert found[0] in ("127.0.0.1:5001", ["127.0.0.1:5001"])

@@ -69,6 +69,8 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "log-format": ("text", "json", "qpid"),
 }
 """Settings of which only these strings may be the value, or items of the list."""
+ADDRESSES: Final = ("http", "http-tls", "metrics-listen")
+"""Settings of one address, which may also be a list of one."""
 IN_BYTES: Final = (
     *("hold-bytes", "transaction-bytes", "message-bytes-max", "min-large-message", "amqpMinLargeMessageSize"),
     *("arriving-bytes-max", "arguments-octets-max", "arguments-bytes-max", "frame-max", "initial-frame-max"),
@@ -461,6 +463,7 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
 def _typed(source: _Source, name: str, value: object, default: object) -> object:
     at = ("broker", name)
     if isinstance(default, list):
+        value = [value] if isinstance(value, str) else value
         may_be_empty = name in ("listen", "listen-tls")
         if isinstance(value, list) and (value or may_be_empty) and all(isinstance(item, str) for item in value):
             choices = CHOICES.get(name, value)
@@ -468,8 +471,10 @@ def _typed(source: _Source, name: str, value: object, default: object) -> object
             if unknown:
                 raise source.error(at, f"{name} has the unknown '{unknown[0]}'; known are {', '.join(choices)}")
             return value
-        raise source.error(at, f"{name} must be a list of strings, not {value!r}")
+        raise source.error(at, f"{name} must be a string or a list of strings, not {value!r}")
     if default is None or isinstance(default, str):
+        if name in ADDRESSES and isinstance(value, list) and len(value) == 1:
+            value = value[0]
         words = CHOICES.get(name)
         if words is not None and value not in words:
             raise source.error(at, f"{name} must be one of {', '.join(words)}, not {value!r}")

@@ -204,6 +204,10 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/nodes/{name}": {"GET": _MONITORED},
     "/extensions": {"GET": _MANAGED},
     "/feature-flags": {"GET": _ADMINISTERED},
+    "/deprecated-features": {"GET": _MONITORED},
+    "/deprecated-features/used": {"GET": _MONITORED},
+    "/auth": {"GET": _MANAGED},
+    "/version": {"GET": _MANAGED},
     "/whoami": {"GET": _MANAGED},
     "/users": {"GET": _ADMINISTERED},
     "/users/bulk-delete": {"POST": _ADMINISTERED},
@@ -233,6 +237,7 @@ HTTP: Final[dict[str, dict[str, HttpNeed]]] = {
     "/consumers": {"GET": _MANAGED},
     "/consumers/{vhost}": {"GET": _MANAGED},
     "/queues": {"GET": _MANAGED},
+    "/queues/detailed": {"GET": _MANAGED},
     "/queues/{vhost}": {"GET": _ENTERED},
     "/queues/{vhost}/{name}": {
         "GET": _ENTERED, "PUT": _own(*_DECLARE_QUEUE), "DELETE": _own("configure queue"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
@@ -22,6 +24,25 @@ def test_unknown_paths_and_methods(web: Web) -> None:
     assert "GET" in wrong.headers["allow"]
     assert web.ask("HEAD", "/overview").status == 200
     assert web.ask("GET", "/overview/").status == 200
+
+
+def test_questions_of_newer_clients(web: Web) -> None:
+    assert web.get("/version") == web.get("/overview")["rabbitmq_version"]
+    assert web.get("/auth") == {"oauth_enabled": False}
+    assert web.get("/deprecated-features") == web.get("/deprecated-features/used") == []
+    web.ask("PUT", "/queues/%2F/detailed", {})
+    (found,) = [each for each in web.get("/queues/detailed") if each["name"] == "detailed"]
+    assert found["arguments"] == {}
+    web.ask("DELETE", "/queues/%2F/detailed")
+
+
+def test_rabbitmqadmin_is_not_served_and_where_it_is(web: Web) -> None:
+    connection = http.client.HTTPConnection(web.address)
+    connection.request("GET", "/cli/rabbitmqadmin")
+    answer = connection.getresponse()
+    assert answer.status == 404
+    assert b"take it from https://github.com/rabbitmq/rabbitmq-server" in answer.read()
+    connection.close()
 
 
 def test_what_cannot_be_changed_here_says_where_it_can(web: Web) -> None:

@@ -65,6 +65,10 @@ BUSY: Final = {"Retry-After": "1", "Connection": "close"}
 STATUS_WORDS: Final = {400: "bad_request", 401: "not_authorised", 404: "not_found", 500: "internal_error"}
 """RabbitMQ's word for each status of an error of the broker."""
 
+NO_RABBITMQADMIN: Final = (
+    "rabbitmqadmin is RabbitMQ's and not served here; it works with this API: take it from "
+    "https://github.com/rabbitmq/rabbitmq-server (version 3: deps/rabbitmq_management/bin/rabbitmqadmin)"
+)
 CHANGES: Final = ("PUT", "POST", "DELETE")
 
 
@@ -97,6 +101,10 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/nodes/{name}": {"GET": node.node},
     "/extensions": {"GET": node.empty},
     "/feature-flags": {"GET": node.empty},
+    "/deprecated-features": {"GET": node.empty},
+    "/deprecated-features/used": {"GET": node.empty},
+    "/auth": {"GET": node.auth},
+    "/version": {"GET": node.version},
     "/whoami": {"GET": users.whoami},
     "/users": {"GET": users.users},
     "/users/bulk-delete": {"POST": users.delete_users},
@@ -140,6 +148,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/consumers": {"GET": clients.consumers},
     "/consumers/{vhost}": {"GET": clients.consumers},
     "/queues": {"GET": topology.queues},
+    "/queues/detailed": {"GET": topology.queues},
     "/queues/{vhost}": {"GET": topology.queues},
     "/queues/{vhost}/{name}": {
         "GET": topology.queue,
@@ -227,6 +236,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
         for path, handlers in scraped.routes().items()
     ]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
+    routes.append(Route("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
     app.router.redirect_slashes = False
     return _Undecoded(app, service)
@@ -323,6 +333,10 @@ def refused(error: BrokerError) -> HttpError:
 
 async def _unknown(http_request: Request, error: Exception) -> Response:
     return not_found().answer()
+
+
+async def _no_rabbitmqadmin(http_request: Request) -> Response:
+    return HttpError(404, "not_found", NO_RABBITMQADMIN).answer()
 
 
 async def _wrong_method(http_request: Request, error: Exception) -> Response:

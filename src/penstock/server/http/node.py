@@ -157,6 +157,16 @@ async def cluster_name(request: ApiRequest) -> Response:
     return json_response({"name": request.driver.name})
 
 
+async def auth(request: ApiRequest) -> Response:
+    """Return how the console logs in: with a password, never by a redirect to an OAuth provider."""
+    return json_response({"oauth_enabled": False})
+
+
+async def version(request: ApiRequest) -> Response:
+    """Return the version of RabbitMQ's API that this one follows."""
+    return json_response(API_VERSION)
+
+
 async def empty(request: ApiRequest) -> Response:
     """Return an empty list, for features that Penstock lacks."""
     return json_response([])
