@@ -65,7 +65,7 @@ def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
         ),
         ('[broker]\nheartbeat-s = "60"\n', "heartbeat-s must be a number from 0, not '60'"),
         ("[broker]\nframe-max = 100\n", "frame-max must be between 4096 and 2147483647, not 100"),
-        ('[broker]\nlisten = 5672\n', "listen must be a string or a list of strings"),
+        ("[broker]\nlisten = 5672\n", "listen must be a string or a list of strings"),
         ("[users]\nada = 1815\n", "user 'ada' in [users] must be a password in quotes, or a table"),
         (
             "[users]\nada = {pasword = 'x'}\n",

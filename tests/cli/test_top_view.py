@@ -22,6 +22,8 @@ def test_spark_is_from_nothing_to_the_most_and_has_gaps() -> None:
     assert top_view.spark([0, 5, 10], 20) == "▁▃▅"
     assert top_view.spark([0, None]) == "▁ ", "nothing happens"
     assert top_view.spark([30.0], 20) == "█", "more than the capacity is not more than the line"
+    assert top_view.spark([5, 5, 5]) == "▁▁▁", "an idle queue without a capacity is no alarm"
+    assert top_view.spark([5, 5, 5], 10) == "▅▅▅"
     assert top_view.spark([]) == ""
 
 

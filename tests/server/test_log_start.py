@@ -61,7 +61,7 @@ def test_level_of_the_log_is_read_again_unless_the_command_line_has_it(tmp_path:
         file.write_text('[broker]\nlog-level = "debug"\nlog-format = "json"\nslow-turn-ms = 5\n')
         broker.process.send_signal(signal.SIGHUP)
         (line,) = broker.await_logged("PST-2022")
-        assert json.loads(line)["message"] == "reload: the log has records from level debug on"
+        assert json.loads(line)["message"] == "[Broker] PST-2022 : reload: the log has records from level debug on"
         assert broker.stop() == 0
         told = [json.loads(line) for line in broker.log().splitlines()]
     assert [each["id"] for each in told if each["id"].startswith("BRK-")] == ["BRK-1003", "BRK-1005"]

@@ -93,7 +93,7 @@ def written(*words: str) -> list[str]:
 def test_log_in_json_is_an_object_a_line_with_the_fields_of_the_record() -> None:
     told, library = map(json.loads, written("json"))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("time"))
-    assert told == {"level": "info", "id": "PST-2031", "message": "told of a\nb", "queue": "q"}
+    assert told == {"level": "info", "id": "PST-2031", "message": "[Broker] PST-2031 : told of a\nb", "queue": "q"}
     assert (library["level"], library["id"], library["logger"]) == ("error", "PST-2029", "asyncio")
     assert library["exception"].endswith("ZeroDivisionError: division by zero")
 

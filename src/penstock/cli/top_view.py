@@ -50,10 +50,13 @@ def bar(percent: float | None, cells: int = BAR_CELLS) -> str:
 
 
 def spark(values: Sequence[float | None], most: float | None = None) -> str:
-    """Return a line with a sign for each value, from 0 to `most` (None: the largest); a space where there is none."""
+    """Return a line with a sign for each value, from 0 to `most` (None: the largest); a space where there is none.
+
+    Without `most` values that do not change are low: nothing tells whether they are much.
+    """
     known = [value for value in values if value is not None]
     top = max(known, default=0.0) if most is None else most
-    if top <= 0:
+    if top <= 0 or (most is None and len(known) > 1 and min(known) == top):
         return "".join(" " if value is None else SPARKS[0] for value in values)
     last = len(SPARKS) - 1
     return "".join(" " if value is None else SPARKS[min(round(value / top * last), last)] for value in values)

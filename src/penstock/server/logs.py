@@ -93,15 +93,15 @@ class Qpid(Text):
 
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
-        name, text = _id_of(record), record.message
-        subject, sign, words = text.partition(f" {name} : ")
-        if not sign or not subject.startswith("["):
-            subject, words = "[Broker]", text.removeprefix(f"{name} : ")
-        return printable(f"MESSAGE {subject} {subject} {f'{name} : {words}' if name else words}")
+        subject, words = _parts_of(record)
+        return printable(f"MESSAGE {subject} {subject} {words}")
 
 
 class Json(logging.Formatter):
-    """Formatter of a JSON object a line: time, level, id, message, and the fields of the record."""
+    """Formatter of a JSON object a line: time, level, id, message, and the fields of the record.
+
+    A message is `[subject] ID : text`; the subject of a record without one is the broker.
+    """
 
     def __init__(self, journal: bool = False) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Json(logging.Formatter):
             "time": f"{stamp}.{millisecond % 1000:03d}Z",
             "level": LEVEL_NAMES.get(record.levelno, record.levelname.lower()),
             "id": _id_of(record) or None,
-            "message": record.getMessage()[:RECORD_MOST],
+            "message": " ".join(_parts_of(record))[:RECORD_MOST],
         }
         if record.name != "penstock":
             found["logger"] = record.name
@@ -129,6 +129,15 @@ class Json(logging.Formatter):
 Format: TypeAlias = Text | Json
 FORMATS: Final[dict[str, type[Format]]] = {"text": Text, "json": Json, "qpid": Qpid}
 """Formatters by the value of the setting `log-format`."""
+
+
+def _parts_of(record: logging.LogRecord) -> tuple[str, str]:
+    """Return the subject of a record, in brackets, and its text behind its id."""
+    name, text = _id_of(record), record.getMessage()
+    subject, sign, words = text.partition(f" {name} : ")
+    if not sign or not subject.startswith("["):
+        subject, words = "[Broker]", text.removeprefix(f"{name} : ")
+    return subject, f"{name} : {words}" if name else words
 
 
 def _marked(text: str, level: int) -> str:
