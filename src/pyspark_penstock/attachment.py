@@ -18,7 +18,7 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Positions, key_of
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address, Start, shown_instant
-from pyspark_penstock.servers import Servers, is_not_found
+from pyspark_penstock.servers import JOINED, Servers, is_not_found
 
 LIST_SECONDS = 2.0
 """Least seconds between two looks for queues of a pattern on one server."""
@@ -150,7 +150,7 @@ class Attachment:
             until = time.monotonic() + LIFE_SECONDS
             while held is not None:
                 if held["plans"] != first["plans"] or time.monotonic() >= until:
-                    raise CursorError(f"{self._options.subject} at {server} was refused: {held['text']}")
+                    raise CursorError(f"{self._options.subject} at {server} was refused: {held['text']} ({JOINED})")
                 time.sleep(0.05)
                 self._attach_on(server, dry_run=True)
                 held = self.answers[server]["held"] if server in self.answers else None

@@ -23,6 +23,7 @@ MOVED = "moved by an operator"
 """Words of a broker's refusal of a request with the token from before a move."""
 LEASE_ENDED = "has ended"
 """Words of a broker's refusal of a request under a lease that has ended."""
+JOINED = "for a join of a data frame with itself load it twice, each with a cursor of its own"
 _NO_QUEUE = re.compile(r"^no queue '(.+)' in vhost '")
 """Words of a broker's refusal of a queue that does not exist."""
 AWAY_PAUSE_MAX = 10.0
@@ -137,10 +138,7 @@ def refused(refusal: ControlError, options: ReadOptions, server: Address) -> Cur
         case "fenced" if MOVED in refusal.text:
             text = f"{cursor} cannot go on where it was; start the query again"
         case "fenced":
-            text = (
-                f"{cursor} was attached by another query, which reads on; this one ends (for a join of a data frame "
-                "with itself load it twice, each with a cursor of its own)"
-            )
+            text = f"{cursor} was attached by another query, which reads on; this one ends ({JOINED})"
         case "not-found":
             text = f"{cursor} cannot go on: a queue does not exist, or was deleted while the query ran"
         case _:

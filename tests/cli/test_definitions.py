@@ -173,7 +173,7 @@ def test_import_of_a_mixed_export_skips_what_is_refused_and_what_needs_it(
         "1 policy, 1 exchange, 1 queue, 1 binding created; 2 queues, 1 policy, 1 exchange, 2 bindings skipped"
     )
     assert tried[-1] == "4 to be created, 0 to be changed, 0 unchanged, 6 to be skipped"
-    assert [queue["name"] for queue in listed(broker, "queues", "--everywhere")] == ["orders"]
+    assert [each["name"] for each in listed(broker, "queues", "--everywhere") if each["vhost"] == vhost] == ["orders"]
 
 
 def test_single_entry_is_skipped_by_name_with_what_needs_it(broker: BrokerProcess, mixed: str) -> None:

@@ -60,7 +60,9 @@ def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tm
     said = told(lambda: written(rows, broker, queue, **at_once))
     assert "whose capacity is 5 messages: it can never be published as a whole; raise the capacity" in said
     broker.delete(queue)
-    assert f"cursor 'bad' on {queue} at {broker.address} cannot begin: no queue '{queue}'" in told(lambda: run(source()))
+    assert f"cursor 'bad' on {queue} at {broker.address} cannot begin: no queue '{queue}'" in told(
+        lambda: run(source())
+    )
 
 
 def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broker, tmp_path):

@@ -545,7 +545,7 @@ def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> 
     """Return what an attach tells of its queues, and of those that it leaves; `initial` are those new to the cursor."""
     named = {queue.name for queue in queues}
     gone = cursor.gone(queues, initial)
-    known = {name: cursor.positions[name] for name in named if name not in initial}
+    known = {queue.name: cursor.positions[queue.name] for queue in queues if queue.name not in initial}
     left = [each for name, each in cursor.positions.items() if name not in named and name not in gone]
     generations = {name: position.generation for name, position in known.items()}
     generations |= dict.fromkeys(initial, cursor.lost + len(gone))
