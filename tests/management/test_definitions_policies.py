@@ -25,7 +25,7 @@ ALL: dict[str, object] = {
 
 
 def imported(driver: BrokerDriver, dry_run: bool = False, skip: list[str] | None = None, **given: object) -> Any:
-    return finish(import_steps(driver, json.dumps(given).encode(), "/", ImportOptions(skip), dry_run))
+    return finish(import_steps(driver, json.dumps(given).encode(), "/", ImportOptions(skip or []), dry_run))
 
 
 def test_policies_of_a_file_are_created_changed_or_unchanged() -> None:

@@ -100,3 +100,23 @@ def test_what_a_lost_broker_may_have_delivered_is_stored_when_the_next_one_stops
     house.write()
     house.shelf.was_left = True
     assert take(PagedHouse(house.shelf, DURABLE).queues["q"]) == [(b"message", True, 0)]
+
+
+def test_stop_takes_back_a_mark_that_is_being_written() -> None:
+    house = PagedHouse(Shelf(), DURABLE)
+    for number in range(3):
+        house.publish("q", b"%d" % number)
+    house.write()
+    assert house.get("q") is not None
+    house.write()
+    storage = house.queues["q"].storage
+    assert storage is not None
+    assert storage.redelivery_mark == storage.delivered == 1
+    storage.lookahead = 16
+    house.journal.mark_progress(storage)
+    house.begin_write()
+    assert storage.announcing == 17
+    reset_lookahead([house.queues["q"]])
+    house.journal.written()
+    house.write()
+    assert house.shelf.positions[int(storage.number)].delivered == 1

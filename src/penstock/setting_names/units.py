@@ -43,7 +43,8 @@ def shown_bytes(number: int) -> str:
     """Return bytes exactly, with the largest unit that they have at most two decimals of: 64 MiB, 3.2 MB."""
     for size, name in SHOWN_BYTES:
         if number >= size and number * 100 % size == 0:
-            return f"{number / size:.15g} {name}"
+            whole, hundredths = divmod(number * 100 // size, 100)
+            return f"{whole}.{hundredths:02d}".rstrip("0").rstrip(".") + f" {name}"
     return f"{number} bytes"
 
 

@@ -74,7 +74,10 @@ def reset_lookahead(queues: list[Queue]) -> None:
     """Reset the marks to the last delivery when the broker stops."""
     for queue in queues:
         storage = queue.storage
-        if storage is not None and storage.redelivery_mark != storage.delivered:
+        if storage is None:
+            continue
+        # A mark that is being written counts: it will be in the store.
+        if storage.redelivery_mark != storage.delivered or storage.announcing > storage.delivered:
             storage.lookahead = 0
             storage.journal.mark_progress(storage)
 
