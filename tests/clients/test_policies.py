@@ -228,7 +228,9 @@ def test_mandatory_message_that_is_rejected_comes_back_with_the_reason(channel: 
 def test_queue_that_destroys_itself_cancels_its_consumers_and_refuses_the_last_publish(
     channel: BlockingChannel, name: str
 ) -> None:
-    channel.queue_declare(name, arguments={"qpid.max_count": 2, "qpid.policy_type": "self-destruct"})
+    channel.queue_declare(
+        name, arguments={"qpid.max_count": 2, "qpid.policy_type": "self-destruct", "hold-deadline": "1s"}
+    )
     cancelled: list[object] = []
     channel.add_on_cancel_callback(cancelled.append)
     channel.basic_qos(prefetch_count=1)

@@ -18,6 +18,8 @@ from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.left_objects import left_by
 from tests.support.logging_in import GREETING, start_ok, stranger
 
+pytestmark = pytest.mark.once
+
 ROUNDS = 200
 CLOSES = {"reply_code": 0, "reply_text": "", "class_id": 0, "method_id": 0}
 Round = Callable[[], object]

@@ -32,6 +32,7 @@ def test_collected_items_are_those_of_each_virtual_host(driver: BrokerDriver, ki
     assert len(whole) == len(set(whole))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["connections", "channels"])
 def test_connections_are_collected_a_share_a_turn_in_proportion_to_their_number(kind: str) -> None:
     driver = make_driver()
@@ -68,6 +69,7 @@ def test_bindings_to_exchanges_are_listed(driver: BrokerDriver) -> None:
 MANY = 3_000
 
 
+@pytest.mark.once
 def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
     driver = make_driver()
     vhost = driver.broker.vhosts["/"]

@@ -135,6 +135,7 @@ JOBS: dict[str, Callable[[BrokerDriver, int], Steps[Any]]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("job", JOBS)
 def test_slice_of_work_is_no_larger_with_many_queues(job: str) -> None:
     def largest(queues: int) -> tuple[int, int]:

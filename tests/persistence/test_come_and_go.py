@@ -17,6 +17,8 @@ from tests.support.paging_broker import FEW, PagedHouse, publish
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.topology_changes import ask
 
+pytestmark = pytest.mark.once
+
 ROUNDS = 100
 MESSAGES = 12
 

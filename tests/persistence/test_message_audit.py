@@ -127,10 +127,12 @@ def test_page_of_zeros(patient: Patient) -> None:
     mostly_exact(patient, [empty(page) for page in range(patient.pages)])
 
 
+@pytest.mark.once
 def test_a_file_that_was_cut_off(patient: Patient) -> None:
     mostly_exact(patient, [cut(size) for size in range(6 * PAGE_SIZE, len(patient.octets), 3 * PAGE_SIZE // 2)])
 
 
+@pytest.mark.once
 def test_damage_in_several_places(patient: Patient) -> None:
     chance = random.Random(7)
     for _ in range(examples(25)):

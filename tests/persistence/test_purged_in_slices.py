@@ -12,6 +12,8 @@ from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue
 from tests.support.durable_queue import MANY, PURGE, SLICE, DurableQueue
 
+pytestmark = pytest.mark.once
+
 DELETE = method_frame(1, spec.QUEUE_DELETE, queue="q")
 
 

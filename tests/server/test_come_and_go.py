@@ -27,6 +27,8 @@ from tests.support.left_objects import left_by
 from tests.support.logging_in import GREETING, start_ok
 
 ROUNDS = 30
+AT_ONCE = 15
+"""Logins that are refused in one round: each is answered after two seconds."""
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: the socket is reset when it is closed."""
 
@@ -131,9 +133,12 @@ def logged_in(here: Here) -> None:
 
 
 def refused_login_of_amqp10(here: Here) -> None:
-    with here.socket(here.broker.addresses[0]) as sock:
-        sock.sendall(login("guest", "wrong"))
-        assert hear(sock)
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(here.socket(here.broker.addresses[0])) for _ in range(AT_ONCE)]
+        for sock in sockets:
+            sock.sendall(login("guest", "wrong"))
+        for sock in sockets:
+            assert hear(sock)
 
 
 def hello(here: Here) -> bytes:
@@ -233,4 +238,7 @@ def test_sockets_that_come_and_go_leave_nothing(here: Here, kind: Callable[[Here
         kind(here)
         eventually(here.is_quiet, "the broker knows the socket no more")
 
-    assert left_by(round_trip, ROUNDS) == {}
+    many_at_once = kind is refused_login_of_amqp10
+    assert (
+        left_by(round_trip, ROUNDS // AT_ONCE, warm_up=1) == {} if many_at_once else left_by(round_trip, ROUNDS) == {}
+    )

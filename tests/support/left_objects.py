@@ -35,9 +35,9 @@ def ours() -> Counter[str]:
     )
 
 
-def left_by(come_and_go: Callable[[], object], times: int) -> dict[str, int]:
+def left_by(come_and_go: Callable[[], object], times: int, warm_up: int = WARM_UP) -> dict[str, int]:
     """Return how many more objects there are by class after so many rounds, where it is one for every other round."""
-    for _ in range(WARM_UP):
+    for _ in range(warm_up):
         come_and_go()
     with without_collector():
         before = ours()

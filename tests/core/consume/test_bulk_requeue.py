@@ -20,6 +20,8 @@ from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from tests.support.broker_fixture import House
 
+pytestmark = pytest.mark.once
+
 MANY = 20_000
 
 

@@ -25,6 +25,8 @@ from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.wire.amqp091.codec import decode_table, encode_table
 
+pytestmark = pytest.mark.once
+
 MIB = 1024 * 1024
 
 Table = dict[str, object]

@@ -17,6 +17,7 @@ def house() -> House:
     return House()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("scope", ["producer", "user", "address"])
 @pytest.mark.parametrize("rate", [3, 10, 200])
 def test_rate_lets_saved_credit_pass_as_slowly_as_all_else(house: House, scope: str, rate: int) -> None:

@@ -14,6 +14,8 @@ from penstock.flow.work import AT_ONCE
 from tests.support.broker_fixture import House
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 
+pytestmark = pytest.mark.once
+
 
 def leftovers(broker: Broker) -> int:
     """How many messages wait to be freed."""

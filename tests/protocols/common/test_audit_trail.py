@@ -98,6 +98,7 @@ def records_of_an_hour(trail, broker, attack):
     return written
 
 
+@pytest.mark.once
 def test_changes_of_one_user_push_out_no_others(trail, broker):
     trail.allowance.burst = 20_000
     records = []
@@ -138,6 +139,7 @@ def test_names_that_strangers_choose_push_nothing_out(trail, broker):
     assert records_of_an_hour(trail, broker, guess) <= 61
 
 
+@pytest.mark.once
 def test_addresses_that_strangers_choose_push_nothing_out(trail, broker):
     def guess(number):
         address = f"2001:db8::{number:x}:5" if number % 2 else f"198.51.{number // 250 % 250}.{number % 250}:5"
