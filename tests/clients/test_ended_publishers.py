@@ -208,7 +208,9 @@ def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_ar
     assert own_broker.queue(name)["refused"] == 0
 
 
-@pytest.mark.parametrize("program", [LOOKING_PY_AMQP, LOOKING_KOMBU, LOOKING_AMQPSTORM], ids=["py-amqp", "kombu", "amqpstorm"])
+@pytest.mark.parametrize(
+    "program", [LOOKING_PY_AMQP, LOOKING_KOMBU, LOOKING_AMQPSTORM], ids=["py-amqp", "kombu", "amqpstorm"]
+)
 def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
     own_broker: BrokerProcess, name: str, program: str
 ) -> None:

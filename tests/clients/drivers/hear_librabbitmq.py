@@ -1,7 +1,7 @@
 """librabbitmq publishes without confirms, and looks for frames between, until it hears of a block.
 
-It announces no capability by itself: `amqp_login_with_properties` says what a program in C would say. Prints the reason.
-Usage: python -m tests.clients.drivers.hear_librabbitmq URL QUEUE
+It announces no capability by itself: `amqp_login_with_properties` says what a program in C would say. The reason is
+printed. Usage: python -m tests.clients.drivers.hear_librabbitmq URL QUEUE
 """
 
 from __future__ import annotations
