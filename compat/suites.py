@@ -107,7 +107,8 @@ def _command(suite: Suite, broker: ControlledBroker, sources: dict[str, Path], s
     return _pytest(suite, sources)
 
 
-def _environment(broker: ControlledBroker, results: Path, tools: Path, scratch: Path) -> dict[str, str]:
+def environment_of(suite: Suite, broker: ControlledBroker, results: Path, scratch: Path) -> dict[str, str]:
+    """Return the environment of a suite. Our applications have no tools: plugins of pytest among them break ours."""
     url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
     mine = {
         reporting.FILE: str(results),
@@ -118,8 +119,8 @@ def _environment(broker: ControlledBroker, results: Path, tools: Path, scratch: 
         "AMQP_URL": url,
         "RABBITMQ_RABBITMQCTL_PATH": str(control.commands(scratch / "commands") / "rabbitmqctl"),
     }
-    environment = with_tools(tools) | mine
-    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), environment["PYTHONPATH"]))
+    environment = (with_tools(scratch / TOOLS) if suite.project else dict(os.environ)) | mine
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
     environment["PATH"] = os.pathsep.join((str(_no_rabbitmqctl(scratch / "bin")), environment["PATH"]))
     return environment
 
@@ -131,7 +132,7 @@ def run(suite: Suite, broker: ControlledBroker, sources: dict[str, Path], scratc
     """
     results = output / f"{suite.key}-{broker.name}.jsonl"
     results.write_text("")
-    environment = _environment(broker, results, scratch / TOOLS, scratch)
+    environment = environment_of(suite, broker, results, scratch)
     words, folder = _command(suite, broker, sources, scratch)
     with results.with_suffix(".log").open("w") as log, control.served(broker, scratch) as place:
         process = subprocess.Popen(words, cwd=folder, env=environment | place, stdin=subprocess.DEVNULL, stdout=log,

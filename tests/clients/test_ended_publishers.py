@@ -17,12 +17,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
-from tests.support.client_hold import take
+from tests.support.client_hold import CLIENTS, HERE, JARS, take
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 pytestmark = pytest.mark.clients
 
 ROOT = Path(__file__).resolve().parents[2]
+CLASS_PATH = os.pathsep.join(map(str, JARS))
 CAPACITY = 20
 SENT = 40
 ABORT = struct.pack("ii", 1, 0)
@@ -55,7 +56,7 @@ import select
 select.select([{socket}], [], [])
 """
 """Wait until the notice is in the socket, to exit without reading it."""
-LOOKING = """
+LOOKING_PIKA = """
 import pika
 connection = pika.BlockingConnection(pika.URLParameters({url!r}))
 channel = connection.channel()
@@ -69,7 +70,25 @@ except pika.exceptions.AMQPError as error:
     heard.append(error)
 print(heard[0])
 """
-"""Publishes, and looks for events between, until it hears of the block or loses its channel."""
+LOOKING_AIO_PIKA = """
+import aio_pika, asyncio, logging, os
+heard = []
+class Hear(logging.Handler):
+    def emit(self, record):
+        if "was blocked by" in record.msg:
+            heard.append(record.args[1])
+logging.getLogger("aiormq.connection").addHandler(Hear())
+async def main():
+    connection = await aio_pika.connect({url!r})
+    channel = await connection.channel(publisher_confirms=False)
+    while not heard:
+        await channel.default_exchange.publish(aio_pika.Message(bytes({size})), {queue!r})
+        await asyncio.sleep(0)
+    print(heard[0], flush=True)
+    os._exit(0)
+asyncio.run(main())
+"""
+"""They publish, and look for events between, until they hear of the block or lose their channel."""
 LOOKING_PY_AMQP = """
 import amqp
 heard = []
@@ -83,6 +102,19 @@ while not heard:
     except TimeoutError:
         pass
 """
+LOOKING_KOMBU = """
+import kombu, os
+heard = []
+connection = kombu.Connection({url!r}, transport_options=dict(on_blocked=heard.append))
+producer = connection.Producer()
+while not heard:
+    producer.publish(bytes(50_000), routing_key={queue!r})
+    try:
+        connection.drain_events(timeout=0.01)
+    except TimeoutError:
+        pass
+os._exit(0)
+"""
 LOOKING_AMQPSTORM = """
 import amqpstorm
 connection = amqpstorm.UriConnection({url!r})
@@ -93,6 +125,13 @@ while not connection.is_blocked:
 """
 """The same for libraries that drop the reason; they fail if the channel is closed."""
 
+LOOKING = {
+    "amqplib": ["node", str(HERE / "node" / "hear.js")],
+    "RabbitMQ's Java client": ["java", "-Xmx64m", "-cp", CLASS_PATH, str(HERE / "java" / "Hear.java")],
+    "librabbitmq": [sys.executable, "-m", "tests.clients.drivers.hear_librabbitmq"],
+}
+"""The same as commands, by the names of clients (`client_hold.CLIENTS`); URL and queue follow."""
+
 
 def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
     """Say what a queue may hold that its client declares without arguments."""
@@ -102,9 +141,14 @@ def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
 
 
 def run(program: str, **words: object) -> str:
-    """Run a publisher to its end, and return what it prints."""
+    """Run a publisher in Python to its end, and return what it prints."""
+    return said([sys.executable, "-c", program.format(**words)])
+
+
+def said(words: list[str]) -> str:
+    """Run a command to its end, and return what it prints."""
     process = subprocess.run(
-        [sys.executable, "-c", program.format(**words)],
+        words,
         cwd=ROOT,
         env=os.environ | {"PYTHONWARNINGS": "ignore"},
         capture_output=True,
@@ -137,18 +181,36 @@ def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_take
 
 
 @pytest.mark.parametrize("size", [10, 100_000], ids=["short", "beyond-the-hold-budget"])
+@pytest.mark.parametrize("program", [LOOKING_PIKA, LOOKING_AIO_PIKA], ids=["pika", "aio-pika"])
 def test_publisher_that_looks_for_events_hears_of_the_block_while_its_publishes_are_held(
-    own_broker: BrokerProcess, name: str, size: int
+    own_broker: BrokerProcess, name: str, program: str, size: int
 ) -> None:
     bound(own_broker, name, 10)
     with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
         connection.channel().queue_declare(name)
-        heard = run(LOOKING, url=own_broker.url + "%2F", queue=name, size=size)
+        heard = run(program, url=own_broker.url + "%2F", queue=name, size=size)
     assert heard.startswith(f"queue {name}: "), heard
     assert own_broker.queue(name)["refused"] == 0
 
 
-@pytest.mark.parametrize("program", [LOOKING_PY_AMQP, LOOKING_AMQPSTORM], ids=["py-amqp", "amqpstorm"])
+@pytest.mark.parametrize("client", LOOKING, ids=lambda name: name.replace(" ", "-"))
+def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_are_held(
+    own_broker: BrokerProcess, name: str, client: str
+) -> None:
+    (known,) = (each for each in CLIENTS if each.name == client)
+    if known.missing():
+        pytest.skip(known.missing())
+    bound(own_broker, name, 10)
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        connection.channel().queue_declare(name)
+        heard = said([*LOOKING[client], own_broker.url + "%2F", name])
+    assert heard.startswith(f"queue {name}: "), heard
+    assert own_broker.queue(name)["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    "program", [LOOKING_PY_AMQP, LOOKING_KOMBU, LOOKING_AMQPSTORM], ids=["py-amqp", "kombu", "amqpstorm"]
+)
 def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
     own_broker: BrokerProcess, name: str, program: str
 ) -> None:

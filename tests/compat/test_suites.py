@@ -12,7 +12,7 @@ import pika
 import pytest
 
 from bench.brokers import INTERPRETED
-from compat import control, golang
+from compat import control, golang, suites
 from compat.nodes import PenstockBroker
 from compat.substitutions import SourcesUnavailable, Substitution, substitute
 from penstock.client import Connection
@@ -36,6 +36,16 @@ def asked(controlled: PenstockBroker, tmp_path: Path) -> Iterator[tuple[Path, di
 def ask(asked: tuple[Path, dict[str, str]], *words: str) -> subprocess.CompletedProcess[str]:
     folder, environment = asked
     return subprocess.run([folder / words[0], *words[1:]], env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("project", "has_tools"), [("aiormq", True), (None, False)])
+def test_tools_are_for_suites_of_others_and_not_for_applications_of_ours(
+    controlled: PenstockBroker, tmp_path: Path, project: str | None, has_tools: bool
+) -> None:
+    suite = suites.Suite("key", "title", project, "tests")
+    paths = suites.environment_of(suite, controlled, tmp_path / "results", tmp_path)["PYTHONPATH"].split(os.pathsep)
+    assert (str(tmp_path / suites.TOOLS) in paths) is has_tools
+    assert str(suites.ROOT) in paths
 
 
 def url(broker: PenstockBroker) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,9 +25,14 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILES_OF_OTHERS = {"tests/test_rabbitmq.py", "t/integration/test_py_amqp.py", "t/integration/test_rmq.py"}
 """Files in the test suites of Dramatiq, kombu and py-amqp (docs/compatibility.md)."""
-NAMED = re.compile(r"\bdecisions? (\d+)(?: and (\d+))?", re.IGNORECASE)
+NAMED = re.compile(r"\bdecisions?\s+(\d+)(?:\s+and\s+(\d+))?", re.IGNORECASE)
+DECISION_LINK = re.compile(r"\[decision\s+(\d+)\]\([^)\s]*?(\d{4})-[^)\s]*\)", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+")
 FILE_NAMED = re.compile(r"decisions/(\d{4}[\w-]*)")
+
+
+NAMES_IN_LOWER_CASE = {"aiormq", "amqplib", "kombu", "pika", "uamqp", "zopfli"}
+"""What a sentence may begin with besides a capital."""
 
 
 def without_code(text: str) -> str:
@@ -98,6 +105,25 @@ def test_no_relative_link_of_a_document_is_dead(document: Path) -> None:
 def test_documents_and_sources_name_only_decisions_that_exist() -> None:
     dead = {name_of(path): dead_decisions(path.read_text()) for path in [*DOCUMENTS, *SOURCES]}
     assert {name: found for name, found in dead.items() if found} == {}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_link_of_a_decision_leads_to_the_one_of_its_number(document: Path) -> None:
+    links = DECISION_LINK.findall(document.read_text())
+    assert [(shown, file) for shown, file in links if int(shown) != int(file)] == []
+
+
+def test_no_sentence_of_the_changelog_stands_twice() -> None:
+    long = Counter(each for each in sentences((ROOT / "CHANGELOG.md").read_text()) if len(each.split()) > 8)
+    assert [sentence for sentence, times in long.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_no_line_of_a_document_goes_on_with_a_sentence_that_has_ended(document: Path) -> None:
+    lines = without_code(document.read_text()).splitlines()
+    after_an_end = [line.strip() for before, line in pairwise(lines) if re.search(r"[a-z`)]\.$", before)]
+    begun = [line for line in after_an_end if re.match(r"[a-z]", line) and line.split()[0] not in NAMES_IN_LOWER_CASE]
+    assert begun == []
 
 
 def test_list_of_decisions_has_every_decision_by_its_title() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocols.amqp10.delivery_tags import OF_CONNECTION_MAX, TAGS_MAX, TagCount
 from penstock.protocols.amqp10.session import LINKS_A_UNIT
-from penstock.protocols.amqp10.unsent_outcomes import OF_CONNECTION_MAX, TAGS_MAX, UnsentCount, UnsentOutcomes
+from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
@@ -84,34 +85,34 @@ def test_sender_without_a_map_begins_anew() -> None:
     assert attached.field("unsettled") is None
 
 
-def test_tags_are_bounded_and_the_oldest_is_forgotten() -> None:
-    client = sender()
-    link = next(iter(client.session().links.by_handle.values()))
-    unsent = UnsentOutcomes(UnsentCount())
-    for number in range(TAGS_MAX + 10):
-        unsent.add(number, b"%d" % number)
-    found = unsent.outcomes(link.producer)  # type: ignore[attr-defined]
-    assert len(found) == TAGS_MAX
-    assert (b"9" in found, found[b"10"]) == (False, ACCEPTED_STATE)
-    assert condition(client.say(client.transfer(b"\x00"))[0]) == "amqp:decode-error"
+def take(unsent: UnsentOutcomes, number: int, tag: bytes) -> None:
+    assert unsent.take(tag, 0, len(tag), number, 0)
+
+
+def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=TAGS_MAX * 2, stop_messages=0, resume_messages=0)
+    client.attach_sender("/queues/q")
+    for _ in range(TAGS_MAX // 16 + 1):
+        client.say(*(client.transfer(body()) for _ in range(16)))
+    client.say(performative(spec.DETACH, handle=0))
+    assert client.session().engine.suspended.outcomes == TAGS_MAX
+    unsettled = {n.to_bytes(4, "big"): None for n in (15, 16)}
+    known = client.attach_sender("/queues/q", unsettled=unsettled)[0].performative.mapping("unsettled")
+    assert list(known) == [(16).to_bytes(4, "big")]
 
 
 def test_outcomes_of_all_links_of_a_connection_are_bounded_and_given_back() -> None:
-    total = UnsentCount()
+    total = TagCount()
     links = [UnsentOutcomes(total) for _ in range(OF_CONNECTION_MAX // TAGS_MAX + 2)]
-    producer = House().producer("p")
     for link in links:
-        for number in range(TAGS_MAX):
-            link.add(number, b"%d" % number)
-        link.await_settlement(0, TAGS_MAX // 2, 0, ACCEPTED_STATE)
+        for number in range(1, TAGS_MAX + 1):
+            take(link, number, b"%d" % number)
+        link.await_settlement(1, TAGS_MAX // 2, 0, ACCEPTED_STATE)
+        link.tags.forget(TAGS_MAX // 2)
     assert total.count == OF_CONNECTION_MAX
-    assert [len(link.outcomes(producer)) for link in links[-3:]] == [TAGS_MAX, 0, 0]
-    links[0].add(TAGS_MAX, b"newest")  # It takes the place of the oldest of its link.
-    assert (len(links[0].outcomes(producer)), total.count) == (TAGS_MAX, OF_CONNECTION_MAX)
     links[0].on_settled(0, 9)
-    links[0].sent(TAGS_MAX, TAGS_MAX)
-    links[-1].add(1, b"1")
-    assert len(links[-1].outcomes(producer)) == 1
+    assert total.count == OF_CONNECTION_MAX - 10
     for link in links:
         link.end()
     assert total.count == 0
@@ -133,10 +134,11 @@ def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it() 
 
 def awaiting(*ids: int) -> UnsentOutcomes:
     """Return the deliveries of a link that its sender is to settle, with these delivery-ids."""
-    unsent = UnsentOutcomes(UnsentCount())
-    for number, delivery_id in enumerate(ids):
-        unsent.add(number, b"%d" % delivery_id)
+    unsent = UnsentOutcomes(TagCount())
+    for number, delivery_id in enumerate(ids, start=1):
+        take(unsent, number, b"%d" % delivery_id)
         unsent.await_settlement(number, number, delivery_id, ACCEPTED_STATE)
+        unsent.tags.forget(number)
     return unsent
 
 
@@ -186,3 +188,45 @@ def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
         return int(client.driver.broker.work.done - before)
 
     assert spent(2_000) - spent(0) >= 2_000
+
+
+@pytest.mark.parametrize("target", [{}, {"expiry_policy": "session-end"}])
+def test_sender_that_detaches_in_its_session_is_told_the_outcomes_that_it_missed(target: dict[str, object]) -> None:
+    """Its terminus lasts until the session ends (section 3.5.6), and so do the outcomes (section 2.6.13)."""
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    place = composite(spec.TARGET, address="/queues/q", **target)
+    client.attach_sender(None, target=place)
+    client.say(*(client.transfer(body()) for _ in range(3)))
+    client.say(performative(spec.DETACH, handle=0))
+    unsettled = {n.to_bytes(4, "big"): None for n in (1, 2, 7)}
+    attached = client.attach_sender(None, target=place, unsettled=unsettled)[0]
+    known = attached.performative.mapping("unsettled")
+    assert set(known) == {(1).to_bytes(4, "big"), (2).to_bytes(4, "big")}
+    (told,) = client.say(client.transfer(body(), resume=True, delivery_tag=(2).to_bytes(4, "big")))
+    assert (told.name, told.field("settled"), told.performative.inner("state")) == ("disposition", True, accepted())
+    assert client.depth("q") == 3
+
+
+def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    client.attach_sender("/queues/q")
+    client.say(*(client.transfer(body()) for _ in range(3)))
+    client.say(performative(spec.DETACH, handle=0))
+    suspended = client.session().engine.suspended
+    assert (suspended.count(), suspended.outcomes) == (1, 2)
+    client.say(performative(spec.END))
+    client.listen()
+    assert (suspended.count(), suspended.outcomes) == (0, 0)
+
+
+def test_tag_of_an_outcome_that_its_sender_missed_is_used_until_it_is_settled() -> None:
+    client = Amqp10Dialogue()
+    client.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    client.attach_sender("/queues/q")
+    client.say(*(client.transfer(body()) for _ in range(3)))
+    client.say(performative(spec.DETACH, handle=0))
+    tag = (1).to_bytes(4, "big")
+    client.attach_sender("/queues/q", unsettled={tag: None})
+    assert condition(client.say(client.transfer(body(), delivery_tag=tag))[0]) == "amqp:invalid-field"

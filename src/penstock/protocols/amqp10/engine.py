@@ -24,6 +24,7 @@ from penstock.core.publish.session_counts import count_ended
 from penstock.core.teardown import SessionTeardown
 from penstock.errors import BrokerError, CommandInvalid, FrameError, PeerFrameTooSmall
 from penstock.protocols.amqp10 import opening
+from penstock.protocols.amqp10.delivery_tags import TagCount
 from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
 from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.frame_fitting import fitted
@@ -39,7 +40,6 @@ from penstock.protocols.amqp10.sole_connections import SoleConnections
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
-from penstock.protocols.amqp10.unsent_outcomes import UnsentCount
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
@@ -129,7 +129,7 @@ class Amqp10Engine(ProtocolEngine):
         """Sessions with flows to write."""
         self.targets = SharedTargets()
         """Targets that its links share."""
-        self.unsent = UnsentCount()
+        self.unsent = TagCount()
         """Number of deliveries whose outcome their sender does not know, of all links."""
         self.link_count: int = 0
         """Number of links of all sessions."""

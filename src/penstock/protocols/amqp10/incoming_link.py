@@ -81,10 +81,10 @@ class IncomingLink(Link):
         self._second: bool = self.second
         """The same for the last delivery."""
         self.expiry = Expiry(attach.inner("target"))
-        self.unsent: UnsentOutcomes | None = UnsentOutcomes(session.engine.unsent) if self.expiry.suspends() else None
-        """Deliveries whose sender does not know the outcome; None if the link is never suspended."""
+        self.unsent = UnsentOutcomes(session.engine.unsent)
+        """Deliveries whose sender does not know the outcome."""
         self._tag: bytes = b""
-        """Delivery-tag of the last delivery of such a link, to the anonymous terminus, or of several frames."""
+        """Delivery-tag of the last delivery that was resumed, to the anonymous terminus, or of several frames."""
         self.producer: Producer = self._new_producer(request)
         self._hears_rejected: bool = hears(attach, REJECTED_NAME)
         """False if its sender does not know `rejected`: the link is detached instead."""
@@ -222,7 +222,13 @@ class IncomingLink(Link):
         self.session.begin_delivery(transfer)
         self._second = self.second
         self._format = transfer.message_format
-        if self.unsent is not None or isinstance(self.target, AnonymousTarget):
+        if transfer.settled != 1 and not transfer.resume:
+            confirms, start, stop = self.producer.confirms, transfer.tag_start, transfer.tag_stop
+            if not self.unsent.take(data, start, stop, confirms.published + 1, confirms.sent_upto):
+                raise InvalidField(
+                    f"delivery {transfer.delivery_id} has the delivery-tag {data[start:stop]!r} of an unsettled one"
+                )
+        if transfer.resume or isinstance(self.target, AnonymousTarget):
             self._tag = data[transfer.tag_start : transfer.tag_stop]
         if transfer.rcv_settle_mode != ABSENT:
             if transfer.rcv_settle_mode == SECOND and not self.second:
@@ -333,8 +339,6 @@ class IncomingLink(Link):
         producer.confirming = not settled
         if not settled:
             self.ids.add(producer.confirms.published + 1, delivery_id, self._second)
-            if self.unsent is not None:
-                self.unsent.add(producer.confirms.published + 1, self._tag)
         if not self.credit.publish(route, content, charge):
             self._publish_beyond_credit(route, content, charge)
 
@@ -407,13 +411,13 @@ class IncomingLink(Link):
             number = outcome.first
             for each in self.ids.ranges(outcome.first, outcome.last):
                 self._write(each.first, each.last, not each.second, state)
-                if self.unsent is not None:
-                    last = number + ((each.last - each.first) & 0xFFFFFFFF)
-                    if each.second:
-                        self.unsent.await_settlement(number, last, each.first, state)
-                    else:
-                        self.unsent.sent(number, last)
-                    number = last + 1
+                last = number + ((each.last - each.first) & 0xFFFFFFFF)
+                if each.second:
+                    self.unsent.await_settlement(number, last, each.first, state)
+                number = last + 1
+            if outcome.refusal is not None:
+                self.unsent.tags.drop(outcome.first, self.producer.confirms.sent_upto)
+        self.unsent.tags.forget(self.producer.confirms.sent_upto)
         self.ids.forget(self.producer.confirms.sent_upto)
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
@@ -456,28 +460,33 @@ class IncomingLink(Link):
     @override
     def on_detach(self, closed: bool) -> None:
         self.write_outcomes()
-        if not closed:
+        if not closed and self.expiry.suspends():
             self.suspend()
+        elif not closed and self.expiry.lasts_for_session():
+            self._keep_outcomes()
         write_provisional(self.session.engine)
         self.end(True)
 
     @override
     def suspend(self) -> None:
-        if self.unsent is not None:
-            outcomes = self.unsent.outcomes(self.producer)
-            if outcomes:
-                session = self.session
-                suspended = session.engine.suspended
-                kept = SuspendedSender(suspended, self.key, self.expiry, outcomes)
-                suspended.suspend(kept, session, session.connection_number)
+        if self.expiry.suspends():
+            self._keep_outcomes()
             self._leave_counts()
             self.producer.abort()  # What is held will be sent again.
+
+    def _keep_outcomes(self) -> None:
+        outcomes = self.unsent.outcomes(self.producer)
+        if outcomes:
+            session = self.session
+            suspended = session.engine.suspended
+            kept = SuspendedSender(suspended, self.key, self.expiry, outcomes)
+            suspended.suspend(kept, session, session.connection_number)
 
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
         suspended = self.session.engine.suspended.take(self.key)
         unsettled = attach.mapping("unsettled")
-        if self.unsent is None or not isinstance(suspended, SuspendedSender) or not unsettled:
+        if not isinstance(suspended, SuspendedSender) or not unsettled:
             return {}
         entries, incomplete = self.unsent.resume(suspended.outcomes, unsettled, self.session.engine.peer_max_frame_size)
         return {"unsettled": entries, "incomplete_unsettled": incomplete}
@@ -486,7 +495,7 @@ class IncomingLink(Link):
         """Answer a resumed delivery with its outcome; one that is unknown here is ignored (section 2.7.5)."""
         self._begin(transfer, data)
         self.credit.spend(OVERHEAD)
-        state = None if self.unsent is None else self.unsent.take_resumed(self._tag)
+        state = self.unsent.take_resumed(self._tag)
         if state is not None and transfer.settled != 1:
             self._write(transfer.delivery_id, transfer.delivery_id, True, state)
         if transfer.more:
@@ -509,8 +518,7 @@ class IncomingLink(Link):
     @override
     def unlink(self) -> None:
         self._assembly.unlink()
-        if self.unsent is not None:
-            self.unsent.end()
+        self.unsent.end()
 
     def _leave_counts(self) -> None:
         """Leave the counts of the link to its session and its connection."""

@@ -344,7 +344,7 @@ class AmqpSession(Session):
         if disposition.settled:
             looked_at: i64 = len(self.links.by_handle)
             for link in self.links.by_handle.values():
-                if isinstance(link, IncomingLink) and link.unsent is not None:
+                if isinstance(link, IncomingLink):
                     looked_at += link.unsent.on_settled(disposition.first, disposition.last)
             self.engine.work.done += looked_at // LINKS_A_UNIT
 

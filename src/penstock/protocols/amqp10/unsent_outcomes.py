@@ -1,7 +1,4 @@
-"""Deliveries of one incoming link whose outcome its sender does not know yet, by delivery-tag (section 2.6.13).
-
-Only links that may be suspended have them: others need no tags.
-"""
+"""Deliveries of one incoming link whose outcome its sender does not know yet, by delivery-tag (section 2.6.13)."""
 
 from __future__ import annotations
 
@@ -11,90 +8,65 @@ from mypy_extensions import i64
 
 from penstock.core.publish.producer import Producer
 from penstock.flow.confirms import HELD, REFUSED
+from penstock.protocols.amqp10.delivery_tags import OF_CONNECTION_MAX, TAGS_MAX, DeliveryTags, TagCount
 from penstock.wire.amqp10.composite import as_described, decode_composite
 from penstock.wire.amqp10.disposition import ACCEPTED_STATE
 from penstock.wire.amqp10.serial import serial_add, serial_distance
-
-TAGS_MAX: Final = 2048
-"""Most deliveries of a link; the oldest is forgotten beyond, and would be sent again."""
-
-OF_CONNECTION_MAX: Final = 65_536
-"""Most deliveries of all links of a connection, about 235 octets each. Beyond, a link forgets its own oldest."""
 
 ATTACH_OCTETS: Final = 1024
 """Octets of the frame of an attach that are left for its other fields."""
 
 
-class UnsentCount:
-    """Number of deliveries of all links of one connection whose outcome their sender does not know yet."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count: i64 = 0
-
-
 class UnsentOutcomes:
     """Deliveries of one link by the numbers of its producer, and the outcomes that were sent but not settled."""
 
-    def __init__(self, total: UnsentCount) -> None:
+    __slots__ = ("_total", "tags", "_awaited", "_awaited_tags", "resumed")
+
+    def __init__(self, total: TagCount) -> None:
         self._total = total
-        self._tags: dict[int, bytes] = {}
-        """Tags by number, of publishes whose outcome was not sent."""
+        self.tags = DeliveryTags(total)
+        """Those of publishes whose outcome was not sent."""
         self._awaited: dict[int, tuple[bytes, bytes]] = {}
         """Tag and state by delivery-id, of outcomes that their sender settles (rcv-settle-mode second)."""
+        self._awaited_tags: set[bytes] = set()
+        """Their tags."""
         self.resumed: dict[bytes, bytes] = {}
         """States by tag that were decided before the link was resumed."""
 
-    def add(self, number: i64, tag: bytes) -> None:
-        """Record the tag of a publish."""
-        if len(self._tags) >= TAGS_MAX:
-            del self._tags[next(iter(self._tags))]
-            self._total.count -= 1
-        if self._has_room():
-            self._tags[int(number)] = tag
-            self._total.count += 1
-
-    def _has_room(self) -> bool:
-        """Return whether one more may be remembered; at the bound of the connection the oldest of the link goes."""
-        if self._total.count < OF_CONNECTION_MAX:
-            return True
-        if self._awaited:
-            del self._awaited[next(iter(self._awaited))]
-        elif self._tags:
-            del self._tags[next(iter(self._tags))]
-        else:
-            return False
-        self._total.count -= 1
-        return True
+    def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
+        """Take the tag of a delivery that begins; return False if an unsettled one has it (`DeliveryTags.take`)."""
+        if self._awaited or self.resumed:
+            tag = data[start:stop]
+            if tag in self._awaited_tags or tag in self.resumed:
+                return False
+        return self.tags.take(data, start, stop, number, told)
 
     def end(self) -> None:
         """Forget everything: the link has ended."""
-        self._total.count -= len(self._tags) + len(self._awaited) + len(self.resumed)
-        self._tags = {}
+        self._total.count -= len(self._awaited) + len(self.resumed)
         self._awaited = {}
+        self._awaited_tags = set()
         self.resumed = {}
-
-    def sent(self, first: i64, last: i64) -> None:
-        """Forget the publishes first..last: their outcome was sent, and is settled."""
-        tags = self._tags
-        number = first
-        while number <= last and tags:
-            if tags.pop(int(number), None) is not None:
-                self._total.count -= 1
-            number += 1
+        self.tags.end()
 
     def await_settlement(self, first: i64, last: i64, delivery_id: i64, state: bytes) -> None:
         """Record that the outcome of the publishes first..last was sent, and that their sender settles it."""
-        number = first
-        while number <= last:
-            tag = self._tags.pop(int(number), None)
-            if tag is not None:
-                if len(self._awaited) >= TAGS_MAX:
-                    del self._awaited[next(iter(self._awaited))]
-                    self._total.count -= 1
+        for number in range(first, last + 1):
+            tag = self.tags.tag_of(number)
+            if tag is None:
+                continue
+            if len(self._awaited) >= TAGS_MAX or (self._awaited and self._total.count >= OF_CONNECTION_MAX):
+                self._settled(next(iter(self._awaited)))
+            if self._total.count < OF_CONNECTION_MAX:
                 self._awaited[int((delivery_id + number - first) & 0xFFFFFFFF)] = (tag, state)
-            number += 1
+                self._awaited_tags.add(tag)
+                self._total.count += 1
+
+    def _settled(self, delivery_id: int) -> None:
+        known = self._awaited.pop(delivery_id, None)
+        if known is not None:
+            self._awaited_tags.discard(known[0])
+            self._total.count -= 1
 
     def on_settled(self, first: i64, last: i64) -> i64:
         """Forget deliveries that their sender has settled; returns how many were looked up."""
@@ -102,14 +74,12 @@ class UnsentOutcomes:
         count = serial_distance(first, last) + 1
         if count < len(awaited):
             for after in range(count):
-                if awaited.pop(int(serial_add(first, after)), None) is not None:
-                    self._total.count -= 1
+                self._settled(int(serial_add(first, after)))
             return count if count > 0 else 0
         looked_at: i64 = len(awaited)
         for delivery_id in list(awaited):
             if serial_distance(first, delivery_id) >= 0 and serial_distance(delivery_id, last) >= 0:
-                del awaited[delivery_id]
-                self._total.count -= 1
+                self._settled(delivery_id)
         return looked_at
 
     def take_resumed(self, tag: bytes) -> bytes | None:
@@ -124,16 +94,18 @@ class UnsentOutcomes:
 
         A message that is in its queue is accepted, also if its outcome is withheld.
         """
+        confirms = producer.confirms
         undecided = set()
-        for pending in producer.confirms.pending:
+        for pending in confirms.pending:
             if pending.state == HELD or pending.state == REFUSED:
                 undecided.add(int(pending.number))
         found = dict(self.resumed)
         for tag, state in self._awaited.values():
             found[tag] = state
-        for number, tag in self._tags.items():
-            if number not in undecided:
-                found[tag] = ACCEPTED_STATE
+        for number in range(max(confirms.sent_upto + 1, confirms.published - TAGS_MAX + 1), confirms.published + 1):
+            waiting = None if int(number) in undecided else self.tags.tag_of(number)
+            if waiting is not None:
+                found[waiting] = ACCEPTED_STATE
         return found
 
     def resume(

@@ -1,0 +1,164 @@
+"""Delivery-tags of the deliveries of an incoming link that wait for their outcome; no two are equal (section 2.6.12).
+
+Theory of operation. Most senders count: each tag is a number of at most eight octets, one more than the one before.
+Then the tags of all deliveries follow from their numbers, and the next one is new; nothing is stored for a delivery.
+With the first tag that does not follow, those of all deliveries that wait are stored, until none of them waits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+TAGS_MAX: Final = 2048
+"""Most stored tags of a link; the oldest is forgotten beyond: it could be used again, and would be sent again."""
+
+OF_CONNECTION_MAX: Final = 65_536
+"""Most stored tags of all links of a connection, about 235 octets each. Beyond, a link forgets its own oldest."""
+
+_COUNTER_MAX: Final = 8
+"""Most octets of a tag that is a number."""
+_NOTHING: Final[set[bytes]] = set()
+"""The tags of a link that stores none; never changed."""
+
+
+class TagCount:
+    """Number of stored tags of all links of one connection, with those of outcomes that their senders settle."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+
+
+class DeliveryTags:
+    """Tags of one link, by the numbers of its producer."""
+
+    __slots__ = ("_total", "_width", "_offset", "_first", "_last", "_stored", "_used")
+
+    def __init__(self, total: TagCount) -> None:
+        self._total = total
+        self._width: i64 = 0
+        """Octets of each tag of a sender that counts; 0 if none was taken."""
+        self._offset: i64 = 0
+        """Such a tag less its number."""
+        self._first: i64 = 0
+        """The first number of which this is so."""
+        self._last: i64 = 0
+        """The last number of which this is so; its delivery may be one that was not published."""
+        self._stored: dict[int, bytes] | None = None
+        """Tags by number, in order; None while the sender counts."""
+        self._used: set[bytes] = _NOTHING
+        """The same tags."""
+
+    def take(self, data: bytes, start: i64, stop: i64, number: i64, told: i64) -> bool:
+        """Take the tag of a delivery that begins, and return True; return False if another one has it.
+
+        The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
+        up to `told` were sent.
+        """
+        width = stop - start
+        if self._stored is None and width <= _COUNTER_MAX and start + _COUNTER_MAX <= len(data):
+            value = read_i64_be(data, start)
+            if width < _COUNTER_MAX:
+                value = (value >> (64 - 8 * width)) & ((1 << (8 * width)) - 1) if width > 0 else 0
+            if value - number == self._offset and width == self._width:
+                self._last = number
+                return True
+            waiting = self._last if self._last < number else number - 1
+            if waiting <= told and width > 0:
+                self._width = width
+                self._offset = value - number
+                self._first = self._last = number
+                return True
+        return self._take_stored(data[start:stop], number, told)
+
+    def _take_stored(self, tag: bytes, number: i64, told: i64) -> bool:
+        self._store(number, told)
+        stored = self._stored
+        assert stored is not None
+        unpublished = stored.pop(int(number), None)
+        if unpublished is not None:
+            self._used.discard(unpublished)
+            self._total.count -= 1
+        if tag in self._used:
+            return False
+        if len(stored) >= TAGS_MAX or (stored and self._total.count >= OF_CONNECTION_MAX):
+            self._forget_oldest()
+        if self._total.count < OF_CONNECTION_MAX:
+            stored[int(number)] = tag
+            self._used.add(tag)
+            self._total.count += 1
+        return True
+
+    def _store(self, number: i64, told: i64) -> None:
+        """Store the tags of all deliveries before a number that wait, if they are not."""
+        if self._stored is not None:
+            return
+        stored: dict[int, bytes] = {}
+        begin = max(self._first, told + 1, number - TAGS_MAX)
+        end = min(self._last + 1, number, begin + max(OF_CONNECTION_MAX - self._total.count, 0))
+        for each in range(begin, end):
+            stored[int(each)] = self._counted(each)
+        self._total.count += len(stored)
+        self._stored = stored
+        self._used = set(stored.values())
+        self._last = self._width = 0
+
+    def _counted(self, number: i64) -> bytes:
+        octets = int(number + self._offset).to_bytes(_COUNTER_MAX, "big", signed=True)
+        return octets[_COUNTER_MAX - self._width :]
+
+    def _forget_oldest(self) -> None:
+        stored = self._stored
+        assert stored is not None
+        self._used.discard(stored.pop(next(iter(stored))))
+        self._total.count -= 1
+
+    def tag_of(self, number: i64) -> bytes | None:
+        """Return the tag of a published delivery that waits; None if it was forgotten."""
+        if self._stored is not None:
+            return self._stored.get(int(number))
+        return self._counted(number) if self._first <= number <= self._last else None
+
+    def drop(self, number: i64, told: i64) -> None:
+        """Forget one delivery: its outcome was sent before that of an earlier one."""
+        if number > told:
+            self._store(self._last + 1, told)
+            stored = self._stored
+            assert stored is not None
+            tag = stored.pop(int(number), None)
+            if tag is not None:
+                self._used.discard(tag)
+                self._total.count -= 1
+            self._end_if_empty()
+
+    def _end_if_empty(self) -> None:
+        if not self._stored:
+            self._stored = None
+            self._used = _NOTHING
+
+    def forget(self, told: i64) -> None:
+        """Forget the deliveries up to a number: their outcomes were sent."""
+        stored = self._stored
+        if stored is None:
+            return
+        done = []
+        for number in stored:
+            if number > told:
+                break
+            done.append(number)
+        for number in done:
+            self._used.discard(stored.pop(number))
+        self._total.count -= len(done)
+        self._end_if_empty()
+
+    def end(self) -> None:
+        """Forget everything: the link has ended."""
+        if self._stored is not None:
+            self._total.count -= len(self._stored)
+            self._stored = None
+            self._used = _NOTHING
+        self._last = self._width = 0
