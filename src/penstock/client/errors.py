@@ -5,8 +5,14 @@ ClientError
 │   ├── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
 │   └── WrongServer     the host's name cannot be resolved, or its certificate is not trusted
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
+│   └── ConnectionLost      it was lost with a message under way, whose outcome is unknown
 ├── ChannelClosed       the broker closed a channel, with its reason
+├── LinkClosed          a publisher or receiver has ended, with the reason
 ├── ControlError        a control operation was refused, with its reason
+├── MessageRefused      the broker refused a message, with its reason
+├── MessageTooLarge     a message is larger than the broker takes; it was not sent
+├── FlowControlTimeout  a message was not sent: it waited for room until its time-out
+├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 └── Timeout             no answer in time; the operation may still complete
 
 All of them can be pickled, because they travel from Spark's executors to its driver.
@@ -15,9 +21,13 @@ All of them can be pickled, because they travel from Spark's executors to its dr
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.engine.blocked import Blocked
+    from penstock.client.engine.receipt import Receipt
 
 REPLY: Final = re.compile(r"^[A-Z_]+ - ")
 """Name of a reply code before a reply text, as RabbitMQ writes it."""
@@ -58,6 +68,82 @@ class ConnectionClosed(ClientError):
 
     def __str__(self) -> str:
         return f"the connection is closed: {self.text}" + ("" if self.code is None else f" ({self.code})")
+
+
+class ConnectionLost(ConnectionClosed):
+    """Lost connection; `receipt` is that of the message whose outcome is unknown, None if none was under way."""
+
+    def __init__(self, code: int | None, text: str, receipt: Receipt | None = None) -> None:
+        super().__init__(code, text)
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.text)  # A receipt stays in its process, here and below.
+
+
+class LinkClosed(ClientError):
+    """Ended publisher or receiver; `code` is the AMQP 0-9-1 reply code, None without one."""
+
+    def __init__(self, code: int | None, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return REPLY.sub("", self.text) + ("" if self.code is None else f" ({self.code})")
+
+
+class MessageRefused(ClientError):
+    """Refused message, which is in no queue; `receipt` has it."""
+
+    def __init__(self, reason: str, receipt: Receipt | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason,)
+
+    def __str__(self) -> str:
+        return f"the broker refused the message: {self.reason or 'it gave no reason'}"
+
+
+class MessageTooLarge(ClientError):
+    """Message that is larger than the broker takes."""
+
+
+class FlowControlTimeout(ClientError):
+    """Expired time-out of a message that waited for room: nothing of it was written, and all is usable as before.
+
+    `seconds` is how long it waited; `blocked` says what it waited for.
+    """
+
+    def __init__(self, seconds: float, blocked: Blocked) -> None:
+        super().__init__(seconds, blocked)
+        self.seconds = seconds
+        self.blocked = blocked
+
+    def __str__(self) -> str:
+        return f"the message was not sent: it waited {self.seconds:g} s for room ({self.blocked})"
+
+
+class ConfirmTimeout(ClientError):
+    """Expired time-out of a message that was written: it has no outcome yet, and `receipt` will have it.
+
+    `blocked` says what may withhold it.
+    """
+
+    def __init__(self, seconds: float, blocked: Blocked, receipt: Receipt | None = None) -> None:
+        super().__init__(seconds, blocked)
+        self.seconds = seconds
+        self.blocked = blocked
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.seconds, self.blocked)
+
+    def __str__(self) -> str:
+        return f"the message was sent, and its outcome is unknown after {self.seconds:g} s ({self.blocked})"
 
 
 class ChannelClosed(ClientError):
