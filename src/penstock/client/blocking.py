@@ -41,7 +41,9 @@ PUSH: Final = 32 * 1024
 def connect(url: str = "amqp://", **options: object) -> Connection:
     """Return a connection to the broker at `url`: use it in `with`, or close it.
 
-    Options are those of `penstock.connect`. Raises `ValueError` for an option that is unknown or out of range, and `ConnectError` and its kinds.
+    Options are those of `penstock.connect`.
+
+    Raises `ValueError` for an option that is unknown or out of range, and `ConnectError` and its kinds.
     """
     return Connection(Options(url, options))
 

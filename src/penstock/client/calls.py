@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.client.engine.amqp091.connection import Engine091
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.engine.waits import Steps
@@ -20,6 +19,12 @@ SLICE: Final = 256
 
 def engine_of(protocol: str, terms: ConnectionTerms) -> Engine:
     """Return a new engine of a protocol."""
+    if protocol == "amqp10":
+        from penstock.client.engine.amqp10.connection import Engine10  # Its codec is imported where it is used.
+
+        return Engine10(terms)
+    from penstock.client.engine.amqp091.connection import Engine091
+
     return Engine091(terms)
 
 

@@ -58,6 +58,10 @@ class WrongServer(ConnectError):
     """Name that cannot be resolved, or certificate that is not trusted."""
 
 
+class WrongProtocol(ConnectError):
+    """Broker that speaks another version of AMQP."""
+
+
 class ConnectionClosed(ClientError):
     """Closed connection; `code` is the AMQP reply code, None if the socket failed without one."""
 

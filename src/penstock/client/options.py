@@ -7,6 +7,7 @@ The names are Artemis' and Qpid's. Case, `_`, `-` and `.` in a name do not count
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -250,6 +251,7 @@ class Options:
         self.hosts: tuple[Address, ...] = ()
         self.user, self.password, self.virtual_host = "guest", "guest", "/"
         self.token: Callable[[], Any] | str | None = None
+        self._container = f"penstock-{secrets.token_hex(6)}"
         files = self._read_url(url)
         for name, value in keywords.items():
             if name in ("tls", "token"):
@@ -326,7 +328,8 @@ class Options:
             is_encrypted=self.is_encrypted,
             heartbeat=heartbeat if wanted is None else wanted,
             name=self["name"],
-            container=self["container_id"],
+            container=self["container_id"] or self._container,
+            nonce=secrets.token_hex(16),
             call_timeout=self["timeout"],
         )
 

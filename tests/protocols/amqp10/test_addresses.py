@@ -19,17 +19,15 @@ from penstock.protocols.amqp10.addresses import (
     Node,
     ToAddresses,
     Unroutable,
-    exchange_address,
     parse_source,
     parse_target,
     parse_to,
-    queue_address,
     routing_key,
     source_node,
     target_node,
-    to_reply_address,
 )
 from penstock.wire.amqp10.neutral_properties import reply_queue
+from penstock.wire.amqp10.node_addresses import exchange_address, queue_address, to_reply_address
 from tests.support.broker_fixture import House
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=255).filter(is_name)

@@ -152,6 +152,13 @@ class PublisherCore(Line):
     def check_size(self, size: i64) -> None:
         """Raise `MessageTooLarge` for a message that the broker cannot take."""
 
+    def frames_left(self) -> i64:
+        """Return how many messages the session takes at least."""
+        return UNLIMITED
+
+    def ask_room(self) -> None:
+        """Tell the broker that messages wait for credit."""
+
     def ask_why(self) -> None:
         """Ask the broker what blocks this publisher, if it can say so and does not by itself."""
 
@@ -189,7 +196,7 @@ class PublisherCore(Line):
             if self.line:
                 self._arm_at(bucket.ready_at(self.wakes.now))
             return False
-        return True
+        return self.frames_left() > granted
 
     def cause(self, size: i64 = 0) -> str:
         """Return what keeps a message from being sent."""
@@ -310,6 +317,8 @@ class PublisherCore(Line):
         wait = Wait(self.wakes.now + limit, size)
         self.delayed_count += 1
         self.stand(wait)
+        if self.credit <= 0 and self.is_attached:
+            self.ask_room()
         self._expect_notice()
         try:
             while True:
@@ -372,8 +381,7 @@ class PublisherCore(Line):
         if self.bucket is None and self.replay_at < 0:
             taken = len(self.pending) - self.ahead + self.granted
             room = min(self.window, self.careful) - taken
-            if self.credit - self.granted < room:
-                room = self.credit - self.granted
+            room = min(room, min(self.credit, self.frames_left()) - self.granted)
             if stop - start > room:
                 stop = start + room
             i = start
@@ -605,16 +613,16 @@ class PublisherCore(Line):
 
     def _longest_wait(self) -> tuple[float, int]:
         """Return since when the longest wait lasts, and how many calls wait."""
-        since, count = NEVER, len(self.line) + len(self.results) + int(self.sends)
+        since, count = NEVER, len(self.line)
         if self.line:
             since = self.line[0].since
+        waits = [result.wait for result in self.results]
         if self.sends > 0:
-            for item in self.pending:
-                if isinstance(item, Receipt) and item.sender is not None:
-                    since = min(since, item.sender.since)
-                    break
-        for result in self.results:
-            since = min(since, result.moved_at)
+            waits += [item.sender for item in self.pending if isinstance(item, Receipt)]
+        for wait in waits:
+            if wait is not None and not wait.done:
+                count += 1
+                since = min(since, wait.since)
         return since, count
 
     # The ends

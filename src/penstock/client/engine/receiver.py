@@ -1,9 +1,8 @@
 """Receiver of the client: messages that have come, who waits for them, and acknowledgements put together.
 
 Theory of operation. Messages that have come wait in `ready`; a call that waits is woken with the promise of one
-(`Line.granted`), so no other call takes it. Accepted messages are acknowledged in ranges: `floor` is the number up to
-which all are settled, and a range from there on becomes one acknowledgement when it is long enough, when other output
-goes, or after a moment.
+(`Line.granted`), so no other call takes it. Accepted messages are acknowledged in ranges: one acknowledgement is written
+when its range is long enough, when other output goes, or after a moment.
 """
 
 from __future__ import annotations
@@ -44,9 +43,6 @@ class ReceiverCore(Line):
         self.attached = Call("the subscription")
         self.unsettled_count: i64 = 0
         """Messages that were handed over and are not settled."""
-        self.floor: i64 = 0
-        self.ahead: set[int] = set()
-        """Numbers above `floor` that are settled."""
         self.to_acknowledge: i64 = 0
         """Accepted messages up to `last_accepted` that the broker does not know of."""
         self.octets_to_acknowledge: i64 = 0
@@ -74,6 +70,13 @@ class ReceiverCore(Line):
     def stop(self) -> Call:
         """Ask for no more messages; the call is done when none can come any more."""
         raise NotImplementedError
+
+    def extends(self, tag: i64) -> bool:
+        """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
+        raise NotImplementedError
+
+    def note_settled(self, tag: i64) -> None:
+        """Note a message that was settled by itself."""
 
     def write_range(self) -> None:
         """Write the acknowledgement of all messages up to `last_accepted`."""
@@ -172,20 +175,16 @@ class ReceiverCore(Line):
         delivery.is_settled = True
         self.unsettled_count -= 1
         tag = delivery.tag
-        if tag == self.floor + 1:
-            self.floor = tag
+        if self.extends(tag):
             self.last_accepted = tag
             self.to_acknowledge += 1
             self.octets_to_acknowledge += len(delivery.body)
-            if self.ahead:
-                self._raise_floor()
             if self.to_acknowledge >= self.threshold or self.octets_to_acknowledge >= ACK_OCTETS:
                 self.flush()
                 self.engine.wake_output()
             elif self.to_acknowledge == 1 and not self.engine.is_scheduled:
                 self.engine.schedule(True)
         else:
-            self.ahead.add(int(tag))
             self.write_outcome(tag, 0, "")
             self.engine.wake_output()
         if self.settled and self.unsettled_count == 0:
@@ -201,19 +200,10 @@ class ReceiverCore(Line):
         self.flush()
         tag = delivery.tag
         self.write_outcome(tag, outcome, reason)
-        if tag == self.floor + 1:
-            self.floor = tag
-            self._raise_floor()
-        else:
-            self.ahead.add(int(tag))
+        self.note_settled(tag)
         self.engine.wake_output()
         if self.settled and self.unsettled_count == 0:
             self._all_settled()
-
-    def _raise_floor(self) -> None:
-        while int(self.floor) + 1 in self.ahead:
-            self.floor += 1
-            self.ahead.remove(int(self.floor))
 
     def flush(self) -> None:
         """Write the acknowledgement of what was accepted."""
@@ -246,11 +236,9 @@ class ReceiverCore(Line):
         """Note that the connection is lost, and will be tried again: what was not handed over comes again."""
         self.is_attached = False
         self.ready.clear()
-        self.ahead.clear()
         self.unsettled_count = 0
         self.to_acknowledge = 0
         self.octets_to_acknowledge = 0
-        self.floor = 0
         self._all_settled()
 
     def end(self, error: Exception) -> None:

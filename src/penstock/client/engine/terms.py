@@ -22,6 +22,8 @@ class ConnectionTerms(NamedTuple):
     container: str = ""
     """Container-id of AMQP 1.0."""
     product: str = "penstock-client"
+    nonce: str = ""
+    """Random letters for SCRAM: an engine has no chance of its own."""
     call_timeout: float = 30.0
     """Seconds that a request waits for its answer."""
 

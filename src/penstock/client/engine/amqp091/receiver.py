@@ -35,6 +35,10 @@ class Receiver091(ReceiverCore):
         self.consumer: str = ""
         """Tag of the consumer; empty without one."""
         self.consumers: int = 0
+        self.floor: i64 = 0
+        """Number up to which all messages are settled: an acknowledgement of many is for all of them."""
+        self.ahead: set[int] = set()
+        """Numbers above it that are settled."""
 
     def attach(self) -> None:
         """Open the channel and subscribe."""
@@ -116,6 +120,22 @@ class Receiver091(ReceiverCore):
         self.end(LinkClosed(None, f"the broker cancelled the receiver of queue '{self.terms.queue}': it was deleted"))
 
     @override
+    def extends(self, tag: i64) -> bool:
+        is_next = tag == self.floor + 1
+        self.note_settled(tag)
+        return is_next
+
+    @override
+    def note_settled(self, tag: i64) -> None:
+        if tag != self.floor + 1:
+            self.ahead.add(int(tag))
+            return
+        self.floor = tag
+        while self.ahead and int(self.floor) + 1 in self.ahead:
+            self.floor += 1
+            self.ahead.remove(int(self.floor))
+
+    @override
     def write_range(self) -> None:
         channel = self.channel
         if channel is not None:
@@ -150,6 +170,8 @@ class Receiver091(ReceiverCore):
     def lose(self) -> None:
         self.channel = None
         self.consumer = ""
+        self.floor = 0
+        self.ahead.clear()
         super().lose()
 
     @override
