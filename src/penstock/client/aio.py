@@ -17,7 +17,7 @@ from penstock.client.engine.publisher import PublisherCore, SendResult
 from penstock.client.engine.receipt import Receipt
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.waits import Steps, T, Wait
-from penstock.client.errors import ClientError, ConnectionClosed, ConnectionLost
+from penstock.client.errors import ClientError, ConnectionClosed, ConnectionLost, WrongProtocol
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 
@@ -69,20 +69,31 @@ class Connection:
         if self._engine is not None:
             raise RuntimeError("the connection is open already")
         loop = self._loop = asyncio.get_running_loop()
-        terms = self.options.connection_terms(self.options.hosts[0], heartbeat=HEARTBEAT)
-        engine = self._engine = calls.engine_of(self.options["protocol"], terms)
-        engine.now = loop.time()
-        engine.new_future = loop.create_future
-        engine.schedule = self._schedule
         self._lost = asyncio.Event()
+        protocols = calls.PROTOCOLS[self.options["protocol"]]
         try:
-            await self._try_hosts()
+            for protocol in protocols:
+                try:
+                    await self._open_as(protocol, loop)
+                    break
+                except WrongProtocol:
+                    if protocol == protocols[-1]:
+                        raise
         except BaseException:
             self._engine = None
             raise
         if self.options["reconnect"]:
             self._keeper = loop.create_task(self._keep(self._lost))
         return self
+
+    async def _open_as(self, protocol: str, loop: asyncio.AbstractEventLoop) -> None:
+        """Open the connection with one protocol."""
+        terms = self.options.connection_terms(self.options.hosts[0], heartbeat=HEARTBEAT)
+        engine = self._engine = calls.engine_of(protocol, terms)
+        engine.now = loop.time()
+        engine.new_future = loop.create_future
+        engine.schedule = self._schedule
+        await self._try_hosts()
 
     async def _try_hosts(self) -> None:
         """Connect to the first host that answers; raises the error of the last one."""
@@ -168,6 +179,11 @@ class Connection:
     def blocked(self) -> str | None:
         """Return the broker's reason for blocking the connection; None if it does not."""
         return self._core().blocked_reason or None
+
+    @property
+    def protocol(self) -> str:
+        """Return the protocol that is spoken: amqp10 or amqp091."""
+        return self._core().protocol
 
     @property
     def server_properties(self) -> dict[str, object]:

@@ -26,7 +26,7 @@ from penstock.client.engine.receipt import PENDING, Receipt
 from penstock.client.engine.receiver import ReceiverCore
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Steps, T
-from penstock.client.errors import ClientError, ConfirmTimeout, ConnectionClosed, ConnectionLost
+from penstock.client.errors import ClientError, ConfirmTimeout, ConnectionClosed, ConnectionLost, WrongProtocol
 from penstock.client.options import Address, Options
 from penstock.client.reconnect import explain, is_final, pauses
 
@@ -58,11 +58,19 @@ class Connection:
         self._poll = select.poll()
         self._unsent = memoryview(b"")
         self._batches = 0
-        terms = options.connection_terms(options.hosts[0], heartbeat=0.0)
-        self._engine: Engine = calls.engine_of(options["protocol"], terms)
-        self._engine.now = clock()
-        self._engine.block_for = self._wait_for_receipt
-        self._try_hosts()
+        self._engine: Engine
+        protocols = calls.PROTOCOLS[options["protocol"]]
+        for protocol in protocols:
+            terms = options.connection_terms(options.hosts[0], heartbeat=0.0)
+            self._engine = calls.engine_of(protocol, terms)
+            self._engine.now = clock()
+            self._engine.block_for = self._wait_for_receipt
+            try:
+                self._try_hosts()
+                break
+            except WrongProtocol:
+                if protocol == protocols[-1]:
+                    raise
 
     # Opening and closing
 
@@ -162,6 +170,11 @@ class Connection:
     def blocked(self) -> str | None:
         """Return the broker's reason for blocking the connection; None if it does not."""
         return self._engine.blocked_reason or None
+
+    @property
+    def protocol(self) -> str:
+        """Return the protocol that is spoken: amqp10 or amqp091."""
+        return self._engine.protocol
 
     @property
     def server_properties(self) -> dict[str, object]:

@@ -13,6 +13,8 @@ from penstock.client.options import queue_arguments
 
 LOGGER: Final = logging.getLogger("penstock")
 
+PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
+"""Protocols that are tried, by the option `protocol`."""
 SLICE: Final = 256
 """Messages that `send_many` takes from its iterable at a time."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from penstock.client.errors import ConnectError, LoginRefused, WrongServer
+from penstock.client.errors import ConnectError, LoginRefused, WrongProtocol, WrongServer
 from penstock.client.options import Address, Options
 
 
 def is_final(error: Exception) -> bool:
     """Return whether another attempt does not help: the login was refused, or the server is a wrong one."""
-    return isinstance(error, (LoginRefused, WrongServer))
+    return isinstance(error, (LoginRefused, WrongServer, WrongProtocol))
 
 
 def pauses(options: Options) -> Iterator[float]:

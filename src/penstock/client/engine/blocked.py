@@ -51,9 +51,8 @@ class Amounts:
         return self.messages is not None or self.bytes is not None
 
     def __str__(self) -> str:
-        parts = [] if self.messages is None else [f"{self.messages} messages"]
-        if self.bytes is not None:
-            parts.append(f"{self.bytes} bytes")
+        amounts = (("message", self.messages), ("byte", self.bytes))
+        parts = [f"{amount} {unit}{'' if amount == 1 else 's'}" for unit, amount in amounts if amount is not None]
         return ", ".join(parts) or "unknown"
 
     def __repr__(self) -> str:

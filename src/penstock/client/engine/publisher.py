@@ -601,6 +601,7 @@ class PublisherCore(Line):
         self.notice_at = now + period
         passed = now - since
         if passed < period * 0.99:
+            self.notice_at = since + period
             return
         seconds = round(passed / period) * period
         found = self.describe()

@@ -1,8 +1,8 @@
 """Receiver of the client: messages that have come, who waits for them, and acknowledgements put together.
 
 Theory of operation. Messages that have come wait in `ready`; a call that waits is woken with the promise of one
-(`Line.granted`), so no other call takes it. Accepted messages are acknowledged in ranges: one acknowledgement is written
-when its range is long enough, when other output goes, or after a moment.
+(`Line.granted`), so no other call takes it. Accepted messages are acknowledged in ranges: one acknowledgement is
+written when its range is long enough, when other output goes, or after a moment.
 """
 
 from __future__ import annotations

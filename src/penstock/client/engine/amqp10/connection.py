@@ -43,6 +43,9 @@ FRAME_MAX: Final = 128 * 1024
 """Octets of the largest frame that we take."""
 CHANNEL_MAX: Final = 255
 
+REFUSED: Final = ("amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed")
+"""Conditions of a refused login: no such virtual host, or no permission."""
+
 SASL_HEADER_DUE: Final = 0
 SASL_DUE: Final = 1
 AMQP_HEADER_DUE: Final = 2
@@ -299,11 +302,7 @@ class Engine10(Engine):
             return
         self._put(spec.CLOSE)
         if self.phase == OPENING:
-            kind = (
-                LoginRefused
-                if code in ("amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed")
-                else ConnectError
-            )
+            kind = LoginRefused if code in REFUSED else ConnectError
             self.break_off(kind(self.terms.host, self.terms.port, text or code))
             return
         self.break_off(ConnectionClosed(None, text or code or "the broker closed it without a reason"))

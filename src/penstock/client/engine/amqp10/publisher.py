@@ -208,8 +208,8 @@ class Publisher10(PublisherCore):
             return {"to": exchange_address(exchange, key) if exchange else queue_address(key)}
         if exchange != terms.exchange or (key != terms.key and not self.by_subject):
             raise ValueError(
-                f"this publisher sends to {self.address}; over AMQP 1.0 a message with exchange '{exchange}' and routing "
-                f"key '{key}' needs one without a queue, or with the exchange alone"
+                f"this publisher sends to {self.address}; over AMQP 1.0 a message with exchange '{exchange}' and "
+                f"routing key '{key}' needs one without a queue, or with the exchange alone"
             )
         return {"subject": key} if self.by_subject else {}
 

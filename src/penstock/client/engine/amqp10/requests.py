@@ -31,7 +31,7 @@ from penstock.wire.amqp10.serial import serial_distance
 from penstock.wire.amqp10.transfer import Transfer
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Described, ulong
+from penstock.wire.amqp10.values import Described, Symbol, ulong
 
 if TYPE_CHECKING:
     from penstock.client.engine.amqp10.connection import Engine10
@@ -281,12 +281,8 @@ def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
     source = arguments["exchange"]
     queue, key = arguments["queue"], arguments["routing_key"]
     if name == "queue.bind":
-        body = {"source": source, "binding_key": key, "destination_queue": queue}
-        return (
-            "POST",
-            "/bindings",
-            _fields({**body, "arguments": arguments.get("arguments")}, tuple([*body, "arguments"])),
-        )
+        body = {"source": source, "binding_key": key, "destination_queue": queue, "arguments": arguments["arguments"]}
+        return "POST", "/bindings", _fields(body, tuple(body))
     return "DELETE", f"/bindings/src={_part(source)};dstq={_part(queue)};key={_part(key)};args=", None
 
 
@@ -307,6 +303,4 @@ def _part(name: str) -> str:
 
 
 def _symbols(entries: dict[object, object]) -> dict[object, object]:
-    from penstock.wire.amqp10.values import Symbol
-
     return {Symbol(str(key)): value for key, value in entries.items()}
