@@ -31,7 +31,7 @@ def url_of(broker_url: str, protocol: str, **options: object) -> str:
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until a condition is true; the time-out of the test ends it otherwise."""
     while not condition():  # noqa: ASYNC110 - the condition is the client's state, which has no event.
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
 
 
 async def depth_of(connection: Connection, queue: str) -> int:

@@ -198,6 +198,10 @@ class PublisherCore(Line):
             return False
         return self.frames_left() > granted
 
+    @override
+    def ready_at(self) -> float:
+        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
+
     def cause(self, size: i64 = 0) -> str:
         """Return what keeps a message from being sent."""
         taken = len(self.pending) - self.ahead + self.granted
@@ -265,6 +269,8 @@ class PublisherCore(Line):
         receipt = Receipt(self, message, self.wakes.now)
         self._write(message)
         self.pending.append(receipt)
+        if self.line:
+            self.grant()  # Who came while this one was woken has its turn now.
         return receipt
 
     def _write(self, message: object) -> None:
@@ -376,43 +382,51 @@ class PublisherCore(Line):
     def publish_some(self, items: Sequence[object], start: i64, result: SendResult) -> i64:
         """Publish as many messages as there is room for, without receipts; return the index of the first left."""
         stop: i64 = len(items)
-        if self.line or not self.may_write:
+        if self.line or self.granted > 0 or not self.may_write or self.replay_at >= 0:
             return start
-        if self.bucket is None and self.replay_at < 0:
-            taken = len(self.pending) - self.ahead + self.granted
-            room = min(self.window, self.careful) - taken
-            room = min(room, min(self.credit, self.frames_left()) - self.granted)
-            if stop - start > room:
-                stop = start + room
-            i = start
-            octets = self.window_octets if self.window_octets >= 0 else UNLIMITED
-            while i < stop:
-                if self.octets + self.granted_octets >= octets and len(self.pending) > self.ahead:
-                    break
-                if octets != UNLIMITED and not self.fits(self.size_of(items[i])):
-                    break
-                self._publish_in(items[i], result)
-                i += 1
-            return i
+        first: i64 = self.base + len(self.pending)
+        taken = len(self.pending) - self.ahead
+        room = min(min(self.window, self.careful) - taken, min(self.credit, self.frames_left()))
+        if self.bucket is not None:
+            room = min(room, self.bucket.whole(self.wakes.now))
+        if stop - start > room:
+            stop = start + max(room, 0)
+        limit = self.window_octets if self.window_octets >= 0 else UNLIMITED
+        octets = self.octets
+        pending = self.pending
         i = start
-        while i < stop and self.fits(self.size_of(items[i])):
-            self._publish_in(items[i], result)
-            i += 1
+        try:
+            while i < stop:
+                item = items[i]
+                size = len(item) if isinstance(item, bytes) else self.size_of(item)
+                if octets + size > limit and len(pending) > self.ahead:
+                    break
+                self._write(item)
+                octets += size
+                pending.append(item)
+                i += 1
+        finally:  # One that cannot be encoded is an error; those before it are sent.
+            if i > start:
+                self._add_run(first, i - start, result)
         return i
 
     def _publish_in(self, item: object, result: SendResult) -> None:
-        if not isinstance(item, bytes):
-            self.size_of(item)
+        """Publish one message of a `send_many` that has a place."""
         self._write(item)
-        number = self.base + len(self.pending)
         self.pending.append(item)
+        self._add_run(self.base + len(self.pending) - 1, 1, result)
+        if self.line:
+            self.grant()
+
+    def _add_run(self, first: i64, count: i64, result: SendResult) -> None:
+        """Note that these numbers belong to a `send_many`."""
         last = self.runs[-1] if self.runs else None
-        if last is not None and last.result is result and last.first + last.count == number:
-            last.count += 1
+        if last is not None and last.result is result and last.first + last.count == first:
+            last.count += count
         else:
-            self.runs.append(Run(number, 1, result, result.taken))
-        result.taken += 1
-        result.open += 1
+            self.runs.append(Run(first, count, result, result.taken))
+        result.taken += int(count)
+        result.open += count
 
     def sending_slice(self, items: Sequence[object], result: SendResult, timeout: float | None) -> Steps[None]:
         """Publish some messages of a `send_many`, waiting for room."""
@@ -478,11 +492,12 @@ class PublisherCore(Line):
             i = 0
         stop: i64 = min(last - self.base + 1, len(pending))
         plain: i64 = 0
+        has_reasons = len(self.reasons) > 0
         while i < stop:
             item = pending[i]
             if item is not None:
                 state, why = outcome, reason
-                if self.reasons and int(self.base + i) in self.reasons:
+                if has_reasons and int(self.base + i) in self.reasons:
                     why = self.reasons.pop(int(self.base + i))
                     state = REFUSED
                 if isinstance(item, Receipt):

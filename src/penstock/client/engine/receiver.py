@@ -113,6 +113,10 @@ class ReceiverCore(Line):
             return False
         return len(self.ready) > self.granted
 
+    @override
+    def ready_at(self) -> float:
+        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
+
     def arrived(self, delivery: Delivery) -> None:
         """Take a message that has come."""
         self.ready.append(delivery)
@@ -128,6 +132,9 @@ class ReceiverCore(Line):
         self.unsettled_count += 1
         if self.bucket is not None:
             self.bucket.take(1.0, self.wakes.now)
+        if self.line:
+            self.grant()
+            self.engine.wake_output()
         return found
 
     def receiving(self, timeout: float | None = None) -> Steps[Delivery | None]:

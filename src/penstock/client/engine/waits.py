@@ -146,8 +146,8 @@ class Line(TimerHandler):
         raise NotImplementedError
 
     def is_free(self, size: i64) -> bool:
-        """Return whether a newcomer may go at once: there is a place, and nobody waits."""
-        if self.line:
+        """Return whether a newcomer may go at once: there is a place, and nobody waits or is about to take one."""
+        if self.line or self.granted > 0:
             return False
         return self.fits(size)
 
@@ -156,6 +156,13 @@ class Line(TimerHandler):
         wait.since = self.wakes.now
         self.line.append(wait)
         self._arm(wait)
+        ready_at = self.ready_at()
+        if ready_at != NEVER:
+            self.wakes.timers.add(self, ready_at)
+
+    def ready_at(self) -> float:
+        """Return when its rate lets the next one go; infinity without a rate."""
+        return NEVER
 
     def grant(self) -> None:
         """Hand over the places that there are."""
