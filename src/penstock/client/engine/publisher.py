@@ -681,22 +681,24 @@ class PublisherCore(Line):
 
     def _replay(self) -> None:
         """Send again what there is credit for."""
-        at = self.replay_at
         pending = self.pending
         n: i64 = len(pending)
-        if at < n and not self.engine.is_scheduled:
+        if not self.engine.is_scheduled:
             self.engine.is_scheduled = True
             self.engine.schedule(False)
-        while at < n and self.credit > 0:
-            item = pending[at]
+        while self.replay_at < n and self.credit > 0 and self.frames_left() > 0:
+            item = pending[self.replay_at]
             message = item.message if isinstance(item, Receipt) else item
             if isinstance(message, bytes):
                 self.write(message)
             elif isinstance(message, Message):
                 self.write_message(message)
             self.credit -= 1
-            at += 1
-        self.replay_at = at if at < n else -1
+            self.replay_at += 1
+        if self.replay_at >= n:
+            self.replay_at = -1
+        elif self.credit <= 0:
+            self.ask_room()
 
     def lose(self) -> None:
         """Note that the connection is lost, and will be tried again."""
