@@ -70,7 +70,7 @@ class Engine091(Engine):
         self.channels: dict[int, Channel] = {}
         self.last_number: int = 0
         self.step: str = FIRST_STEP
-        """What is due in the login."""
+        """Answer that is due in the login."""
         self.has_heard: bool = False
         self.declarations: Channel | None = None
         """Channel of declarations; None until there is one."""
