@@ -30,7 +30,6 @@ TREES = {"PenstockError": "one tree of errors, which `except` follows"}
 DEEP = {
     "Engine091": "one protocol of a connection of the client",
     "Engine10": "the other one",
-    "PublisherCore": "room, time-outs and warnings above the window of what has no outcome",
     "Publisher091": "one protocol of a publisher",
     "Publisher10": "the other one",
     "Receiver091": "one protocol of a receiver",

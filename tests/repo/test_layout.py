@@ -14,7 +14,7 @@ EXCEPTIONS = {
 """Names of files that need no tests of their own, with the reason."""
 INTERFACES = {
     "client/calls.py": "single calls of an engine; tests/client/test_aio.py and test_blocking.py call them",
-    "client/engine/connection.py": "what the protocols fill in; tests/client/engine/amqp091 and amqp10 test it with them",
+    "client/engine/connection.py": "what the protocols fill in; tests/client/engine/amqp091 and amqp10 test them",
     "client/engine/receipt.py": "the outcome of a message; tests/client/engine/test_publisher.py tests it",
     "client/engine/terms.py": "records",
     "client/engine/window.py": "a part of a publisher; tests/client/engine/test_publisher.py tests it",
