@@ -18,15 +18,17 @@ from penstock.client.engine.blocked import Blocked
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.messages import Message
-from penstock.client.engine.receipt import CONFIRMED, PENDING, UNKNOWN, Receipt
+from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call, Steps, Wait
 from penstock.client.engine.window import SendResult, Window
-from penstock.client.errors import LinkClosed
+from penstock.client.errors import ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 from penstock.flow.token_bucket import TokenBucket, smooth
 
 UNLIMITED: Final = 1 << 62
+WITHDRAWN_WITHIN: Final = 5.0
+"""Seconds that the answer to a withdrawal is waited for, and then the outcome."""
 
 
 class PublisherCore(Window):
@@ -83,6 +85,10 @@ class PublisherCore(Window):
 
     def ask_room(self) -> None:
         """Tell the broker that messages wait for credit."""
+
+    def withdraw(self, number: int) -> Call | None:
+        """Ask the broker to give a message back that it may hold; None if it cannot be asked."""
+        return None
 
     def ask_why(self) -> None:
         """Ask the broker what blocks this publisher, if it can say so and does not by itself."""
@@ -289,8 +295,31 @@ class PublisherCore(Window):
             self.sends -= 1
             receipt.sender = None
         if wait.expired and receipt.outcome == PENDING:
-            raise ConfirmTimeout(limit, self.describe(), receipt)
+            blocked = self.describe()
+            yield from self._withdrawing(receipt)
+            if receipt.outcome == PENDING:
+                raise ConfirmTimeout(limit, blocked, receipt)
+            if receipt.outcome == REFUSED and receipt.withdrawn:
+                raise FlowControlTimeout(limit, blocked)
         return receipt.check()
+
+    def _withdrawing(self, receipt: Receipt) -> Steps[None]:
+        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue."""
+        number = self.base + self.pending.index(receipt)
+        call = self.withdraw(int(number))
+        if call is None:
+            return
+        wait = Wait()
+        receipt.sender = wait
+        try:
+            answer = yield from self.engine.waiting(call, WITHDRAWN_WITHIN)
+            receipt.withdrawn = answer["withdrawn"] is True
+            if receipt.outcome == PENDING:
+                yield from self.engine.until(wait, WITHDRAWN_WITHIN)
+        except ClientError:
+            return  # It stays unknown, and the receipt says what becomes of it.
+        finally:
+            receipt.sender = None
 
     # send_many
 

@@ -38,6 +38,8 @@ class Receipt:
         self.sent_at: float = sent_at
         self.sender: Wait | None = None
         """Wait of the `send` that published it."""
+        self.withdrawn: bool = False
+        """True if the broker held it and has given it back: it is in no queue."""
         self.futures: list[Any] | None = None
         self.callbacks: list[Callable[[Receipt], object]] | None = None
 
