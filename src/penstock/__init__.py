@@ -18,13 +18,77 @@ from typing import TYPE_CHECKING
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
+    from penstock.client.aio import Connection, Publisher, Receiver, connect
+    from penstock.client.engine.blocked import Blocked
+    from penstock.client.engine.failures import ConfirmTimeout, ConnectionLost, FlowControlTimeout, MessageRefused
+    from penstock.client.engine.messages import Delivery, Message
+    from penstock.client.engine.receipt import Receipt
+    from penstock.client.engine.window import SendResult
+    from penstock.client.errors import (
+        ChannelClosed,
+        ClientError,
+        ConnectError,
+        ConnectionClosed,
+        ControlError,
+        LinkClosed,
+        LoginRefused,
+        MessageTooLarge,
+    )
     from penstock.server.broker import Broker
 
-__all__ = ["Broker", "__version__", "compiled"]
+__all__ = [
+    "Blocked",
+    "Broker",
+    "ChannelClosed",
+    "ClientError",
+    "ConfirmTimeout",
+    "ConnectError",
+    "Connection",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "ControlError",
+    "Delivery",
+    "FlowControlTimeout",
+    "LinkClosed",
+    "LoginRefused",
+    "Message",
+    "MessageRefused",
+    "MessageTooLarge",
+    "Publisher",
+    "Receipt",
+    "Receiver",
+    "SendResult",
+    "__version__",
+    "compiled",
+    "connect",
+]
 
 __version__ = VERSION
 
-_PURE_PACKAGES = ("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
+_PURE_PACKAGES = (
+    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "management", "driver"),
+    "client/engine",
+)
+
+_HOMES = {
+    "Broker": "penstock.server.broker",
+    **dict.fromkeys(("Connection", "Publisher", "Receiver", "connect"), "penstock.client.aio"),
+    "Blocked": "penstock.client.engine.blocked",
+    **dict.fromkeys(("Delivery", "Message"), "penstock.client.engine.messages"),
+    "Receipt": "penstock.client.engine.receipt",
+    "SendResult": "penstock.client.engine.window",
+    **dict.fromkeys(
+        ("ConfirmTimeout", "ConnectionLost", "FlowControlTimeout", "MessageRefused"), "penstock.client.engine.failures"
+    ),
+    **dict.fromkeys(
+        (
+            *("ChannelClosed", "ClientError", "ConnectError", "ConnectionClosed", "ControlError", "LinkClosed"),
+            *("LoginRefused", "MessageTooLarge"),
+        ),
+        "penstock.client.errors",
+    ),
+}
+"""Modules of the names that are imported when they are first asked for."""
 
 
 @cache
@@ -46,7 +110,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import the broker when it is first asked for: a client of Penstock has no need of a server."""
-    if name == "Broker":
-        return import_module("penstock.server.broker").Broker
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a name when it is first asked for: a client has no need of a server, nor a server of a client."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found

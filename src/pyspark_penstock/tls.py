@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any, Final
 
-from penstock.client.parameters import TLS_PORT, tls_context
+from penstock.client.parameters import TLS_PORT
+from penstock.client.tls import tls_context
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option

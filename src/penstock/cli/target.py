@@ -112,7 +112,8 @@ def tls_files() -> dict[str, str]:
 
 def parameters_of(url: str) -> Any:
     """Return the parameters of a connection, with the files for TLS of the present command. Raises ConfigError."""
-    from penstock.client.parameters import Parameters, tls_context
+    from penstock.client.parameters import Parameters
+    from penstock.client.tls import tls_context
 
     try:
         where = Parameters.from_url(url)._replace(product=PRODUCT)

@@ -5,11 +5,18 @@ ClientError
 │   ├── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
 │   └── WrongServer     the host's name cannot be resolved, or its certificate is not trusted
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
+│   └── ConnectionLost      it was lost with a message under way, whose outcome is unknown
 ├── ChannelClosed       the broker closed a channel, with its reason
+├── LinkClosed          a publisher or receiver has ended, with the reason
 ├── ControlError        a control operation was refused, with its reason
+├── MessageRefused      the broker refused a message, with its reason
+├── MessageTooLarge     a message is larger than the broker takes; it was not sent
+├── FlowControlTimeout  a message was not sent: it waited for room until its time-out
+├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 └── Timeout             no answer in time; the operation may still complete
 
-All of them can be pickled, because they travel from Spark's executors to its driver.
+ConnectionLost, MessageRefused, FlowControlTimeout and ConfirmTimeout are in `engine.failures`: they have a receipt, or
+what the broker says. All of them can be pickled, because they travel from Spark's executors to its driver.
 """
 
 from __future__ import annotations
@@ -48,6 +55,10 @@ class WrongServer(ConnectError):
     """Name that cannot be resolved, or certificate that is not trusted."""
 
 
+class WrongProtocol(ConnectError):
+    """Broker that speaks another version of AMQP."""
+
+
 class ConnectionClosed(ClientError):
     """Closed connection; `code` is the AMQP reply code, None if the socket failed without one."""
 
@@ -58,6 +69,22 @@ class ConnectionClosed(ClientError):
 
     def __str__(self) -> str:
         return f"the connection is closed: {self.text}" + ("" if self.code is None else f" ({self.code})")
+
+
+class LinkClosed(ClientError):
+    """Ended publisher or receiver; `code` is the AMQP 0-9-1 reply code, None without one."""
+
+    def __init__(self, code: int | None, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return REPLY.sub("", self.text) + ("" if self.code is None else f" ({self.code})")
+
+
+class MessageTooLarge(ClientError):
+    """Message that is larger than the broker takes."""
 
 
 class ChannelClosed(ClientError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from penstock.client.errors import REPLY, ConnectError, ConnectionClosed, LoginRefused, Timeout
+from penstock.client.errors import ConnectError, ConnectionClosed, LoginRefused, Timeout
+from penstock.client.login_errors import FIRST_STEP, why_closed
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
@@ -33,7 +34,6 @@ CLIENT_PROPERTIES: Final[dict[str, object]] = {
 
 REFUSED: Final = (spec.ReplyCode.ACCESS_REFUSED, spec.ReplyCode.NOT_ALLOWED)
 """Reply codes of a refused login: user or password, and virtual host."""
-_FIRST_STEP: Final = "an answer to the protocol header"
 
 
 class Tuned(NamedTuple):
@@ -49,7 +49,7 @@ def shake_hands(connection: Connection, deadline: float) -> Tuned:
     """Open the connection before `deadline` (monotonic seconds); raises `ConnectError` with advice."""
     host, port, user = connection.parameters[:3]
     virtual_host = connection.parameters.virtual_host
-    step = _FIRST_STEP
+    step = FIRST_STEP
     try:
         connection.send(spec.PROTOCOL_HEADER, _left(deadline))
         server_properties = _hear_start(connection, deadline)
@@ -122,15 +122,5 @@ def _tune(connection: Connection, server_properties: dict[str, object], deadline
 
 
 def _why_closed(connection: Connection, step: str, error: ConnectionClosed) -> str:
-    user = connection.parameters.user
-    if error.code == spec.ReplyCode.ACCESS_REFUSED:
-        return f"the broker refuses {user}; check user, password and permissions ({error.text})"
-    if step == _FIRST_STEP and error.code is not None:
-        return f"the server there does not speak AMQP 0-9-1; check the port ({error.text})"
-    if step == _FIRST_STEP:
-        plain = connection.parameters.tls is None
-        causes = "it is full, no AMQP broker, or needs amqps://" if plain else "it is full, or no AMQP broker"
-        return f"the server there closed the connection at once: {causes} ({error.text})"
-    if error.code is None:
-        return f"the broker hung up where {step} was due; check user, password and virtual host ({error.text})"
-    return f"{REPLY.sub('', error.text)} ({error.code})"
+    parameters = connection.parameters
+    return why_closed(parameters.user, step, error.code, error.text, is_encrypted=parameters.tls is not None)

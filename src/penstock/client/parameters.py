@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
 from ssl import SSLContext
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from penstock.client.tls import TLS_FIELDS, context_of
+
 TLS_PORT: Final = 5671
 """Port of `amqps://` by default (IANA)."""
-TLS_FIELDS: Final = ("cacertfile", "certfile", "keyfile", "password", "verify")
-"""Fields of the query of an `amqps://` URL, as RabbitMQ's clients have them."""
-
-
-def tls_context(
-    ca: str | None = None,
-    certificate: str | None = None,
-    key: str | None = None,
-    password: str = "",
-    *,
-    verify: bool = True,
-) -> SSLContext:
-    """Return the context of a client: its authorities (None: the system's), and its own certificate and key.
-
-    Raises `ValueError` that names the file which cannot be used. Without `verify` anybody may pose as the broker.
-    """  # fmt: skip
-    for path in (ca, certificate, key):
-        if path is not None and not Path(path).is_file():
-            raise ValueError(f"the file '{path}' for TLS is not there")
-    try:
-        context = ssl.create_default_context(cafile=ca)
-        if certificate is not None:
-            context.load_cert_chain(certificate, key, lambda: password)
-    except OSError as error:  # ssl.SSLError is one.
-        files = " and ".join(f"'{path}'" for path in (ca, certificate, key) if path is not None)
-        reason = (getattr(error, "reason", None) or error.strerror or str(error)).lower().replace("_", " ")
-        raise ValueError(f"the files for TLS cannot be used ({files}): {reason}") from None
-    if not verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 class Parameters(NamedTuple):
@@ -100,9 +69,4 @@ def _context_of(query: str) -> SSLContext:
     for name in fields:
         if name not in TLS_FIELDS:
             raise ValueError(f"unknown field {name} in the query of an amqps:// URL; known are {', '.join(TLS_FIELDS)}")
-    verify = fields.get("verify", "verify_peer")
-    if verify not in ("verify_peer", "verify_none"):
-        raise ValueError("verify in an amqps:// URL must be verify_peer or verify_none")
-    certificate, key = fields.get("certfile"), fields.get("keyfile")
-    password = fields.get("password", "")
-    return tls_context(fields.get("cacertfile"), certificate, key, password, verify=verify == "verify_peer")
+    return context_of(fields)

@@ -11,6 +11,9 @@ from typing import Final
 from penstock.errors import PreconditionFailed
 from penstock.setting_names.setting_value import NAME_MAX
 
+CC: Final = "CC"
+BCC: Final = "BCC"
+"""Headers with more routing keys of a message (RabbitMQ's sender-selected distribution); BCC is not delivered."""
 CONTROL_REPLIES: Final = "amq.penstock.replies"
 """Name by which a client declares an exclusive queue for answers to control requests; it gets one of its own."""
 

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from penstock.content.death_entries import deaths_in
 from penstock.content.message_columns import MessageColumns
+from penstock.content.names import CC
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import SelectableMessage
 from penstock.content.selector.neutral_message import NeutralMessage
@@ -34,8 +35,6 @@ NO_NUMBER: Final = -(1 << 63)
 FIRST_PROPERTY: Final = 0x8000
 EVERY_PROPERTY: Final = 0xFFFF
 """Bits of properties, in the order of the flags of AMQP 0-9-1 (section 1.8.1)."""
-CC: Final = "CC"
-"""Header with further routing keys of a message."""
 
 
 class UnreadableContent(FrameError):

@@ -9,11 +9,11 @@ from typing_extensions import override
 
 from penstock.access.connection_access import ConnectionAccess
 from penstock.content.message_columns import OctetsColumn, text_of
+from penstock.content.names import BCC, CC
 from penstock.core.broker import Broker
-from penstock.core.message_format import CC
 from penstock.core.publish.held_block import RowSource
 from penstock.core.routing.attributes import PERSISTENT, expiration_s
-from penstock.core.routing.copies import BCC, route_with_copies
+from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.content.names import check_name
+from penstock.content.names import BCC, CC, check_name
 from penstock.core.message import BccEnvelope
-from penstock.core.message_format import CC, keys_in
+from penstock.core.message_format import keys_in
 from penstock.core.routing.field_values import type_name
 from penstock.core.routing.route import Route
 from penstock.errors import PreconditionFailed
 
-BCC: Final = "BCC"
 COPIES_MAX: Final = 1_000
 """Most routing keys in the two headers of one message."""
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.message_format import CC, keys_in
-from penstock.core.routing.copies import BCC
+from penstock.content.names import BCC, CC
+from penstock.core.message_format import keys_in
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
 from penstock.protocols.amqp091.header_rewriter import HeaderRewriter
 from penstock.wire.amqp091.codec import CodecError

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.connection_access import ConnectionAccess
+from penstock.content.names import BCC
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
@@ -16,7 +17,7 @@ from penstock.core.large_bodies import LargeBody
 from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.copies import BCC, route_with_copies
+from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost

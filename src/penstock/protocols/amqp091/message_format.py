@@ -13,11 +13,11 @@ from typing_extensions import override
 
 from penstock.content.death_entries import deaths_in
 from penstock.content.message_columns import MessageColumns
+from penstock.content.names import CC
 from penstock.content.properties import Properties
 from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import (
-    CC,
     NO_NUMBER,
     MessageFormat,
     MessageFormats,

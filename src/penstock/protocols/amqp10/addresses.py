@@ -20,16 +20,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
-from urllib.parse import quote
 
 from penstock.content.names import is_name
 from penstock.core.routing.binding import EXCHANGE, QUEUE
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.setting_names.setting_value import NAME_MAX
-from penstock.wire.amqp10.neutral_properties import QUEUES, percent_decoded
+from penstock.wire.amqp10.neutral_properties import percent_decoded
+from penstock.wire.amqp10.node_addresses import EXCHANGES, QUEUES
 
-EXCHANGES: Final = "/exchanges/"
 MANAGEMENT: Final = "/management"
 """Address of the management node (RabbitMQ 4)."""
 QUEUE_CAPABILITY: Final = "queue"
@@ -321,27 +320,3 @@ def routing_key(node: Node, subject: str) -> str:
             f"the most is {NAME_MAX}"
         )
     return subject
-
-
-# Writing
-
-
-def queue_address(queue: str) -> str:
-    """Return the address of a queue, such as that of a dynamic node."""
-    return QUEUES + quote(queue, safe="", errors="replace")
-
-
-def exchange_address(exchange: str, key: str | None = None) -> str:
-    """Return the address of an exchange; without a key, the subject is the key."""
-    address = EXCHANGES + quote(exchange, safe="", errors="replace")
-    return address if key is None else f"{address}/{quote(key, safe='', errors='replace')}"
-
-
-# The property reply-to
-
-
-def to_reply_address(reply_to: str) -> str:
-    """Return the address of a neutral reply-to, which names a queue; what is an address already stays."""
-    if reply_to.startswith((QUEUES, EXCHANGES)):
-        return reply_to
-    return queue_address(reply_to)

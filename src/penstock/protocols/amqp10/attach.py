@@ -17,7 +17,6 @@ from penstock.protocols.amqp10.addresses import (
     Node,
     parse_source,
     parse_target,
-    queue_address,
     source_node,
 )
 from penstock.protocols.amqp10.auto_create import create_missing_queue
@@ -37,6 +36,7 @@ from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.node_addresses import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 from penstock.wire.amqp10.values import Symbol
 

@@ -24,11 +24,11 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, ResourceError
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.protocols.amqp10.addresses import exchange_address, queue_address
 from penstock.protocols.amqp10.link_node import LinkNode
 from penstock.protocols.common.authorization import check_declare_exchange, check_declare_queue
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
+from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
 from penstock.wire.amqp10.values import Array, Symbol, Typed
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from penstock.core.death_headers import added_headers, pairs_of
 from penstock.core.death_record import DeathRecord
 from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
-from penstock.protocols.amqp10.property_conversion import encode_head, encode_message
 from penstock.protocols.amqp10.selectable_message import SelectableAmqp10
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.death_annotations import DEATHS, annotation_of, entries_in, last_times
@@ -28,6 +27,7 @@ from penstock.wire.amqp10.format_codes import STRING32
 from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.map_walk import text_at
 from penstock.wire.amqp10.message_rewriter import with_annotations
+from penstock.wire.amqp10.neutral_message import encode_head, encode_message
 from penstock.wire.amqp10.neutral_properties import AMQP10_TYPE, COPIES, annotations_of, properties_of
 from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral
 from penstock.wire.amqp10.sections import Sections, data_octets, joined_data

@@ -8,7 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.connection_access import ConnectionAccess
-from penstock.core.message_format import CC
+from penstock.content.names import CC
 from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message

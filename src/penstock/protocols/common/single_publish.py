@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.connection_access import ConnectionAccess
+from penstock.content.names import BCC
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.publish import admission
@@ -18,7 +19,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.publisher_counts import take_counts
 from penstock.core.routing.attributes import route_for
-from penstock.core.routing.copies import BCC, route_with_copies
+from penstock.core.routing.copies import route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost

@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from penstock.content.death_entries import deaths_in
-from penstock.content.names import is_name
+from penstock.content.names import CC, is_name
 from penstock.content.properties import Properties
 from penstock.content.trace_context import TRACE_HEADERS
 from penstock.wire.amqp10 import spec, values
@@ -33,6 +33,7 @@ from penstock.wire.amqp10.composite import Composite, decode_composite
 from penstock.wire.amqp10.death_annotations import DEATHS, entries_in
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.neutral_values import neutral_table, to_neutral, uuid_text
+from penstock.wire.amqp10.node_addresses import QUEUES
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.values import Symbol, Typed
@@ -43,9 +44,6 @@ TYPE: Final = "x-basic-type"
 COPIES: Final = "x-cc"
 URN: Final = "urn:uuid:"
 """Beginning of a message-id that is a uuid, as text."""
-QUEUES: Final = "/queues/"
-"""Beginning of the address of a queue (RabbitMQ 4)."""
-_COPIES_HEADER: Final = "CC"
 _RECEIVED: Final = "x-opt-rabbitmq-received-time"
 _INTERNAL: Final = frozenset({"x-routing-key", "x-exchange", "x-death"})
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
@@ -94,7 +92,7 @@ def _add_annotations(annotations: dict[object, object], headers: dict[str, objec
             continue
         name = key.text
         if name == COPIES:
-            headers[_COPIES_HEADER] = to_neutral(value)
+            headers[CC] = to_neutral(value)
         elif name == DEATHS:
             headers["x-death"] = list(deaths_in(entries_in(value)))
         elif name == _RECEIVED and isinstance(value, Typed):

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 
 from penstock.content.properties import Properties
-from penstock.protocols.amqp10.property_conversion import encode_message, is_body
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.neutral_message import encode_message, is_body
 from penstock.wire.amqp10.neutral_properties import properties_of
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_reader import decode_value

@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.content.death_entries import deaths_in
+from penstock.content.names import BCC, CC
 from penstock.content.properties import Properties
-from penstock.core.message_format import CC
-from penstock.core.routing.copies import BCC
-from penstock.protocols.amqp10.addresses import to_reply_address
 from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.death_annotations import DEATHS, annotation_of
@@ -20,6 +18,7 @@ from penstock.wire.amqp10.malformed import CodecError
 from penstock.wire.amqp10.message_rewriter import durable_header, header_octets
 from penstock.wire.amqp10.neutral_properties import AMQP10_TYPE, COPIES, TYPE, URN
 from penstock.wire.amqp10.neutral_values import to_amqp10
+from penstock.wire.amqp10.node_addresses import to_reply_address
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_writer import encode_text, encode_value
 from penstock.wire.amqp10.values import Described, Symbol, Typed, ulong
@@ -40,14 +39,19 @@ def encode_message(properties: Properties, body: bytes) -> bytes:
     return encode_head(properties) + (body if own else data_section(body))
 
 
-def encode_head(properties: Properties) -> bytes:
-    """Return the sections before the body of a message with neutral properties. Raises CodecError."""
+def encode_head(properties: Properties, place: dict[str, object] | None = None) -> bytes:
+    """Return the sections before the body of a message with neutral properties. Raises CodecError.
+
+    `place` has fields of the properties section that no neutral property has: `to` and `subject`.
+    """
     headers = properties.headers or {}
     parts = [_header_of(properties)]
     annotations = _annotations_from(properties, headers)
     if annotations:
         parts.append(_section(spec.MESSAGE_ANNOTATIONS, annotations))
     section = _properties_from(properties)
+    if place:
+        section.fields.update(place)
     if any(value is not None for value in section.fields.values()):
         parts.append(encode_composite(section))
     application: dict[object, object] = {

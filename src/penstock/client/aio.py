@@ -1,0 +1,569 @@
+"""Client for asyncio: a transport around an engine, with one write a turn of the loop and one timer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Generator, Iterable
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self, cast
+
+from penstock.client import calls
+from penstock.client.calls import LOGGER, SLICE
+from penstock.client.engine.blocked import Blocked
+from penstock.client.engine.connection import Engine
+from penstock.client.engine.failures import ConnectionLost
+from penstock.client.engine.messages import Delivery, Message
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.receipt import Receipt
+from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.waits import Steps, T, Wait
+from penstock.client.engine.window import SendResult
+from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol
+from penstock.client.options import Address, Options
+from penstock.client.reconnect import explain, is_final, pauses
+
+HEARTBEAT = 30.0
+"""Seconds between heartbeats where no option says it."""
+UNSENT = 512 * 1024
+"""Octets that the transport holds before publishers wait."""
+ACKNOWLEDGE_AFTER = 0.01
+"""Seconds after which accepted messages are acknowledged at the latest."""
+
+
+def connect(url: str = "amqp://", **options: object) -> Connection:
+    """Return a connection to the broker at `url`: use it in `async with`, or await it and close it.
+
+    Options stand in the URL or as keywords (docs/how-to/client.md). Raises `ValueError` for one that is unknown or out
+    of range. Connecting raises `ConnectError` and its kinds.
+    """
+    return Connection(Options(url, options))
+
+
+class Connection:
+    """Connection of one event loop; `connect` makes it."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._engine: Engine | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._acknowledging: asyncio.TimerHandle | None = None
+        self._lost: asyncio.Event | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._error: ClientError | None = None
+
+    # Opening and closing
+
+    def __await__(self) -> Generator[Any, None, Connection]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Connection:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(timeout=None if error is None else 0)
+
+    async def _open(self) -> Connection:
+        if self._engine is not None:
+            raise RuntimeError("the connection is open already")
+        loop = self._loop = asyncio.get_running_loop()
+        self._lost = asyncio.Event()
+        protocols = calls.PROTOCOLS[self.options["protocol"]]
+        try:
+            for protocol in protocols:
+                try:
+                    await self._open_as(protocol, loop)
+                    break
+                except WrongProtocol:
+                    if protocol == protocols[-1]:
+                        raise
+        except BaseException:
+            self._engine = None
+            raise
+        if self.options["reconnect"]:
+            self._reconnecting = loop.create_task(self._keep(self._lost))
+        return self
+
+    async def _open_as(self, protocol: str, loop: asyncio.AbstractEventLoop) -> None:
+        """Open the connection with one protocol."""
+        terms = self.options.connection_terms(self.options.hosts[0], heartbeat=HEARTBEAT)
+        engine = self._engine = calls.engine_of(protocol, terms)
+        engine.now = loop.time()
+        engine.new_future = loop.create_future
+        engine.schedule = self._schedule
+        await self._try_hosts()
+
+    async def _try_hosts(self) -> None:
+        """Connect to the first host that answers; raises the error of the last one."""
+        for address in self.options.hosts:
+            try:
+                return await self._try(address)
+            except ClientError as error:
+                if is_final(error) or address == self.options.hosts[-1]:
+                    raise
+
+    async def _try(self, address: Address) -> None:
+        loop, engine = self._in_loop(), self._core()
+        timeout = self.options["connect_timeout"]
+        engine.terms = self.options.connection_terms(address, heartbeat=HEARTBEAT)
+        name = address.host if self.options.tls is not None else None
+        try:
+            async with asyncio.timeout(timeout):
+                await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
+                await self.run(engine.opening())
+        except (OSError, TimeoutError) as error:
+            self._drop()
+            raise explain(address, error, timeout) from error
+        except BaseException:
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    async def _keep(self, lost: asyncio.Event) -> None:
+        """Connect again after each loss."""
+        engine = self._core()
+        while True:
+            await lost.wait()
+            lost.clear()
+            error: Exception = self._error or ConnectionClosed(None, "it was lost")
+            LOGGER.warning("Connection to %s lost: %s", self.options, error)
+            for pause in pauses(self.options):
+                await asyncio.sleep(pause)
+                try:
+                    await self._try_hosts()
+                except ClientError as failure:
+                    error = failure
+                    if is_final(failure):
+                        break
+                else:
+                    LOGGER.info("Connected again to %s", self.options)
+                    break
+            if engine.lost_reason:
+                self._error = error if isinstance(error, ClientError) else None
+                engine.lose(ConnectionLost(None, str(error)), False, self._in_loop().time())
+                self.after()
+                return
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until every message that was sent has its outcome."""
+        for publisher in list(self._core().publishers):
+            await self.run(publisher.draining(timeout))
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
+
+        `timeout` bounds the wait for outcomes (None: the time-out of the publishers).
+        """
+        engine = self._engine
+        if engine is None:
+            return
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+            self._reconnecting = None
+        try:
+            await self.run(engine.closing(timeout))
+        finally:
+            self.after()
+            if self._transport is not None:
+                self._transport.close()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    @property
+    def blocked(self) -> str | None:
+        """Return the broker's reason for blocking the connection; None if it does not."""
+        return self._core().blocked_reason or None
+
+    @property
+    def protocol(self) -> str:
+        """Return the protocol that is spoken: amqp10 or amqp091."""
+        return self._core().protocol
+
+    @property
+    def server_properties(self) -> dict[str, object]:
+        """Return what the broker says of itself."""
+        return self._core().server
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.options!r}>"
+
+    # Senders and receivers
+
+    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> Publisher:
+        """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
+        terms = self.options.publisher_terms(queue, exchange, routing_key, options)
+        self._in_loop()
+        return Publisher(self, self._core().publisher(terms))
+
+    def receiver(self, queue: str, **options: object) -> Receiver:
+        """Return a receiver of a queue: use it in `async with`, or await it; `options` are those of receivers."""
+        return Receiver(self, self.options.receiver_terms(queue, options))
+
+    # Declarations and questions
+
+    async def declare_queue(
+        self,
+        name: str = "",
+        *,
+        durable: bool = True,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        **settings: object,
+    ) -> str:
+        """Declare a queue, and return its name; an empty one lets the broker choose. Raises `ChannelClosed`.
+
+        `settings` are those of docs/settings.md with `_` for `-`, such as `capacity_messages=1000`.
+        """
+        return await self.run(calls.declaring_queue(self._core(), name, durable, exclusive, auto_delete, settings))
+
+    async def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue; return the number of its messages."""
+        return await self.run(calls.deleting_queue(self._core(), name, if_unused, if_empty))
+
+    async def purge_queue(self, name: str) -> int:
+        """Drop the ready messages of a queue; return their number."""
+        return await self.run(calls.purging_queue(self._core(), name))
+
+    async def declare_exchange(
+        self, name: str, kind: str = "direct", *, durable: bool = True, auto_delete: bool = False, **settings: object
+    ) -> None:
+        """Declare an exchange of type direct, fanout, topic or headers."""
+        await self.run(calls.declaring_exchange(self._core(), name, kind, durable, auto_delete, settings))
+
+    async def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange."""
+        await self.run(calls.deleting_exchange(self._core(), name, if_unused))
+
+    async def bind(self, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> None:
+        """Bind a queue to an exchange."""
+        await self.run(calls.binding(self._core(), queue, exchange, routing_key, arguments))
+
+    async def unbind(self, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> None:
+        """Undo `bind`."""
+        await self.run(calls.unbinding(self._core(), queue, exchange, routing_key, arguments))
+
+    async def why(self, queue: str) -> dict[str, Any]:
+        """Ask Penstock why nothing moves at a queue; `sentences` of the answer are for people."""
+        return await self.run(calls.asking_why(self._core(), queue))
+
+    # What the others use
+
+    def _core(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("the connection is not open: use it in `async with`, or await it")
+        return self._engine
+
+    def _in_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError("a connection belongs to the event loop in which it was opened")
+        return loop
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Carry out a call of the engine: wait for what it yields. A cancellation is thrown into it."""
+        loop = self._in_loop()
+        self._core().now = loop.time()
+        try:
+            wait = next(steps)
+            while True:
+                self._arm()
+                if not wait.done:
+                    await self._ended(loop, wait, steps)
+                wait = steps.send(None)
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    async def _ended(self, loop: asyncio.AbstractEventLoop, wait: Wait, steps: Steps[Any]) -> None:
+        future = wait.future = loop.create_future()
+        try:
+            await future
+        except BaseException as error:
+            wait.future = None
+            try:
+                steps.throw(error)
+            finally:
+                self.after()
+            raise
+
+    def _schedule(self, may_wait: bool) -> None:
+        loop = self._in_loop()
+        self._core().now = loop.time()
+        if not may_wait:
+            loop.call_soon(self.after)
+        elif self._acknowledging is None:
+            self._acknowledging = loop.call_later(ACKNOWLEDGE_AFTER, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        self._acknowledging = None
+        self.after()
+
+    def after(self) -> None:
+        """Do what is due after the engine was called: wake, log, write, set the timer."""
+        engine = self._core()
+        while engine.woken:
+            woken, engine.woken = engine.woken, []
+            for item in woken:
+                if isinstance(item, Receipt) and item.callbacks is not None:
+                    calls.call_callbacks(item)
+                item.release()
+        if engine.notices:
+            calls.log_notices(engine)
+        transport = self._transport
+        if transport is not None:
+            if not engine.is_congested:
+                out = engine.take_output()
+                if out:
+                    transport.write(out)
+            if engine.fault is not None:
+                transport.close()
+        else:
+            engine.is_scheduled = False
+        self._arm()
+
+    def _arm(self) -> None:
+        due = self._core().next_deadline()
+        timer = self._timer
+        if due is None or (timer is not None and timer.when() <= due):
+            return
+        if timer is not None:
+            timer.cancel()
+        loop = self._loop
+        assert loop is not None
+        self._timer = loop.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        loop = self._loop
+        assert loop is not None
+        self._core().tick(loop.time())
+        self.after()
+
+    # What the transport says
+
+    def connected(self, transport: asyncio.Transport) -> None:
+        """Begin to use a transport."""
+        loop, engine = self._loop, self._core()
+        assert loop is not None
+        transport.set_write_buffer_limits(high=UNSENT)
+        self._transport = transport
+        engine.begin(loop.time())
+        self.after()
+
+    def received(self, data: bytes) -> None:
+        """Take input."""
+        loop = self._loop
+        assert loop is not None
+        self._core().receive(data, loop.time())
+        self.after()
+
+    def congested(self, is_congested: bool) -> None:
+        """Stop or continue publishers."""
+        self._core().congest(is_congested)
+        self.after()
+
+    def lost(self, transport: asyncio.Transport | None, error: Exception | None) -> None:
+        """Note that a transport is gone."""
+        loop, engine = self._loop, self._core()
+        if loop is None or (self._transport is not None and transport is not self._transport):
+            return
+        self._transport = None
+        reason = engine.fault or ConnectionClosed(
+            None, str(error) if error else "the broker closed it without a reason"
+        )
+        self._error = reason
+        was_open = engine.opened.done and engine.opened.error is None
+        engine.lose(reason, self.options["reconnect"], loop.time())
+        if was_open and self._lost is not None:
+            self._lost.set()
+        self.after()
+
+
+class _Wire(asyncio.Protocol):
+    """Transport of a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.data_received = self.connection.received  # type: ignore[method-assign]  # One call less a read.
+        self.connection.connected(self.transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.connection.received(data)
+
+    def pause_writing(self) -> None:
+        self.connection.congested(True)
+
+    def resume_writing(self) -> None:
+        self.connection.congested(False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.connection.lost(self.transport, error)
+
+
+class Publisher:
+    """Publisher; `Connection.publisher` makes it. Messages are bytes or `Message`."""
+
+    def __init__(self, connection: Connection, core: PublisherCore) -> None:
+        self._connection = connection
+        self._core = core
+
+    async def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
+        """Wait for room, send, and return when the message is confirmed.
+
+        Cancelled or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
+        `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
+        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
+        """
+        return await self._connection.run(self._core.sending(message, timeout))
+
+    async def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
+        """Wait for room and send; the receipt has the outcome. Raises as `send`, but for what is about the outcome."""
+        receipt = self._core.publish_now(message)
+        if receipt is not None:
+            return receipt
+        return await self._connection.run(self._core.publishing(message, timeout))
+
+    def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
+        """Send if there is room, else return what blocks the message; never waits."""
+        return self._core.try_publish(message)
+
+    async def send_many(
+        self,
+        messages: Iterable[bytes | Message] | AsyncIterable[bytes | Message],
+        *,
+        timeout: float | None = None,
+        progress: Callable[[SendResult], object] | None = None,
+        result: SendResult | None = None,
+    ) -> SendResult:
+        """Send all messages of an iterable, and return when each has its outcome; `result` lists the refused ones.
+
+        At most the window and 256 messages are in memory. `progress` is called with the result so far each 256
+        messages. A `result` that is given is filled, and can be looked at after a cancellation or a time-out.
+        """
+        result = SendResult() if result is None else result
+        core, run = self._core, self._connection.run
+        core.check()
+        if isinstance(messages, AsyncIterable):
+            async for message in messages:
+                if core.publish_some((message,), 0, result) == 0:
+                    await run(core.sending_slice((message,), result, timeout))
+                if progress is not None and result.taken % SLICE == 0:
+                    progress(result)
+        else:
+            found = iter(messages)
+            while piece := list(islice(found, SLICE)):
+                at = core.publish_some(piece, 0, result)
+                if at < len(piece):
+                    await run(core.sending_slice(piece[at:], result, timeout))
+                if progress is not None:
+                    progress(result)
+        return await run(core.finishing(result, timeout))
+
+    @property
+    def unsettled(self) -> list[Receipt]:
+        """Return the receipts of messages under way, the oldest first."""
+        return self._core.unsettled
+
+    @property
+    def blocked(self) -> Blocked | None:
+        """Return what keeps a message from being sent now; None if there is room."""
+        return None if self._core.is_free(0) else self._core.describe()
+
+    async def drain(self, timeout: float | None = None) -> bool:
+        """Wait until every message has its outcome; return whether all have."""
+        return await self._connection.run(self._core.draining(timeout))
+
+    async def close(self, timeout: float | None = None) -> list[Receipt]:
+        """Wait for outcomes at most `timeout` seconds, and close; return the receipts that have none."""
+        return await self._connection.run(self._core.closing(timeout))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(None if error is None else 0)
+
+    def __repr__(self) -> str:
+        return f"<Publisher to {self._core.terms.exchange or self._core.terms.key!r}>"
+
+
+class Receiver:
+    """Receiver of a queue; `Connection.receiver` makes it. Iterate over it, or ask for single messages."""
+
+    def __init__(self, connection: Connection, terms: Any) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._attached: ReceiverCore | None = None
+
+    def __await__(self) -> Generator[Any, None, Receiver]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> Receiver:
+        if self._attached is None:
+            connection = self._connection
+            connection._in_loop()
+            core = self._attached = connection._core().receiver(self._terms)
+            await connection.run(core.attaching())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _core(self) -> ReceiverCore:
+        if self._attached is None:
+            raise RuntimeError("the receiver is not open: use it in `async with`, or await it")
+        return self._attached
+
+    async def receive(self, timeout: float | None = None) -> Delivery | None:
+        """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
+
+        Raises `LinkClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
+        message that had come when the call is cancelled stays for the next one.
+        """
+        found = self._core().take_now()
+        if found is not None:
+            return found
+        return await self._connection.run(self._core().receiving(timeout))
+
+    def receive_nowait(self) -> Delivery | None:
+        """Return a message that has come; None without one."""
+        return self._core().take_now()
+
+    def __aiter__(self) -> Receiver:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        core = self._attached
+        found = None if core is None else core.take_now()
+        if found is None:
+            found = await self.receive()
+            if found is None:
+                raise StopAsyncIteration
+        return found
+
+    async def drain(self) -> None:
+        """Let no more messages come; those that have come can be received, and then there is nothing."""
+        await self._connection.run(self._core().draining())
+
+    async def close(self) -> None:
+        """Acknowledge what was accepted, and close; all other messages return to their queue."""
+        if self._attached is not None:
+            await self._connection.run(self._attached.closing())
+
+    def __repr__(self) -> str:
+        return f"<Receiver of {self._terms.queue!r}>"

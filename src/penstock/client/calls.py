@@ -1,0 +1,99 @@
+"""Calls of both shells that are more than one step of an engine, and what they write to the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.client.engine.connection import Engine
+from penstock.client.engine.terms import ConnectionTerms
+from penstock.client.engine.waits import Steps
+from penstock.client.options import queue_arguments
+
+LOGGER: Final = logging.getLogger("penstock")
+
+PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
+"""Protocols that are tried, by the option `protocol`."""
+SLICE: Final = 256
+"""Messages that `send_many` takes from its iterable at a time."""
+
+
+def engine_of(protocol: str, terms: ConnectionTerms) -> Engine:
+    """Return a new engine of a protocol."""
+    if protocol == "amqp10":
+        from penstock.client.engine.amqp10.connection import Engine10  # Its codec is imported where it is used.
+
+        return Engine10(terms)
+    from penstock.client.engine.amqp091.connection import Engine091
+
+    return Engine091(terms)
+
+
+def log_notices(engine: Engine) -> None:
+    """Write the warnings of an engine to the log."""
+    notices, engine.notices = engine.notices, []
+    for text in notices:
+        LOGGER.warning("%s", text)
+
+
+def call_callbacks(receipt: Any) -> None:
+    """Call the callbacks of a receipt; one that raises is logged and harms nobody."""
+    callbacks, receipt.callbacks = receipt.callbacks, None
+    for callback in callbacks:
+        try:
+            callback(receipt)
+        except Exception:
+            LOGGER.exception("A callback of a receipt has raised")
+
+
+def declaring_queue(
+    engine: Engine, name: str, durable: bool, exclusive: bool, auto_delete: bool, settings: Mapping[str, object]
+) -> Steps[str]:
+    """Declare a queue; return its name."""
+    arguments = {"queue": name, "durable": durable, "exclusive": exclusive, "auto_delete": auto_delete}
+    answer = yield from engine.calling("queue.declare", {**arguments, "arguments": queue_arguments(settings)})
+    return str(answer["queue"])
+
+
+def deleting_queue(engine: Engine, name: str, if_unused: bool, if_empty: bool) -> Steps[int]:
+    """Delete a queue; return the number of its messages."""
+    answer = yield from engine.calling("queue.delete", {"queue": name, "if_unused": if_unused, "if_empty": if_empty})
+    return int(answer["message_count"])
+
+
+def purging_queue(engine: Engine, name: str) -> Steps[int]:
+    """Drop the ready messages of a queue; return their number."""
+    answer = yield from engine.calling("queue.purge", {"queue": name})
+    return int(answer["message_count"])
+
+
+def declaring_exchange(
+    engine: Engine, name: str, kind: str, durable: bool, auto_delete: bool, settings: Mapping[str, object]
+) -> Steps[None]:
+    """Declare an exchange."""
+    arguments = {"exchange": name, "type": kind, "durable": durable, "auto_delete": auto_delete}
+    yield from engine.calling("exchange.declare", {**arguments, "arguments": queue_arguments(settings)})
+
+
+def deleting_exchange(engine: Engine, name: str, if_unused: bool) -> Steps[None]:
+    """Delete an exchange."""
+    yield from engine.calling("exchange.delete", {"exchange": name, "if_unused": if_unused})
+
+
+def binding(engine: Engine, queue: str, exchange: str, key: str, arguments: Mapping[str, object]) -> Steps[None]:
+    """Bind a queue to an exchange."""
+    place = {"queue": queue, "exchange": exchange, "routing_key": key}
+    yield from engine.calling("queue.bind", {**place, "arguments": dict(arguments)})
+
+
+def unbinding(engine: Engine, queue: str, exchange: str, key: str, arguments: Mapping[str, object]) -> Steps[None]:
+    """Undo `binding`."""
+    place = {"queue": queue, "exchange": exchange, "routing_key": key}
+    yield from engine.calling("queue.unbind", {**place, "arguments": dict(arguments)})
+
+
+def asking_why(engine: Engine, queue: str) -> Steps[dict[str, Any]]:
+    """Ask Penstock why nothing moves at a queue."""
+    answer = yield from engine.requesting("why", {"queue": queue})
+    return dict(answer)

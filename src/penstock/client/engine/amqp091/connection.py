@@ -1,0 +1,402 @@
+"""Connection of AMQP 0-9-1: login, frames, declarations and control requests."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final, cast
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.client.engine.amqp091.channel import Channel
+from penstock.client.engine.amqp091.publisher import EXACT_FLOW, Publisher091
+from penstock.client.engine.amqp091.receiver import Receiver091
+from penstock.client.engine.connection import CLOSING, CONTROL_EXCHANGE, JSON_TYPE, OPENING, Engine
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
+from penstock.client.engine.waits import Call
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused
+from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.content.properties import Properties
+from penstock.version import VERSION
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, encode_header, frame, method_frame
+from penstock.wire.sasl import SaslError, plain_response
+
+FRAME_MAX: Final = 128 * 1024
+"""Octets of a frame until they are agreed on, and when the broker names none; RabbitMQ's default."""
+CHANNEL_MAX: Final = 2047
+"""Most channels that are requested; RabbitMQ's default."""
+CAPABILITIES: Final[dict[str, object]] = {
+    "connection.blocked": True,
+    "consumer_cancel_notify": True,
+    "basic.nack": True,
+    "publisher_confirms": True,
+    "authentication_failure_close": True,
+    "channel.flow": True,
+    EXACT_FLOW: True,
+}
+REPLIES: Final = "amq.penstock.replies"
+"""Name for a queue of answers: the broker makes a name of its own, and asks for no permission."""
+REPLIES_OCTETS: Final = 16 * 1024 * 1024
+"""Most octets of answers that nobody has read."""
+_HEARTBEAT: Final = frame(spec.FRAME_HEARTBEAT, 0, b"")
+_REFUSED: Final = (int(spec.ReplyCode.ACCESS_REFUSED), int(spec.ReplyCode.NOT_ALLOWED))
+
+CALLS: Final[dict[str, tuple[int, int]]] = {
+    "queue.declare": (spec.QUEUE_DECLARE, spec.QUEUE_DECLARE_OK),
+    "queue.delete": (spec.QUEUE_DELETE, spec.QUEUE_DELETE_OK),
+    "queue.purge": (spec.QUEUE_PURGE, spec.QUEUE_PURGE_OK),
+    "queue.bind": (spec.QUEUE_BIND, spec.QUEUE_BIND_OK),
+    "queue.unbind": (spec.QUEUE_UNBIND, spec.QUEUE_UNBIND_OK),
+    "exchange.declare": (spec.EXCHANGE_DECLARE, spec.EXCHANGE_DECLARE_OK),
+    "exchange.delete": (spec.EXCHANGE_DELETE, spec.EXCHANGE_DELETE_OK),
+    "exchange.bind": (spec.EXCHANGE_BIND, spec.EXCHANGE_BIND_OK),
+    "exchange.unbind": (spec.EXCHANGE_UNBIND, spec.EXCHANGE_UNBIND_OK),
+}
+"""Methods of declarations, and their answers."""
+
+
+class Engine091(Engine):
+    """Connection of AMQP 0-9-1."""
+
+    protocol = "amqp091"
+
+    def __init__(self, terms: ConnectionTerms) -> None:
+        super().__init__(terms)
+        self.frame_max: i64 = FRAME_MAX
+        self.channel_max: i64 = CHANNEL_MAX
+        self.channels: dict[int, Channel] = {}
+        self.last_number: int = 0
+        self.step: str = FIRST_STEP
+        """Answer that is due in the login."""
+        self.has_heard: bool = False
+        self.declarations: Channel | None = None
+        """Channel of declarations; None until there is one."""
+        self.to_declare: deque[Declaration] = deque()
+        """Declarations that wait for the answer to the one before: a refusal closes their channel."""
+        self.control: Channel | None = None
+        """Channel of control requests."""
+        self.reply_to: str = ""
+        self.to_request: list[tuple[str, bytes, str]] = []
+        """Control requests that wait for the queue of the answers."""
+
+    # Transport
+
+    @override
+    def reset(self) -> None:
+        self.channels = {}
+        self.last_number = 0
+        self.frame_max = FRAME_MAX
+        self.step = FIRST_STEP
+        self.has_heard = False
+        self.declarations = None
+        self.to_declare.clear()
+        self.control = None
+        self.reply_to = ""
+        self.to_request.clear()
+        self.out.write(spec.PROTOCOL_HEADER)
+
+    @override
+    def read(self, data: bytes) -> None:
+        if self.rest:
+            data = self.rest + data
+        if not self.has_heard:
+            if not self._is_amqp(data):
+                return
+            self.has_heard = True
+        pos: i64 = 0
+        n: i64 = len(data)
+        number: i64 = -1
+        channel: Channel | None = None
+        try:
+            while n - pos >= 8:
+                size = i64(read_i32_be(data, pos + 3))
+                if size < 0 or size > self.frame_max:
+                    raise CodecError(f"a frame of {size} octets is larger than {self.frame_max}")
+                end = pos + 7 + size
+                if end >= n:
+                    break
+                if data[end] != spec.FRAME_END:
+                    raise CodecError("a frame without its end mark")
+                kind = data[pos]
+                of: i64 = (data[pos + 1] << 8) | data[pos + 2]
+                if of == 0:
+                    self._take(kind, data[pos + 7 : end])
+                else:
+                    if of != number:
+                        number = of
+                        channel = self.channels.get(int(of))
+                    if channel is not None and not channel.is_closed:
+                        channel.take(kind, data, pos + 7, end)
+                pos = end + 1
+                if self.fault is not None:
+                    return
+        except CodecError as error:
+            self.break_off(ConnectionClosed(int(error.code), f"the broker broke the protocol: {error.reason}"))
+            return
+        self.rest = data[pos:]
+
+    def _is_amqp(self, data: bytes) -> bool:
+        """Return whether the first octets are a frame; says what they are otherwise."""
+        self.rest = b""
+        if data[:1] == b"\x01":
+            return True
+        if data.startswith(b"AMQP"):
+            return self._refuse(f"the server there speaks another version of AMQP ({data[4:8].hex(' ')})")
+        what = "an HTTP server" if data.startswith(b"HTTP/") else "no AMQP broker"
+        return self._refuse(f"{what} answers there; check the port")
+
+    def _refuse(self, text: str) -> bool:
+        self.break_off(ConnectError(self.terms.host, self.terms.port, text))
+        return False
+
+    @override
+    def write_heartbeat(self) -> None:
+        self.out.write(_HEARTBEAT)
+        self.wake_output()
+
+    @override
+    def write_close(self) -> None:
+        self.out.write(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="goodbye"))
+
+    @override
+    def lose(self, error: ClientError, again: bool, now: float) -> None:
+        if self.phase == OPENING and type(error) is ConnectionClosed:
+            error = self._login_error(error)
+            again = again and not isinstance(error, LoginRefused)
+        super().lose(error, again, now)
+
+    def _login_error(self, error: ConnectionClosed) -> ConnectError:
+        terms = self.terms
+        text = why_closed(terms.user, self.step, error.code, error.text, is_encrypted=terms.is_encrypted)
+        kind = LoginRefused if error.code in _REFUSED else ConnectError
+        return kind(terms.host, terms.port, text)
+
+    # Channel 0
+
+    def _take(self, kind: int, payload: bytes) -> None:
+        if kind == spec.FRAME_HEARTBEAT:
+            return
+        if kind != spec.FRAME_METHOD:
+            raise CodecError(f"a frame of kind {kind} on channel 0")
+        method = decode_method(payload)
+        found = method.id
+        if found == spec.CONNECTION_START:
+            self._start(method)
+        elif found == spec.CONNECTION_TUNE:
+            self._tune(method)
+        elif found == spec.CONNECTION_OPEN_OK:
+            self._opened()
+        elif found == spec.CONNECTION_BLOCKED:
+            self.block(str(method.args["reason"]) or "it gave no reason")
+        elif found == spec.CONNECTION_UNBLOCKED:
+            self.block("")
+        elif found == spec.CONNECTION_CLOSE:
+            self.out.write(method_frame(0, spec.CONNECTION_CLOSE_OK))
+            self.break_off(ConnectionClosed(cast(int, method.args["reply_code"]), str(method.args["reply_text"])))
+        elif found == spec.CONNECTION_CLOSE_OK and self.phase == CLOSING:
+            for call in self.calls:
+                self.finish(call)
+            self.calls.clear()
+        elif found != spec.CONNECTION_UPDATE_SECRET_OK:
+            raise CodecError(f"{method.name} on channel 0")
+
+    def _start(self, method: Method) -> None:
+        terms = self.terms
+        offered = cast(bytes, method.args["mechanisms"]).decode(errors="replace").split()
+        self.server = cast("dict[str, object]", method.args["server_properties"])
+        mechanism = terms.mechanism or "PLAIN"
+        if mechanism not in offered:
+            text = f"the broker offers only {' '.join(offered)}, and {mechanism} is needed"
+            self.break_off(LoginRefused(terms.host, terms.port, text))
+            return
+        try:
+            response = b"" if mechanism == "EXTERNAL" else plain_response(terms.user, terms.password)
+        except SaslError as error:
+            self.break_off(LoginRefused(terms.host, terms.port, str(error)))
+            return
+        properties: dict[str, object] = {
+            "product": terms.product,
+            "version": VERSION,
+            "platform": "Python",
+            "capabilities": CAPABILITIES,
+        }
+        if terms.name:
+            properties["connection_name"] = terms.name
+        self.step = f"an answer to the credentials of {terms.user}"
+        self.out.write(
+            method_frame(
+                0,
+                spec.CONNECTION_START_OK,
+                client_properties=properties,
+                mechanism=mechanism,
+                response=response,
+                locale="en_US",
+            )
+        )
+        self.wake_output()
+
+    def _tune(self, method: Method) -> None:
+        terms, args = self.terms, method.args
+        self.frame_max = cast(int, args["frame_max"]) or FRAME_MAX
+        self.channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
+        if self.frame_max < spec.FRAME_MIN_SIZE:
+            raise CodecError(f"it accepts frames of {self.frame_max} octets; at least {spec.FRAME_MIN_SIZE} are due")
+        offered = cast(int, args["heartbeat"])
+        heartbeat = round(min(terms.heartbeat, float(offered)) or terms.heartbeat)
+        if terms.heartbeat > 0:
+            heartbeat = max(heartbeat, 1)
+        self.step = f"the virtual host {terms.virtual_host}"
+        self.out.write(
+            method_frame(
+                0,
+                spec.CONNECTION_TUNE_OK,
+                channel_max=int(self.channel_max),
+                frame_max=int(self.frame_max),
+                heartbeat=heartbeat,
+            )
+        )
+        self.out.write(method_frame(0, spec.CONNECTION_OPEN, virtual_host=terms.virtual_host))
+        self.heart.start(float(heartbeat), 2.0 * heartbeat)
+        self.wake_output()
+
+    def _opened(self) -> None:
+        self.note_open()
+        for publisher in self.publishers:
+            if isinstance(publisher, Publisher091):
+                publisher.attach()
+        for receiver in self.receivers:
+            if isinstance(receiver, Receiver091):
+                receiver.attach()
+
+    # Channels
+
+    def channel(self) -> Channel:
+        """Open a channel. Raises `ClientError` when all numbers are in use."""
+        if len(self.channels) >= self.channel_max:
+            raise ClientError(f"all {self.channel_max} channels of the connection are in use")
+        number = self.last_number
+        while True:
+            number = number % int(self.channel_max) + 1
+            if number not in self.channels:
+                break
+        self.last_number = number
+        found = Channel(self, number)
+        self.channels[number] = found
+        found.expect(Call("channel.open", (spec.CHANNEL_OPEN_OK,)))
+        found.write(spec.CHANNEL_OPEN, {})
+        return found
+
+    @override
+    def publisher(self, terms: PublisherTerms) -> PublisherCore:
+        found = Publisher091(self, terms)
+        self.publishers.append(found)
+        if self.is_ready():
+            found.attach()
+        return found
+
+    @override
+    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        found = Receiver091(self, terms)
+        self.receivers.append(found)
+        if self.is_ready():
+            found.attach()
+        return found
+
+    # Declarations
+
+    @override
+    def call(self, name: str, arguments: dict[str, Any]) -> Call:
+        method, answer = CALLS[name]
+        call = Call(name, (answer,))
+        self.to_declare.append(Declaration(call, method, arguments))
+        self.calls.append(call)
+        if len(self.to_declare) == 1:
+            self._declare_next()
+        return call
+
+    def _declare_next(self) -> None:
+        if not self.to_declare:
+            return
+        channel = self.declarations
+        if channel is None or channel.is_closed:
+            channel = self.channel()
+            channel.is_for_declarations = True
+            self.declarations = channel
+        first = self.to_declare[0]
+        try:
+            channel.write(first.method, first.arguments)
+        except CodecError as error:
+            self.finish(first.call, ClientError(f"{first.call.what}: {error.reason}"))
+            self.declared()
+            return
+        channel.expect(first.call)
+        self.wake_output()
+
+    def declared(self) -> None:
+        """Go on with the next declaration: the first is answered."""
+        if self.to_declare:
+            call = self.to_declare.popleft().call
+            if call in self.calls:
+                self.calls.remove(call)
+        self._declare_next()
+
+    # Control requests
+
+    @override
+    def send_request(self, operation: str, body: bytes, number: str) -> None:
+        channel = self.control
+        if channel is None or channel.is_closed:
+            channel = self.channel()
+            channel.is_for_control = True
+            self.control = channel
+            self.reply_to = ""
+            declared = Call("the queue of answers", (spec.QUEUE_DECLARE_OK,))
+            channel.expect(declared)
+            arguments: dict[str, object] = {"capacity-bytes": REPLIES_OCTETS, "overflow": "block"}
+            channel.write(
+                spec.QUEUE_DECLARE,
+                {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": arguments},
+            )
+        if self.reply_to:
+            self._publish_request(channel, operation, body, number)
+        else:
+            self.to_request.append((operation, body, number))
+
+    def has_replies(self, channel: Channel, queue: str) -> None:
+        """Note the name of the queue of answers, and send the requests that wait for it."""
+        self.reply_to = queue
+        channel.expect(Call("the answers", (spec.BASIC_CONSUME_OK,)))
+        channel.write(spec.BASIC_CONSUME, {"queue": queue, "no_ack": True, "exclusive": True})
+        waiting, self.to_request = self.to_request, []
+        for operation, body, number in waiting:
+            self._publish_request(channel, operation, body, number)
+        self.wake_output()
+
+    def lost_control(self, error: ClientError) -> None:
+        """Fail all control requests: their channel is closed."""
+        self.to_request.clear()
+        self.control = None
+        for call in self.requests.values():
+            self.finish(call, error)
+        self.requests.clear()
+
+    def _publish_request(self, channel: Channel, operation: str, body: bytes, number: str) -> None:
+        channel.write(spec.BASIC_PUBLISH, {"exchange": CONTROL_EXCHANGE, "routing_key": operation})
+        properties = Properties(content_type=JSON_TYPE, reply_to=self.reply_to, correlation_id=number)
+        self.out.write(frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties)))
+        step = int(self.frame_max) - spec.FRAME_OVERHEAD
+        for start in range(0, len(body), step):
+            self.out.write(frame(spec.FRAME_BODY, channel.number, body[start : start + step]))
+
+
+class Declaration:
+    """Declaration that waits for its turn."""
+
+    def __init__(self, call: Call, method: int, arguments: dict[str, Any]) -> None:
+        self.call = call
+        self.method = method
+        self.arguments = arguments

@@ -1,0 +1,220 @@
+"""Publisher of AMQP 0-9-1: a channel with confirms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+from typing_extensions import override
+
+from penstock.client.engine.amqp091.channel import Channel
+from penstock.client.engine.blocked import Blocked, amounts_of
+from penstock.client.engine.connection import OPEN
+from penstock.client.engine.messages import Message
+from penstock.client.engine.publisher import UNLIMITED, PublisherCore
+from penstock.client.engine.receipt import Receipt
+from penstock.client.engine.terms import PublisherTerms
+from penstock.client.engine.waits import Call
+from penstock.content.properties import Properties
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import encode_header, frame, method_frame
+
+if TYPE_CHECKING:
+    from penstock.client.engine.amqp091.connection import Engine091
+
+EXACT_FLOW: Final = "penstock.exact-flow"
+"""Capability of both sides: channel.flow with confirms at once for what enters, and `publish.withdraw` for the rest."""
+_SIZE_AT: Final = 11
+"""Octets of a header frame before the size of the body: frame header, class and weight."""
+
+
+class Publisher091(PublisherCore):
+    """Publisher with a channel of its own."""
+
+    def __init__(self, engine: Engine091, terms: PublisherTerms) -> None:
+        super().__init__(engine, terms)
+        self.connection = engine
+        self.channel: Channel | None = None
+        self.before_size: bytes = b""
+        """Octets of a message without properties of its own before the size of its body: basic.publish and more."""
+        self.after_size: bytes = b""
+        """And those between the size and that of the body frame."""
+        self.body_max: i64 = 0
+        """Octets of body in a frame."""
+        self.asked: Why | None = None
+        """Question to the broker that has no answer yet."""
+
+    def attach(self) -> None:
+        """Open the channel; messages may follow at once."""
+        engine = self.connection
+        channel = engine.channel()
+        channel.publisher = self
+        self.channel = channel
+        channel.write(spec.CONFIRM_SELECT, {})
+        channel.expect(Call("confirm.select", (spec.CONFIRM_SELECT_OK,)))
+        self.body_max = engine.frame_max - spec.FRAME_OVERHEAD
+        mode = 2 if self.terms.durable else None
+        head = frame(spec.FRAME_HEADER, channel.number, encode_header(0, Properties(delivery_mode=mode)))
+        self.before_size = self._method(self.terms.exchange, self.terms.key) + head[:_SIZE_AT]
+        self.after_size = head[_SIZE_AT + 8 :] + bytes((spec.FRAME_BODY,)) + channel.number.to_bytes(2, "big")
+        self.is_attached = True
+        engine.wake_output()
+        self.begin_replay()
+        self.review()
+
+    def _method(self, exchange: str, key: str) -> bytes:
+        number = 0 if self.channel is None else self.channel.number
+        return method_frame(
+            number, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key, mandatory=self.terms.mandatory
+        )
+
+    @override
+    def write(self, body: bytes) -> None:
+        size: i64 = len(body)
+        out = self.engine.out
+        out.write(self.before_size)
+        write_i64_be(out, size)
+        if size == 0 or size > self.body_max:
+            out.write(self.after_size[:-3])
+            self._write_body(body)
+            return
+        out.write(self.after_size)
+        write_i32_be(out, i32(size))
+        out.write(body)
+        out.append(spec.FRAME_END)
+
+    def _write_body(self, body: bytes) -> None:
+        """Write an empty body, which has no frame, or one of several frames."""
+        out = self.engine.out
+        start = self.after_size[-3:]
+        at: i64 = 0
+        n: i64 = len(body)
+        while at < n:
+            size = min(self.body_max, n - at)
+            out.write(start)
+            write_i32_be(out, i32(size))
+            out.write(body[at : at + size])
+            out.append(spec.FRAME_END)
+            at += size
+
+    @override
+    def write_message(self, message: Message) -> None:
+        terms, channel = self.terms, self.channel
+        assert channel is not None
+        properties = message.properties
+        if properties.delivery_mode is None and terms.durable:
+            properties = with_mode(properties)
+        exchange = terms.exchange if message.exchange is None else message.exchange
+        key = terms.key if message.routing_key is None else message.routing_key
+        body = message.body
+        head = frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties))
+        method = self._method(exchange, key)
+        out = self.engine.out
+        out.write(method)
+        out.write(head)
+        self._write_body(body)
+
+    @override
+    def detach(self) -> None:
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.close()
+
+    @override
+    def lose(self) -> None:
+        self.channel = None
+        super().lose()
+
+    # What the broker says
+
+    def answered(self, tag: i64, outcome: i64, is_multiple: bool) -> None:
+        """Take a confirm or a refusal; a tag of 0 with `multiple` means all (section 1.8.3.13)."""
+        last = tag
+        if is_multiple and tag == 0:
+            last = self.base + len(self.pending) - 1
+        self.settle(self.base if is_multiple else tag, last, outcome)
+
+    def returned(self, body: bytes, reason: str) -> None:
+        """Take a message that came back: its confirm or refusal follows, and has no reason with it.
+
+        It is the oldest with this body that has not come back: the broker returns in the order of the publishes.
+        """
+        number = int(self.base)
+        for item in self.pending:
+            message = item.message if isinstance(item, Receipt) else item
+            octets = message.body if isinstance(message, Message) else message
+            if octets == body and number not in self.reasons:
+                self.reasons[number] = reason
+                return
+            number += 1
+
+    def flow(self, is_active: bool) -> None:
+        """Stop or go on, as channel.flow says (section 1.5.2.3)."""
+        if is_active == self.is_stopped:
+            self.is_stopped = not is_active
+            if is_active:
+                self.info = None
+            else:
+                self.stopped_at = self.engine.now
+            self.review()
+
+    @override
+    def block(self, is_blocked: bool) -> None:
+        self.careful = 1 if is_blocked else UNLIMITED
+        if not is_blocked:
+            self.info = None
+            self.review()
+
+    @override
+    def withdraw(self, number: int) -> Call | None:
+        engine, channel = self.connection, self.channel
+        if channel is None or not engine.offers(EXACT_FLOW) or engine.phase != OPEN:
+            return None
+        return engine.ask("publish.withdraw", {"channel": channel.number, "number": number}, Call("publish.withdraw"))
+
+    @override
+    def ask_why(self) -> None:
+        engine = self.engine
+        queue = self._queue()
+        if queue is None or self.asked is not None or not engine.is_penstock() or engine.phase != OPEN:
+            return
+        if self.is_stopped or engine.blocked_reason or self.pending:
+            call = Why(self)
+            engine.ask("why", {"queue": queue}, call)
+
+
+class Why(Call):
+    """Question to Penstock what blocks a publisher."""
+
+    def __init__(self, publisher: Publisher091) -> None:
+        super().__init__("why")
+        self.publisher = publisher
+        publisher.asked = self
+
+    @override
+    def release(self) -> None:
+        publisher = self.publisher
+        publisher.asked = None
+        row = self.value
+        if self.error is None and isinstance(row, dict):
+            gate = row.get("gate")
+            sentences = row.get("sentences")
+            is_open = not isinstance(gate, dict) or gate.get("open") is True
+            publisher.info = Blocked(
+                "",
+                str(sentences[0]) if isinstance(sentences, list) and sentences and not is_open else "",
+                0.0,
+                str(row.get("queue")),
+                amounts_of(row.get("depth")),
+                amounts_of(row.get("stop")),
+                amounts_of(row.get("resume")),
+                amounts_of(row.get("capacity")),
+            )
+
+
+def with_mode(properties: Properties) -> Properties:
+    """Return the same properties of a durable message."""
+    found = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+    found.delivery_mode = 2
+    return found

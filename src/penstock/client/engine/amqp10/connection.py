@@ -1,0 +1,365 @@
+"""Connection of AMQP 1.0: login, frames, sessions and requests."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.client.engine.amqp10.publisher import Publisher10
+from penstock.client.engine.amqp10.receiver import Receiver10
+from penstock.client.engine.amqp10.requests import Control, Management, Request
+from penstock.client.engine.amqp10.sasl import Login
+from penstock.client.engine.amqp10.session import Session
+from penstock.client.engine.connection import CLOSING, OPENING, Engine
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.receiver import ReceiverCore
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
+from penstock.client.engine.waits import Call
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, LoginRefused, WrongProtocol
+from penstock.client.login_errors import FIRST_STEP, why_closed
+from penstock.version import VERSION
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, decode_performative, encode
+from penstock.wire.amqp10.disposition import Disposition
+from penstock.wire.amqp10.field_cursor import FieldCursor
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.frames import (
+    AMQP_HEADER,
+    HEADER_OCTETS,
+    INCOMPLETE,
+    SASL_HEADER,
+    frame,
+    frame_body,
+    frame_channel,
+    frame_end,
+)
+from penstock.wire.amqp10.malformed import CodecError
+from penstock.wire.amqp10.transfer import Transfer
+from penstock.wire.amqp10.values import Symbol, Typed
+
+FRAME_MAX: Final = 128 * 1024
+"""Octets of the largest frame that we take."""
+CHANNEL_MAX: Final = 255
+
+REFUSED: Final = ("amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed")
+"""Conditions of a refused login: no such virtual host, or no permission."""
+
+SASL_HEADER_DUE: Final = 0
+SASL_DUE: Final = 1
+AMQP_HEADER_DUE: Final = 2
+FRAMES_DUE: Final = 3
+"""Kinds of input that are due."""
+
+
+class Engine10(Engine):
+    """Connection of AMQP 1.0."""
+
+    protocol = "amqp10"
+
+    def __init__(self, terms: ConnectionTerms) -> None:
+        super().__init__(terms)
+        self.due: i64 = SASL_HEADER_DUE
+        self.step: str = FIRST_STEP
+        self.frame_max: i64 = spec.FRAME_MIN_SIZE
+        """Octets of the largest frame that the broker takes."""
+        self.channel_max: int = CHANNEL_MAX
+        self.sessions: list[Session] = []
+        self.by_channel: dict[int, Session] = {}
+        """Sessions by the broker's channel."""
+        self.login = Login(terms)
+        self.links_made: int = 0
+        self.management: Management | None = None
+        self.control: Control | None = None
+        self.cursor = FieldCursor()
+        self.flow = Flow()
+        self.transfer = Transfer()
+        self.disposition = Disposition()
+
+    # Transport
+
+    @override
+    def reset(self) -> None:
+        self.due = SASL_HEADER_DUE
+        self.step = FIRST_STEP
+        self.frame_max = spec.FRAME_MIN_SIZE
+        self.sessions = []
+        self.by_channel = {}
+        self.login = Login(self.terms)
+        self.management = None
+        self.control = None
+        self.out.write(SASL_HEADER)
+
+    @override
+    def read(self, data: bytes) -> None:
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        pos: i64 = 0
+        n: i64 = len(data)
+        try:
+            while self.fault is None:
+                if self.due == SASL_HEADER_DUE or self.due == AMQP_HEADER_DUE:
+                    if n - pos < HEADER_OCTETS:
+                        break
+                    self._header(data[pos : pos + HEADER_OCTETS])
+                    pos += HEADER_OCTETS
+                    continue
+                end = frame_end(data, pos, n, FRAME_MAX)
+                if end == INCOMPLETE:
+                    break
+                start = frame_body(data, pos)
+                if start < end:
+                    self._performative(data, frame_channel(data, pos), start, end)
+                pos = end
+        except CodecError as error:
+            self.break_off(ConnectionClosed(None, f"the broker broke the protocol: {error.reason}"))
+            return
+        self.rest = data[pos:]
+
+    def _header(self, header: bytes) -> None:
+        wanted = SASL_HEADER if self.due == SASL_HEADER_DUE else AMQP_HEADER
+        if header == wanted:
+            self.due += 1
+            if self.due == FRAMES_DUE:
+                self._open()
+            return
+        terms = self.terms
+        if header.startswith(b"AMQP"):
+            text = f"the server there speaks another version of AMQP ({header[4:8].hex(' ')})"
+            self.break_off(WrongProtocol(terms.host, terms.port, text))
+            return
+        what = "an HTTP server" if header.startswith(b"HTTP/") else "no AMQP broker"
+        self.break_off(ConnectError(terms.host, terms.port, f"{what} answers there; check the port"))
+
+    @override
+    def write_heartbeat(self) -> None:
+        self.out.write(frame(0))
+        self.wake_output()
+
+    @override
+    def write_close(self) -> None:
+        self._put(spec.CLOSE)
+
+    @override
+    def lose(self, error: ClientError, again: bool, now: float) -> None:
+        if self.phase == OPENING and type(error) is ConnectionClosed:
+            terms = self.terms
+            text = why_closed(terms.user, self.step, error.code, error.text, is_encrypted=terms.is_encrypted)
+            error = ConnectError(terms.host, terms.port, text)
+        super().lose(error, again and not isinstance(error, LoginRefused), now)
+
+    def _put(self, code: int, **fields: Any) -> None:
+        self.out.write(frame(0, encode(code, **fields)))
+        self.wake_output()
+
+    # Login
+
+    def _open(self) -> None:
+        terms = self.terms
+        self.step = f"the virtual host {terms.virtual_host}"
+        properties: dict[object, object] = {
+            Symbol("product"): terms.product,
+            Symbol("version"): VERSION,
+            Symbol("platform"): "Python",
+        }
+        if terms.name:
+            properties[Symbol("connection_name")] = terms.name
+        self._put(
+            spec.OPEN,
+            container_id=terms.container,
+            hostname=f"vhost:{terms.virtual_host}",
+            max_frame_size=FRAME_MAX,
+            channel_max=CHANNEL_MAX,
+            idle_time_out=round(terms.heartbeat * 1000) or None,
+            properties=properties,
+        )
+
+    def _opened(self, open: Composite) -> None:
+        self.server = {
+            key.text: value.value if isinstance(value, Typed) else value
+            for key, value in open.mapping("properties").items()
+            if isinstance(key, Symbol)
+        }
+        self.frame_max = min(open.number("max_frame_size", FRAME_MAX), FRAME_MAX)
+        self.channel_max = min(open.number("channel_max", CHANNEL_MAX), CHANNEL_MAX)
+        self.heart.start(max(open.number("idle_time_out", 0), 0) / 1000, self.terms.heartbeat * 2)
+        if Symbol("amqp:connection-establishment-failed") in open.mapping("properties"):
+            return  # A close with the reason follows.
+        self.note_open()
+        for publisher in self.publishers:
+            if isinstance(publisher, Publisher10):
+                publisher.attach()
+        for receiver in self.receivers:
+            if isinstance(receiver, Receiver10):
+                receiver.attach()
+
+    # Frames
+
+    def _performative(self, data: bytes, channel: i64, pos: i64, end: i64) -> None:
+        cursor = self.cursor
+        if self.due == SASL_DUE:
+            self._sasl(decode_performative(data, int(pos), int(end))[0])
+            return
+        code = cursor.open(data, pos, end)
+        if code == spec.TRANSFER:
+            session = self._session_of(channel)
+            transfer = self.transfer
+            if not transfer.read_usual(data, pos, end):
+                cursor.open(data, pos, end)
+                transfer.read(cursor, data, pos, end)
+            session.next_incoming += 1
+            link = session.remote.get(int(transfer.handle))
+            if link is not None:
+                link.on_transfer(data, transfer, end)
+        elif code == spec.DISPOSITION:
+            disposition = self.disposition
+            disposition.read(cursor, data, pos, end)
+            self._session_of(channel).on_disposition(disposition)
+        elif code == spec.FLOW:
+            flow = self.flow
+            flow.read(cursor, data, pos, end)
+            session = self._session_of(channel)
+            session.on_flow(flow)
+            link = session.remote.get(int(flow.handle))
+            if link is not None:
+                link.on_flow(flow)
+        else:
+            self._seldom(decode_performative(data, int(pos), int(end))[0], channel)
+
+    def _session_of(self, channel: i64) -> Session:
+        found = self.by_channel.get(int(channel))
+        if found is None:
+            raise CodecError(f"channel {channel} has no session")
+        return found
+
+    def _sasl(self, performative: Composite) -> None:
+        code = performative.code
+        login = self.login
+        if code == spec.SASL_MECHANISMS:
+            self.step = f"an answer to the credentials of {self.terms.user}"
+            init = login.begin(performative.texts("sasl_server_mechanisms"))
+            if init:
+                self.out.write(frame(0, init, spec.FRAME_SASL))
+        elif code == spec.SASL_CHALLENGE:
+            self.out.write(frame(0, login.answer(performative.octets("challenge")), spec.FRAME_SASL))
+        elif code == spec.SASL_OUTCOME:
+            login.end(performative)
+            if login.error is None:
+                self.due = AMQP_HEADER_DUE
+                self.out.write(AMQP_HEADER)
+        if login.error is not None:
+            self.break_off(login.error)
+        self.wake_output()
+
+    def _seldom(self, performative: Composite, channel: i64) -> None:
+        code = performative.code
+        if code == spec.OPEN:
+            self._opened(performative)
+        elif code == spec.BEGIN:
+            number = performative.number("remote_channel")
+            if not 0 <= number < len(self.sessions):
+                raise CodecError(f"a begin for the channel {number}, which has none")
+            session = self.sessions[number]
+            self.by_channel[int(channel)] = session
+            session.next_incoming = performative.number("next_outgoing_id")
+            session.window += performative.number("incoming_window")
+            session.handle_max = min(session.handle_max, performative.number("handle_max", 254))
+        elif code == spec.ATTACH:
+            self._attached(self._session_of(channel), performative)
+        elif code == spec.DETACH:
+            self._detached(self._session_of(channel), performative)
+        elif code == spec.END:
+            self.break_off(ConnectionClosed(None, _error_of(performative)[1] or "the broker ended the session"))
+        elif code == spec.CLOSE:
+            self._closed(performative)
+
+    def _attached(self, session: Session, attach: Composite) -> None:
+        for link in session.links:
+            is_ours = link is not None and link.name == attach.text("name")
+            if is_ours and link is not None and link.is_receiver != attach.flag("role") and not link.is_detached:
+                session.remote[attach.number("handle")] = link
+                link.on_attach(attach)
+                return
+
+    def _detached(self, session: Session, detach: Composite) -> None:
+        link = session.remote.pop(detach.number("handle"), None)
+        if link is None:
+            return
+        code, text = _error_of(detach)
+        if not link.is_detached:
+            link.detach()
+            link.on_detach(code, text or "the broker detached the link without a reason")
+        session.links[link.handle] = None
+
+    def _closed(self, close: Composite) -> None:
+        code, text = _error_of(close)
+        if self.phase == CLOSING:
+            for call in self.calls:
+                self.finish(call)
+            self.calls.clear()
+            return
+        self._put(spec.CLOSE)
+        if self.phase == OPENING:
+            kind = LoginRefused if code in REFUSED else ConnectError
+            self.break_off(kind(self.terms.host, self.terms.port, text or code))
+            return
+        self.break_off(ConnectionClosed(None, text or code or "the broker closed it without a reason"))
+
+    # Links
+
+    def session(self) -> Session:
+        """Return a session that can have another link; begin one if none can."""
+        for session in self.sessions:
+            if not session.is_full():
+                return session
+        if len(self.sessions) > self.channel_max:
+            raise ClientError(f"all {self.channel_max + 1} sessions of the connection are full")
+        found = Session(self, len(self.sessions))
+        self.sessions.append(found)
+        found.begin()
+        return found
+
+    @override
+    def publisher(self, terms: PublisherTerms) -> PublisherCore:
+        self.links_made += 1
+        found = Publisher10(self, terms, self.links_made)
+        self.publishers.append(found)
+        if self.is_ready():
+            found.attach()
+        return found
+
+    @override
+    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        self.links_made += 1
+        found = Receiver10(self, terms, self.links_made)
+        self.receivers.append(found)
+        if self.is_ready():
+            found.attach()
+        return found
+
+    # Requests
+
+    @override
+    def call(self, name: str, arguments: dict[str, Any]) -> Call:
+        call = Call(name)
+        self.calls.append(call)
+        if self.management is None or self.management.is_over:
+            self.management = Management(self)
+        self.management.declare(call, name, arguments)
+        return call
+
+    @override
+    def send_request(self, operation: str, body: bytes, number: str) -> None:
+        if self.control is None or self.control.is_over:
+            self.control = Control(self)
+        self.control.add(Request(number, operation, "", None, body))
+
+
+def _error_of(performative: Composite) -> tuple[str, str]:
+    """Return the condition and the description of the error in a performative; empty without one."""
+    error = performative.inner("error")
+    if error is None:
+        return "", ""
+    return error.text("condition"), error.text("description") or error.text("condition")

@@ -1,0 +1,286 @@
+"""Publisher of AMQP 1.0: a link that obeys credit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import write_i32_be
+from mypy_extensions import i32, i64
+from typing_extensions import override
+
+from penstock.client.engine.amqp10.session import SendingLink, Session
+from penstock.client.engine.blocked import CREDIT, Amounts, Blocked
+from penstock.client.engine.messages import Message
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.terms import PublisherTerms
+from penstock.client.errors import LinkClosed, MessageTooLarge
+from penstock.content.properties import Properties
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, composite
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow
+from penstock.wire.amqp10.message_rewriter import durable_header
+from penstock.wire.amqp10.neutral_message import encode_head
+from penstock.wire.amqp10.node_addresses import exchange_address, queue_address
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.transfer import (
+    TRANSFER_OVERHEAD,
+    delivery_head,
+    write_continuation,
+    write_delivery,
+    write_delivery_head,
+)
+from penstock.wire.amqp10.values import Symbol, Typed
+
+if TYPE_CHECKING:
+    from penstock.client.engine.amqp10.connection import Engine10
+
+EXACT_CREDIT: Final = "penstock:exact-credit"
+"""Capability of a link whose credit ends at the stop threshold, so that every wait is a wait for credit."""
+_DATA8: Final = 0x005375A0
+_DATA32: Final = 0x005375B0
+"""Beginnings of a data section, with a size of one octet and of four."""
+
+
+class PublisherLink(SendingLink):
+    """Link of a publisher, as its session sees it."""
+
+    def __init__(self, session: Session, name: str, publisher: Publisher10) -> None:
+        super().__init__(session, name, publisher)
+        self.owner = publisher
+
+    @override
+    def on_attach(self, attach: Composite) -> None:
+        self.owner.on_attach(attach)
+
+    @override
+    def on_flow(self, flow: Flow) -> None:
+        self.owner.on_flow(flow)
+
+    @override
+    def on_detach(self, code: str, text: str) -> None:
+        self.owner.end(LinkClosed(None, text), text)
+
+
+class Publisher10(PublisherCore):
+    """Publisher with a link of its own."""
+
+    def __init__(self, engine: Engine10, terms: PublisherTerms, number: int) -> None:
+        super().__init__(engine, terms)
+        self.connection = engine
+        self.name = terms.name or f"publisher-{number}"
+        self.link: PublisherLink | None = None
+        self.credit = 0
+        self.sent: i64 = 0
+        """Delivery-count of the link."""
+        self.head: bytes = b""
+        """Constant octets of its transfers."""
+        self.header: bytes = durable_header(terms.durable)
+        """Header section of messages without properties of their own."""
+        self.size_max: i64 = 0
+        """Octets of the largest message that the broker takes; 0 for no limit."""
+        self.is_exact: bool = False
+        """True if the broker keeps exact credit."""
+        self.by_subject: bool = bool(terms.exchange) and not terms.key
+        """True if the subject of each message is its routing key."""
+
+    @property
+    def address(self) -> str | None:
+        """Return the address of the target; None for the anonymous terminus, where each message has its own."""
+        terms = self.terms
+        if terms.exchange:
+            return exchange_address(terms.exchange, terms.key or None)
+        return queue_address(terms.key) if terms.key else None
+
+    def attach(self) -> None:
+        """Attach the link."""
+        session = self.connection.session()
+        link = self.link = PublisherLink(session, self.name, self)
+        self.sent = 0
+        self.credit = 0
+        self.head = delivery_head(link.handle)
+        address = self.address
+        capabilities = [] if address is None else [EXACT_CREDIT]
+        link.attach(
+            snd_settle_mode=0,
+            rcv_settle_mode=0,
+            source=composite(spec.SOURCE, address=self.connection.terms.container),
+            target=composite(spec.TARGET, address=address),
+            desired_capabilities=capabilities,
+        )
+        self.begin_replay()
+
+    def on_attach(self, attach: Composite) -> None:
+        """Take the broker's attach."""
+        if attach.inner("target") is None:
+            return  # A detach with the error follows.
+        self.size_max = max(attach.number("max_message_size", 0), 0)
+        self.is_exact = EXACT_CREDIT in attach.texts("offered_capabilities")
+        self.is_attached = True
+        self.stopped_at = self.engine.now
+        self.review()
+        if self.line and self.credit <= 0:
+            self.ask_room()
+
+    def on_flow(self, flow: Flow) -> None:
+        """Take credit, or the reason why there is none."""
+        link = self.link
+        if link is None:
+            return
+        if flow.link_credit != ABSENT:
+            count = flow.delivery_count if flow.delivery_count != ABSENT else 0
+            had = self.credit
+            self.credit = serial_distance(self.sent & 0xFFFFFFFF, count + flow.link_credit & 0xFFFFFFFF)
+            if self.credit <= 0 and had > 0:
+                self.stopped_at = self.engine.now
+            if self.credit > 0:
+                self.info = None
+        if flow.properties:
+            self._note_blocked(flow.properties)
+        if flow.drain:
+            self.sent += max(self.credit, 0)
+            self.credit = 0
+            link.session.write_flow(link, self.sent, 0, len(self.line), True, self.engine.out)
+        elif flow.echo:
+            self.ask_room()
+        self.review()
+
+    def _note_blocked(self, properties: dict[object, object]) -> None:
+        found = {key.text: value for key, value in properties.items() if isinstance(key, Symbol)}
+        by = found.get("penstock:blocked-by")
+        if not isinstance(by, str):
+            return
+        since = found.get("penstock:since")
+        if isinstance(since, float):
+            self.stopped_at = self.engine.now - since
+        queue = found.get("penstock:queue")
+        after = found.get("penstock:retry-after")
+        self.info = Blocked(
+            CREDIT,
+            f"{by} has no room",
+            0.0,
+            queue if isinstance(queue, str) else None,
+            _amounts(found.get("penstock:depth")),
+            _amounts(found.get("penstock:stop")),
+            _amounts(found.get("penstock:resume")),
+            _amounts(found.get("penstock:capacity")),
+            after.value / 1000 if isinstance(after, Typed) and isinstance(after.value, int) else None,
+        )
+
+    @override
+    def frames_left(self) -> i64:
+        link = self.link
+        return 0 if link is None else link.session.window
+
+    @override
+    def ask_room(self) -> None:
+        link = self.link
+        if link is not None:
+            link.session.write_flow(link, self.sent, max(self.credit, 0), len(self.line), False, self.engine.out)
+
+    @override
+    def check_size(self, size: i64) -> None:
+        if self.size_max > 0 and size > self.size_max:
+            raise MessageTooLarge(
+                f"a message of {size} octets is larger than the {self.size_max} that the broker takes; it was not sent"
+            )
+
+    # Messages
+
+    @override
+    def write(self, body: bytes) -> None:
+        self._put(self.header, body)
+
+    @override
+    def write_message(self, message: Message) -> None:
+        properties = message.properties
+        if properties.delivery_mode is None:
+            properties = Properties(**properties.as_dict())  # type: ignore[arg-type]  # They come from there.
+            properties.delivery_mode = 2 if self.terms.durable else 1
+        self._put(encode_head(properties, self._place(message)), message.body)
+
+    def _place(self, message: Message) -> dict[str, object]:
+        """Return the properties by which a message says where it goes. Raises `ValueError` if the link cannot."""
+        terms = self.terms
+        exchange = terms.exchange if message.exchange is None else message.exchange
+        key = terms.key if message.routing_key is None else message.routing_key
+        if self.address is None:
+            return {"to": exchange_address(exchange, key) if exchange else queue_address(key)}
+        if exchange != terms.exchange or (key != terms.key and not self.by_subject):
+            raise ValueError(
+                f"this publisher sends to {self.address}; over AMQP 1.0 a message with exchange '{exchange}' and "
+                f"routing key '{key}' needs one without a queue, or with the exchange alone"
+            )
+        return {"subject": key} if self.by_subject else {}
+
+    def _put(self, head: bytes, body: bytes) -> None:
+        link = self.link
+        assert link is not None
+        session = link.session
+        size: i64 = len(body)
+        octets = len(head) + size + (5 if size < 256 else 8)
+        number = session.sent(self, self._number())
+        self.sent += 1
+        if octets + TRANSFER_OVERHEAD > self.connection.frame_max:
+            self._put_frames(session, link, number, head, body)
+            return
+        out = self.engine.out
+        session.window -= 1
+        session.next_transfer += 1
+        write_delivery_head(out, self.head, session.channel, number, self.sent, False, octets)
+        if head:
+            out.write(head)
+        if size < 256:
+            write_i32_be(out, _DATA8)
+            out.append(int(size))
+        else:
+            write_i32_be(out, _DATA32)
+            write_i32_be(out, i32(size))
+        out.write(body)
+
+    def _number(self) -> i64:
+        """Return the number of the message that is written now."""
+        if self.replay_at >= 0:
+            return self.base + self.replay_at
+        return self.base + len(self.pending)
+
+    def _put_frames(self, session: Session, link: PublisherLink, number: i64, head: bytes, body: bytes) -> None:
+        """Write a delivery of several frames."""
+        out = self.engine.out
+        content = b"".join((head, b"\x00\x53\x75\xb0", len(body).to_bytes(4, "big"), body))
+        step = self.connection.frame_max - TRANSFER_OVERHEAD
+        at: i64 = 0
+        n: i64 = len(content)
+        while at < n:
+            size = min(step, n - at)
+            more = at + size < n
+            if at == 0:
+                write_delivery(out, session.channel, link.handle, number & 0xFFFFFFFF, self.sent, False, more, size)
+            else:
+                write_continuation(out, session.channel, link.handle, more, size)
+            out.write(content[at : at + size])
+            session.window -= 1
+            session.next_transfer += 1
+            at += size
+
+    # The ends
+
+    @override
+    def detach(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            link.detach()
+
+    @override
+    def lose(self) -> None:
+        self.link = None
+        super().lose()
+
+
+def _amounts(value: object) -> Amounts | None:
+    """Return the amounts of a map in the properties of a flow."""
+    if not isinstance(value, dict):
+        return None
+    found = {str(key): item.value if isinstance(item, Typed) else item for key, item in value.items()}
+    messages, size = found.get("messages"), found.get("bytes")
+    return Amounts(messages if isinstance(messages, int) else None, size if isinstance(size, int) else None)

@@ -1,0 +1,207 @@
+"""Session of AMQP 1.0: links by handle, windows in frames, and the deliveries that were sent, by delivery-id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from penstock.client.engine.publisher import PublisherCore
+from penstock.client.engine.receipt import CONFIRMED, REFUSED
+from penstock.wire.amqp10 import spec
+from penstock.wire.amqp10.composite import Composite, encode
+from penstock.wire.amqp10.disposition import Disposition
+from penstock.wire.amqp10.field_cursor import ABSENT
+from penstock.wire.amqp10.flow import Flow, write_flow
+from penstock.wire.amqp10.frames import frame
+from penstock.wire.amqp10.serial import serial_distance
+from penstock.wire.amqp10.transfer import Transfer
+
+if TYPE_CHECKING:
+    from penstock.client.engine.amqp10.connection import Engine10
+
+INCOMING_WINDOW: Final = 1 << 30
+"""Transfer frames that the broker may send: link credit bounds them."""
+OUTGOING_WINDOW: Final = 0x7FFFFFFF
+RUNS: Final = 64
+"""Runs of deliveries from which on settled ones are looked for among all."""
+
+
+class Link:
+    """Link of a session; a publisher, a receiver or a pair for requests has it."""
+
+    def __init__(self, session: Session, name: str, is_receiver: bool) -> None:
+        self.session = session
+        self.name = name
+        self.is_receiver = is_receiver
+        self.handle: int = session.add(self)
+        self.is_attached: bool = False
+        self.is_detached: bool = False
+
+    def attach(self, **fields: Any) -> None:
+        """Write the attach."""
+        mode = {} if self.is_receiver else {"initial_delivery_count": 0}
+        self.session.put(spec.ATTACH, name=self.name, handle=self.handle, role=self.is_receiver, **mode, **fields)
+
+    def detach(self) -> None:
+        """Close the link."""
+        if not self.is_detached:
+            self.is_detached = True
+            self.session.put(spec.DETACH, handle=self.handle, closed=True)
+
+    def on_attach(self, attach: Composite) -> None:
+        """Take the broker's attach; one without a terminus is followed by a detach with the error."""
+
+    def on_flow(self, flow: Flow) -> None:
+        """Take a flow of this link."""
+
+    def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
+        """Take a transfer frame of this link."""
+
+    def on_detach(self, code: str, text: str) -> None:
+        """Take the broker's detach."""
+
+
+class SentRun:
+    """Consecutive delivery-ids of one publisher."""
+
+    def __init__(self, first: i64, count: i64, publisher: PublisherCore, number: i64) -> None:
+        self.first: i64 = first
+        self.count: i64 = count
+        self.publisher = publisher
+        self.number: i64 = number
+        """Number of the first among the messages of its publisher."""
+
+
+class Session:
+    """Session, begun by us."""
+
+    def __init__(self, engine: Engine10, channel: int) -> None:
+        self.engine = engine
+        self.channel: i64 = channel
+        self.is_begun: bool = False
+        self.links: list[Link | None] = []
+        """Links by our handle."""
+        self.remote: dict[int, Link] = {}
+        """Links by the broker's handle."""
+        self.handle_max: int = 254
+        self.next_id: i64 = 0
+        """Delivery-id of the next delivery, without the end at 2^32."""
+        self.next_transfer: i64 = 0
+        """Transfer-id of the next frame, likewise."""
+        self.window: i64 = 0
+        """Transfer frames that the broker takes."""
+        self.next_incoming: i64 = 0
+        self.runs: list[SentRun] = []
+
+    def add(self, link: Link) -> int:
+        """Take a link in; return its handle."""
+        for handle, other in enumerate(self.links):
+            if other is None:
+                self.links[handle] = link
+                return handle
+        self.links.append(link)
+        return len(self.links) - 1
+
+    def is_full(self) -> bool:
+        """Return whether it can have no more links."""
+        return len(self.links) > self.handle_max and None not in self.links
+
+    def put(self, code: int, **fields: Any) -> None:
+        """Write a performative."""
+        self.engine.out.write(frame(int(self.channel), encode(code, **fields)))
+        self.engine.wake_output()
+
+    def begin(self) -> None:
+        """Write the begin."""
+        self.put(spec.BEGIN, next_outgoing_id=0, incoming_window=INCOMING_WINDOW, outgoing_window=OUTGOING_WINDOW)
+
+    def write_flow(self, link: Link, count: i64, credit: i64, available: i64, is_drain: bool, out: BytesWriter) -> None:
+        """Write a flow of a link; `count` is its delivery-count."""
+        write_flow(
+            out,
+            self.channel,
+            self.next_incoming & 0xFFFFFFFF,
+            INCOMING_WINDOW,
+            self.next_transfer & 0xFFFFFFFF,
+            OUTGOING_WINDOW,
+            link.handle,
+            count & 0xFFFFFFFF,
+            credit,
+            available,
+            is_drain,
+        )
+        self.engine.wake_output()
+
+    # Deliveries that were sent
+
+    def sent(self, publisher: PublisherCore, number: i64) -> i64:
+        """Number the next delivery, the message `number` of a publisher; return its delivery-id."""
+        found = self.next_id
+        self.next_id = found + 1
+        runs = self.runs
+        if runs:
+            last = runs[-1]
+            if last.publisher is publisher and last.number + last.count == number and last.first + last.count == found:
+                last.count += 1
+                return found
+        if len(runs) >= RUNS:
+            self.runs = [run for run in runs if run.number + run.count > run.publisher.base]
+        self.runs.append(SentRun(found, 1, publisher, number))
+        return found
+
+    def on_disposition(self, disposition: Disposition) -> None:
+        """Take the outcomes of deliveries that were sent."""
+        if not disposition.receiver:
+            return
+        first = self.next_id + serial_distance(self.next_id & 0xFFFFFFFF, disposition.first)
+        last = self.next_id + serial_distance(self.next_id & 0xFFFFFFFF, disposition.last)
+        code = disposition.state_code
+        if code == ABSENT and not disposition.settled:
+            return
+        outcome: i64 = CONFIRMED if code == spec.ACCEPTED else REFUSED
+        reason = "" if outcome == CONFIRMED else reason_of(code, disposition.state)
+        for run in list(self.runs):
+            start = max(first, run.first)
+            stop = min(last, run.first + run.count - 1)
+            if start <= stop:
+                number = run.number + start - run.first
+                run.publisher.settle(number, number + stop - start, outcome, reason)
+        if not disposition.settled:
+            self.put(
+                spec.DISPOSITION, role=False, first=disposition.first, last=disposition.last, settled=True
+            )  # The broker waits for it.
+
+    def on_flow(self, flow: Flow) -> None:
+        """Take the broker's windows."""
+        seen = flow.next_incoming_id if flow.next_incoming_id != ABSENT else 0
+        under_way = serial_distance(seen, self.next_transfer & 0xFFFFFFFF)
+        self.window = flow.incoming_window - under_way
+        for link in self.links:
+            if isinstance(link, SendingLink):
+                link.publisher.review()
+
+
+class SendingLink(Link):
+    """Link of a publisher."""
+
+    def __init__(self, session: Session, name: str, publisher: PublisherCore) -> None:
+        super().__init__(session, name, False)
+        self.publisher = publisher
+
+
+def reason_of(code: i64, state: object) -> str:
+    """Return the reason of an outcome that is not accepted."""
+    if code == spec.REJECTED and isinstance(state, Composite):
+        error = state.inner("error")
+        if error is not None:
+            return error.text("description") or error.text("condition")
+        return "rejected without a reason"
+    if code == spec.REJECTED:
+        return "rejected without a reason"
+    if code == spec.RELEASED:
+        return "it reached no queue (released)"
+    if code == spec.MODIFIED:
+        return "the broker could not take it now (modified)"
+    return "the broker settled it without an outcome"

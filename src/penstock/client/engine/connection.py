@@ -1,0 +1,387 @@
+"""Connection of the client: what both protocols share of input, output, requests and ends.
+
+Theory of operation. A shell owns the transport. It calls `begin` when that is connected, `receive` with what came,
+`take_output` for what to send, `tick` at `next_deadline`, and `lose` when it is gone. After each of them it releases
+what is in `woken`, logs `notices`, and closes the transport if `fault` is set. An engine outlives its transports: after
+`lose` with `again`, publishers and receivers wait for the next `begin`, and attach again by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.client.engine.failures import ConnectionLost
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
+from penstock.client.engine.waits import Call, Steps, Wakes
+from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
+from penstock.flow.timers import NEVER, TimerHandler
+
+if TYPE_CHECKING:
+    from penstock.client.engine.publisher import PublisherCore
+    from penstock.client.engine.receiver import ReceiverCore
+
+IDLE: Final = 0
+OPENING: Final = 1
+OPEN: Final = 2
+CLOSING: Final = 3
+ENDED: Final = 4
+"""Phases of a connection: without a transport, logging in, in use, closing, and over for good."""
+
+REQUESTS_MAX: Final = 64
+"""Most control requests without an answer."""
+CONTROL_EXCHANGE: Final = "penstock.control"
+JSON_TYPE: Final = "application/json"
+ERROR_TYPE: Final = "application/vnd.penstock.error+json"
+
+
+class Heart(TimerHandler):
+    """Heartbeats of a connection, both ways."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.engine = engine
+        self.sends_every: float = NEVER
+        """Seconds after which the broker must have heard something; infinity for none."""
+        self.hears_within: float = NEVER
+        """Seconds of silence after which the connection is broken."""
+        self.heard_at: float = 0.0
+        self.sent_at: float = 0.0
+
+    def start(self, sends_every: float, hears_within: float) -> None:
+        """Begin: 0 stands for none."""
+        engine = self.engine
+        self.sends_every = sends_every or NEVER
+        self.hears_within = hears_within or NEVER
+        self.heard_at = self.sent_at = engine.now
+        engine.timers.drop(self)
+        engine.timers.add(self, engine.now + min(self.sends_every, self.hears_within) / 2)
+
+    def stop(self) -> None:
+        """End: there is no transport."""
+        self.sends_every = self.hears_within = NEVER
+        self.engine.timers.drop(self)
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        if now - self.heard_at > self.hears_within:
+            self.engine.break_off(ConnectionClosed(None, f"nothing has come for {self.hears_within:g} s"))
+            return NEVER
+        if now - self.sent_at >= self.sends_every / 2:
+            self.engine.write_heartbeat()
+            self.sent_at = now
+        return now + min(self.sends_every, self.hears_within) / 4
+
+
+class Engine(Wakes):
+    """Connection of one protocol."""
+
+    protocol: str = ""
+    """Name of the protocol, as in the option."""
+
+    def __init__(self, terms: ConnectionTerms) -> None:
+        super().__init__()
+        self.terms = terms
+        self.phase: i64 = IDLE
+        self.epoch: i64 = 0
+        """Number of the transport; what belongs to an earlier one is over."""
+        self.out = BytesWriter()
+        self.rest: bytes = b""
+        self.is_scheduled: bool = False
+        """True if the shell knows that there is output."""
+        self.is_congested: bool = False
+        """True if the transport takes no more."""
+        self.notices: list[str] = []
+        """Warnings to be logged."""
+        self.fault: ClientError | None = None
+        """Reason why the transport has to be closed after its output."""
+        self.opened = Call("connection")
+        self.blocked_reason: str = ""
+        """The broker's reason for blocking the connection; empty if it does not."""
+        self.blocked_at: float = 0.0
+        self.blocked_changes: int = 0
+        """Number of times that has begun and ended."""
+        self.lost_at: float = 0.0
+        self.lost_reason: str = ""
+        self.server: dict[str, object] = {}
+        """Properties that the broker announced."""
+        self.publishers: list[PublisherCore] = []
+        self.receivers: list[ReceiverCore] = []
+        self.calls: list[Call] = []
+        """Requests without an answer."""
+        self.requests: dict[str, Call] = {}
+        """Control requests without an answer, by correlation id."""
+        self.request_number: int = 0
+        self.heart = Heart(self)
+
+    # What a protocol does
+
+    def reset(self) -> None:
+        """Begin with a new transport: forget the channels or sessions of the last one, and write the first octets."""
+        raise NotImplementedError
+
+    def read(self, data: bytes) -> None:
+        """Read input, with what was left of the last."""
+        raise NotImplementedError
+
+    def flush_acknowledgements(self) -> None:
+        """Write the acknowledgements that were put together."""
+        for receiver in self.receivers:
+            receiver.flush()
+
+    def write_heartbeat(self) -> None:
+        """Write a heartbeat."""
+        raise NotImplementedError
+
+    def write_close(self) -> None:
+        """Begin to close the connection."""
+        raise NotImplementedError
+
+    def publisher(self, terms: PublisherTerms) -> PublisherCore:
+        """Return a new publisher, which is attached as soon as the connection is open."""
+        raise NotImplementedError
+
+    def receiver(self, terms: ReceiverTerms) -> ReceiverCore:
+        """Return a new receiver, which is attached as soon as the connection is open."""
+        raise NotImplementedError
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Call:
+        """Begin a declaration or deletion, such as "queue.declare"."""
+        raise NotImplementedError
+
+    def send_request(self, operation: str, body: bytes, number: str) -> None:
+        """Write a control request."""
+        raise NotImplementedError
+
+    def offers(self, feature: str) -> bool:
+        """Return whether the broker has announced a feature."""
+        found = self.server.get("capabilities")
+        return isinstance(found, dict) and found.get(feature) is True
+
+    def is_penstock(self) -> bool:
+        """Return whether the broker is Penstock."""
+        return self.server.get("product") == "Penstock" or "penstock-version" in self.server
+
+    # Transport
+
+    def begin(self, now: float) -> None:
+        """Log in on a new transport."""
+        self.now = now
+        self.phase = OPENING
+        self.epoch += 1
+        self.out = BytesWriter()
+        self.rest = b""
+        self.fault = None
+        self.is_congested = False
+        self.blocked_reason = ""
+        if self.opened.done:
+            self.opened = Call("connection")
+        self.reset()
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Take input."""
+        self.now = now
+        self.heart.heard_at = now
+        if self.fault is None and self.phase != ENDED:
+            self.read(data)
+
+    def take_output(self) -> bytes:
+        """Return what is to be sent."""
+        self.is_scheduled = False
+        self.flush_acknowledgements()
+        if len(self.out) == 0:
+            return b""
+        found = self.out.getvalue()
+        self.out = BytesWriter()
+        self.heart.sent_at = self.now
+        return found
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        self.now = now
+        self.timers.run(now)
+
+    def next_deadline(self) -> float | None:
+        """Return when `tick` is due; None for never."""
+        return self.timers.next()
+
+    def congest(self, is_congested: bool) -> None:
+        """Stop or continue publishers, because the transport takes no more, or does again."""
+        if is_congested != self.is_congested:
+            self.is_congested = is_congested
+            for publisher in self.publishers:
+                publisher.review()
+
+    def break_off(self, error: ClientError) -> None:
+        """Ask the shell to close the transport because of an error."""
+        if self.fault is None:
+            self.fault = error
+
+    def lose(self, error: ClientError, again: bool, now: float) -> None:
+        """Note that the transport is gone; with `again` the shell will try another one, else all ends."""
+        self.now = now
+        if self.phase == ENDED:
+            return
+        if not again or self.phase == CLOSING:
+            self.end(error)
+            return
+        if self.phase != IDLE:
+            self.lost_at = now
+        self.lost_reason = str(error)
+        self.phase = IDLE
+        self.blocked_reason = ""
+        self.heart.stop()
+        self._fail_calls(error)
+        if not self.opened.done:
+            self.finish(self.opened, error)
+        for publisher in list(self.publishers):
+            publisher.lose()
+        for receiver in list(self.receivers):
+            receiver.lose()
+
+    def end(self, error: ClientError) -> None:
+        """End for good: every wait fails, and what is under way is unknown."""
+        self.phase = ENDED
+        self.heart.stop()
+        self._fail_calls(error)
+        if not self.opened.done:
+            self.finish(self.opened, error)
+        code = error.code if isinstance(error, ConnectionClosed) else None
+        text = error.text if isinstance(error, ConnectionClosed) else str(error)
+        lost = ConnectionLost(code, text)
+        for publisher in list(self.publishers):
+            publisher.end(lost, text)
+        for receiver in list(self.receivers):
+            receiver.end(lost)
+        self.publishers.clear()
+        self.receivers.clear()
+
+    def _fail_calls(self, error: ClientError) -> None:
+        calls, self.calls = self.calls, []
+        for call in [*calls, *self.requests.values()]:
+            self.finish(call, error)
+        self.requests.clear()
+
+    def is_ready(self) -> bool:
+        """Return whether publishers and receivers can be attached now."""
+        return self.phase == OPEN
+
+    def note_open(self) -> None:
+        """Note that the login is over; the protocol attaches all publishers and receivers."""
+        self.phase = OPEN
+        self.lost_reason = ""
+        self.finish(self.opened)
+
+    def block(self, reason: str) -> None:
+        """Note that the broker blocks the connection (connection.blocked), or with an empty reason that it goes on."""
+        if bool(reason) != bool(self.blocked_reason):
+            self.blocked_changes += 1
+        if not self.blocked_reason:
+            self.blocked_at = self.now
+        self.blocked_reason = reason
+        for publisher in self.publishers:
+            publisher.block(bool(reason))
+
+    def forget_publisher(self, publisher: PublisherCore) -> None:
+        """Forget a publisher that has ended."""
+        if publisher in self.publishers:
+            self.publishers.remove(publisher)
+        self.timers.drop(publisher)
+
+    def forget_receiver(self, receiver: ReceiverCore) -> None:
+        """Forget a receiver that has ended."""
+        if receiver in self.receivers:
+            self.receivers.remove(receiver)
+        self.timers.drop(receiver)
+
+    # Requests
+
+    def opening(self) -> Steps[None]:
+        """Wait until the connection is open."""
+        yield from self.until(self.opened, NEVER)
+
+    def waiting(self, call: Call, timeout: float | None = None) -> Steps[Any]:
+        """Wait for the answer to a request; return it."""
+        limit = self.terms.call_timeout if timeout is None else timeout
+        if not call.done:
+            self.wake_output()
+            ended = yield from self.until(call, limit)
+            if not ended:
+                because = f", for the broker blocks this connection: {self.blocked_reason}"
+                raise Timeout(f"no answer to {call.what} within {limit:g} s{because if self.blocked_reason else ''}")
+        call.check()
+        return call.value
+
+    def wake_output(self) -> None:
+        """Tell the shell that there is output."""
+        if not self.is_scheduled:
+            self.is_scheduled = True
+            self.schedule(False)
+
+    def calling(self, name: str, arguments: dict[str, Any], timeout: float | None = None) -> Steps[Any]:
+        """Declare or delete something, and wait for the answer."""
+        self.check_open()
+        return (yield from self.waiting(self.call(name, arguments), timeout))
+
+    def request(self, operation: str, arguments: dict[str, Any]) -> Call:
+        """Begin a control operation of Penstock; the answer is an object. Raises `ClientError` above 64 at a time."""
+        self.check_open()
+        if len(self.requests) >= REQUESTS_MAX:
+            raise ClientError(f"{REQUESTS_MAX} control requests are without an answer")
+        return self.ask(operation, arguments, Call(f"the control operation {operation}"))
+
+    def ask(self, operation: str, arguments: dict[str, Any], call: Call) -> Call:
+        """Begin a control operation whose answer goes to `call`; return it."""
+        self.request_number += 1
+        number = f"{self.epoch}.{self.request_number}"
+        self.requests[number] = call
+        self.send_request(operation, json.dumps(arguments, separators=(",", ":")).encode(), number)
+        self.wake_output()
+        return call
+
+    def requesting(self, operation: str, arguments: dict[str, Any], timeout: float | None = None) -> Steps[Any]:
+        """Carry out a control operation, and wait for the answer."""
+        return (yield from self.waiting(self.request(operation, arguments), timeout))
+
+    def answer(self, number: str | None, kind: str | None, body: bytes) -> None:
+        """Take the answer to a control request."""
+        call = self.requests.pop(number or "", None)
+        if call is None:
+            return
+        if kind != JSON_TYPE and kind != ERROR_TYPE:
+            self.finish(call, ClientError(f"the broker answered with the content type {kind}"))
+            return
+        found = json.loads(body)
+        if kind == ERROR_TYPE:
+            self.finish(call, ControlError(int(found["code"]), str(found["name"]), str(found["text"])))
+            return
+        call.value = found
+        self.finish(call)
+
+    def check_open(self) -> None:
+        """Raise `ConnectionLost` if no request can be sent now."""
+        if self.phase != OPEN:
+            raise ConnectionLost(None, self.lost_reason or "it is not open")
+
+    def closing(self, timeout: float | None = None) -> Steps[None]:
+        """Close every publisher and receiver, then the connection."""
+        for receiver in list(self.receivers):
+            yield from receiver.closing()
+        for publisher in list(self.publishers):
+            yield from publisher.closing(timeout)
+        if self.phase == OPEN:
+            self.phase = CLOSING
+            closed = Call("connection.close")
+            self.calls.append(closed)
+            self.write_close()
+            self.wake_output()
+            yield from self.until(closed, CLOSE_WITHIN)
+        self.end(ConnectionClosed(None, "the client closed it"))
+
+
+CLOSE_WITHIN: Final = 5.0
+"""Seconds that an orderly close may take."""

@@ -1,0 +1,542 @@
+"""Publisher of the client: room, the line of those that wait, time-outs and warnings.
+
+Theory of operation. A message is written in one step with its entry in the window: between the encoding and the return
+of `publish` nothing waits. So a call that is cancelled, or times out, in `place` has written nothing. What has no
+outcome stays in the window (`window.py`), and is sent again after a reconnect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.client.engine import blocked as causes
+from penstock.client.engine.blocked import Blocked
+from penstock.client.engine.connection import Engine
+from penstock.client.engine.failures import ConfirmTimeout, FlowControlTimeout
+from penstock.client.engine.messages import Message
+from penstock.client.engine.receipt import CONFIRMED, PENDING, REFUSED, UNKNOWN, Receipt
+from penstock.client.engine.terms import PublisherTerms
+from penstock.client.engine.waits import Call, Steps, Wait
+from penstock.client.engine.window import SendResult, Window
+from penstock.client.errors import ClientError, LinkClosed
+from penstock.flow.timers import NEVER
+from penstock.flow.token_bucket import TokenBucket, smooth
+
+UNLIMITED: Final = 1 << 62
+WITHDRAWN_WITHIN: Final = 5.0
+"""Seconds that the answer to a withdrawal is waited for, and then the outcome."""
+
+
+class PublisherCore(Window):
+    """Publisher of one protocol; a protocol writes messages and says when it may."""
+
+    def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
+        super().__init__(engine, terms.window_bytes)
+        self.engine = engine
+        self.terms = terms
+        self.window: i64 = terms.window
+        self.credit: i64 = UNLIMITED
+        """Messages that the broker lets it send; AMQP 0-9-1 has no such number."""
+        self.may_write: bool = False
+        """True if it is attached, and nothing has stopped it."""
+        self.is_attached: bool = False
+        self.is_stopped: bool = False
+        """True if the broker has stopped it by channel.flow."""
+        self.stopped_at: float = 0.0
+        self.careful: i64 = UNLIMITED
+        """Most messages without an outcome while the broker blocks the connection: the confirms since then, and 1."""
+        self.error: Exception | None = None
+        """Reason for its end; None before it."""
+        self.is_closing: bool = False
+        self.bucket: TokenBucket | None = None
+        if terms.max_rate > 0:
+            rate, burst = smooth(terms.max_rate)
+            self.bucket = TokenBucket(rate, burst, saves=False)
+        self.delayed_count: int = 0
+        """Messages that had to wait for room."""
+        self.info: Blocked | None = None
+        """Last words of the broker about what blocks this publisher."""
+        self.notice_at: float = NEVER
+        self.sends: i64 = 0
+        """Calls of `send` that wait for an outcome."""
+        self.results: list[SendResult] = []
+        """Results that are waited for."""
+
+    # What a protocol does
+
+    def write(self, body: bytes) -> None:
+        """Write a message with this body and nothing of its own."""
+        raise NotImplementedError
+
+    def write_message(self, message: Message) -> None:
+        """Write a message; raises before it has written anything."""
+        raise NotImplementedError
+
+    def check_size(self, size: i64) -> None:
+        """Raise `MessageTooLarge` for a message that the broker cannot take."""
+
+    def frames_left(self) -> i64:
+        """Return how many messages the session takes at least."""
+        return UNLIMITED
+
+    def ask_room(self) -> None:
+        """Tell the broker that messages wait for credit."""
+
+    def withdraw(self, number: int) -> Call | None:
+        """Ask the broker to give a message back that it may hold; None if it cannot be asked."""
+        return None
+
+    def ask_why(self) -> None:
+        """Ask the broker what blocks this publisher, if it can say so and does not by itself."""
+
+    def block(self, is_blocked: bool) -> None:
+        """Note that the broker blocks the connection, or does not any more."""
+
+    def detach(self) -> None:
+        """Begin to close the channel or link."""
+        raise NotImplementedError
+
+    # Room
+
+    @override
+    def fits(self, size: i64) -> bool:
+        if not self.may_write:
+            return False
+        granted = self.granted
+        taken = len(self.pending) - self.ahead + granted
+        if taken >= self.window or taken >= self.careful or granted >= self.credit or self.replay_at >= 0:
+            return False
+        if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
+            return False
+        bucket = self.bucket
+        if bucket is not None and bucket.whole(self.wakes.now) <= granted:
+            if self.line:
+                self._arm_at(bucket.ready_at(self.wakes.now))
+            return False
+        return self.frames_left() > granted
+
+    @override
+    def ready_at(self) -> float:
+        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
+
+    def cause(self, size: i64 = 0) -> str:
+        """Return what keeps a message from being sent."""
+        taken = len(self.pending) - self.ahead + self.granted
+        if not self.is_attached or self.replay_at >= 0:
+            return causes.OFFLINE
+        if self.is_stopped:
+            return causes.CHANNEL_FLOW
+        if self.credit <= self.granted:
+            return causes.CREDIT
+        if self.engine.blocked_reason and taken >= self.careful:
+            return causes.CONNECTION_BLOCKED
+        if self.engine.is_congested:
+            return causes.SOCKET
+        if taken >= self.window:
+            return causes.WINDOW
+        if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
+            return causes.WINDOW_BYTES
+        if self.bucket is not None and self.bucket.whole(self.wakes.now) <= self.granted:
+            return causes.RATE
+        return causes.TURN
+
+    def describe(self, size: i64 = 0) -> Blocked:
+        """Return what keeps a message from being sent, with what the broker has said about it."""
+        cause, now = self.cause(size), self.wakes.now
+        reason = causes.REASONS[cause]
+        since = self.line[0].since if self.line else now
+        if cause == causes.CHANNEL_FLOW or cause == causes.CREDIT:
+            since = self.stopped_at
+        elif cause == causes.CONNECTION_BLOCKED:
+            since = self.engine.blocked_at
+            reason = f"{reason}: {self.engine.blocked_reason}"
+        elif cause == causes.OFFLINE:
+            since = self.engine.lost_at
+            reason = f"{reason}: {self.engine.lost_reason}" if self.engine.lost_reason else reason
+        elif (cause == causes.WINDOW or cause == causes.WINDOW_BYTES) and self.engine.blocked_reason:
+            reason = f"{reason}: {self.engine.blocked_reason}"
+        if cause == causes.RATE or cause == causes.OFFLINE:
+            bucket = self.bucket
+            after = None if bucket is None else max(bucket.ready_at(now) - now, 0.0)
+            return Blocked(cause, reason, now - since, retry_after=after)
+        info = self.info
+        if info is None:
+            return Blocked(cause, reason, now - since, self._queue())
+        reason = f"{reason}: {info.reason}" if info.reason else reason
+        queue = info.queue or self._queue()
+        figures = (info.depth, info.stop, info.resume, info.capacity, info.retry_after)
+        return Blocked(cause, reason, now - since, queue, *figures)
+
+    def _queue(self) -> str | None:
+        return self.terms.key if not self.terms.exchange and self.terms.key else None
+
+    def review(self) -> None:
+        """Find out anew whether messages may be written, after a change; hand over places if so."""
+        self.may_write = self.is_attached and not self.is_stopped and not self.engine.is_congested
+        self.may_write = self.may_write and self.error is None
+        if self.may_write and self.replay_at >= 0:
+            self._replay()
+        if self.line:
+            self.grant()
+
+    # Publishing
+
+    def publish(self, message: object) -> Receipt:
+        """Write a message and return its receipt; the caller has a place, or has seen that it fits."""
+        receipt = Receipt(self, message, self.wakes.now)
+        self._write(message)
+        self.pending.append(receipt)
+        if self.line:
+            self.grant()  # Who came while this one was woken has its turn now.
+        return receipt
+
+    def _write(self, message: object) -> None:
+        if not self.engine.is_scheduled:
+            self.engine.is_scheduled = True
+            self.engine.schedule(False)
+        size: i64 = 0
+        if isinstance(message, bytes):
+            self.write(message)
+            size = len(message)
+        elif isinstance(message, Message):
+            self.write_message(message)
+            size = len(message.body)
+        else:
+            raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")
+        self.credit -= 1
+        if self.window_octets >= 0:
+            self.octets += size
+        if self.bucket is not None:
+            self.bucket.take(1.0, self.wakes.now)
+
+    def check(self) -> None:
+        """Raise the error that has ended it."""
+        if self.error is not None:
+            raise self.error
+
+    def try_publish(self, message: object) -> Receipt | Blocked:
+        """Write a message if there is room now; what blocks it otherwise. Raises `LinkClosed`, `ConnectionLost`."""
+        self.check()
+        size = self.size_of(message)
+        return self.publish(message) if self.is_free(size) else self.describe(size)
+
+    def size_of(self, message: object) -> int:
+        """Return the octets of a message's body. Raises `TypeError`, and `MessageTooLarge` if it can never be sent."""
+        if isinstance(message, bytes):
+            size = len(message)
+        elif isinstance(message, Message):
+            size = len(message.body)
+        else:
+            raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")
+        self.check_size(size)
+        return size
+
+    def place(self, size: i64, timeout: float | None = None) -> Steps[None]:
+        """Wait for a place, at most `timeout` seconds (None: the time-out of the publisher).
+
+        Nothing was written if it raises `FlowControlTimeout`, or is cancelled. The caller publishes at once after it.
+        """
+        limit = self.terms.wait_failure if timeout is None else timeout
+        wait = Wait(self.wakes.now + limit, size)
+        self.delayed_count += 1
+        self.stand(wait)
+        if self.credit <= 0 and self.is_attached:
+            self.ask_room()
+        self._expect_notice()
+        try:
+            while True:
+                yield wait
+                wait.check()
+                if wait.expired:
+                    raise FlowControlTimeout(limit, self.describe(size))
+                if self.take(wait):
+                    return
+        except BaseException:
+            self.leave(wait)
+            raise
+
+    def publish_now(self, message: object) -> Receipt | None:
+        """Publish a message of bytes if it fits now; None otherwise, and for others."""
+        if isinstance(message, bytes) and self.error is None and self.is_free(len(message)):
+            return self.publish(message)
+        return None
+
+    def publishing(self, message: object, timeout: float | None = None) -> Steps[Receipt]:
+        """Wait for room, and publish."""
+        self.check()
+        size = self.size_of(message)
+        if not self.is_free(size):
+            yield from self.place(size, timeout)
+        return self.publish(message)
+
+    def sending(self, message: object, timeout: float | None = None) -> Steps[Receipt]:
+        """Wait for room, publish, and wait for the outcome, each at most `timeout` seconds."""
+        self.check()
+        size = self.size_of(message)
+        if not self.is_free(size):
+            yield from self.place(size, timeout)
+        receipt = self.publish(message)
+        limit = self.terms.wait_failure if timeout is None else timeout
+        wait = Wait(self.wakes.now + limit)
+        wait.since = self.wakes.now
+        receipt.sender = wait
+        self.sends += 1
+        if wait.deadline < self.due:
+            self._arm_at(wait.deadline)
+        if self.notice_at == NEVER:
+            self._expect_notice()
+        try:
+            yield wait
+        finally:
+            self.sends -= 1
+            receipt.sender = None
+        if wait.expired and receipt.outcome == PENDING:
+            blocked = self.describe()
+            yield from self._withdrawing(receipt)
+            if receipt.outcome == PENDING:
+                raise ConfirmTimeout(limit, blocked, receipt)
+            if receipt.outcome == REFUSED and receipt.withdrawn:
+                raise FlowControlTimeout(limit, blocked)
+        return receipt.check()
+
+    def _withdrawing(self, receipt: Receipt) -> Steps[None]:
+        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue."""
+        number = self.base + self.pending.index(receipt)
+        call = self.withdraw(int(number))
+        if call is None:
+            return
+        wait = Wait()
+        receipt.sender = wait
+        try:
+            answer = yield from self.engine.waiting(call, WITHDRAWN_WITHIN)
+            receipt.withdrawn = answer["withdrawn"] is True
+            if receipt.outcome == PENDING:
+                yield from self.engine.until(wait, WITHDRAWN_WITHIN)
+        except ClientError:
+            return  # It stays unknown, and the receipt says what becomes of it.
+        finally:
+            receipt.sender = None
+
+    # send_many
+
+    def publish_some(self, items: Sequence[object], start: i64, result: SendResult) -> i64:
+        """Publish as many messages as there is room for, without receipts; return the index of the first left."""
+        stop: i64 = len(items)
+        if self.line or self.granted > 0 or not self.may_write or self.replay_at >= 0:
+            return start
+        first: i64 = self.base + len(self.pending)
+        taken = len(self.pending) - self.ahead
+        room = min(min(self.window, self.careful) - taken, min(self.credit, self.frames_left()))
+        if self.bucket is not None:
+            room = min(room, self.bucket.whole(self.wakes.now))
+        if stop - start > room:
+            stop = start + max(room, 0)
+        limit = self.window_octets if self.window_octets >= 0 else UNLIMITED
+        octets = self.octets
+        pending = self.pending
+        i = start
+        try:
+            while i < stop:
+                item = items[i]
+                size = len(item) if isinstance(item, bytes) else self.size_of(item)
+                if octets + size > limit and len(pending) > self.ahead:
+                    break
+                self._write(item)
+                octets += size
+                pending.append(item)
+                i += 1
+        finally:  # One that cannot be encoded is an error; those before it are sent.
+            if i > start:
+                self._add_run(first, i - start, result)
+        return i
+
+    def _publish_in(self, item: object, result: SendResult) -> None:
+        """Publish one message of a `send_many` that has a place."""
+        self._write(item)
+        self.pending.append(item)
+        self._add_run(self.base + len(self.pending) - 1, 1, result)
+        if self.line:
+            self.grant()
+
+    def sending_slice(self, items: Sequence[object], result: SendResult, timeout: float | None) -> Steps[None]:
+        """Publish some messages of a `send_many`, waiting for room."""
+        self.check()
+        at = self.publish_some(items, 0, result)
+        while at < len(items):
+            yield from self.place(self.size_of(items[at]), timeout)
+            self._publish_in(items[at], result)
+            at = self.publish_some(items, at + 1, result)
+
+    def finishing(self, result: SendResult, timeout: float | None) -> Steps[SendResult]:
+        """Wait for the outcomes of a `send_many`; raises `ConfirmTimeout` when none has come for `timeout` seconds."""
+        limit = self.terms.wait_failure if timeout is None else timeout
+        while result.open > 0:
+            result.moved_at = max(result.moved_at, self.wakes.now)
+            wait = Wait(self.wakes.now + limit)
+            wait.since = self.wakes.now
+            result.wait = wait
+            self.results.append(result)
+            self._arm_at(wait.deadline)
+            self._expect_notice()
+            try:
+                yield wait
+            finally:
+                result.wait = None
+                self.results.remove(result)
+            if wait.expired and result.open > 0 and self.wakes.now - result.moved_at >= limit:
+                raise ConfirmTimeout(limit, self.describe())
+        return result
+
+    # Warnings and time-outs
+
+    @override
+    def settle(self, first: i64, last: i64, outcome: i64, reason: str = "") -> None:
+        if self.careful != UNLIMITED and outcome == CONFIRMED:
+            self.careful += last - first + 1
+        super().settle(first, last, outcome, reason)
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        following = self.expire(now)
+        if self.sends > 0:
+            for item in self.pending:
+                if isinstance(item, Receipt) and item.sender is not None:
+                    wait = item.sender
+                    if wait.deadline <= now:
+                        wait.expired = True
+                        self.wakes.finish(wait)
+                    elif wait.deadline < following:
+                        following = wait.deadline
+        for result in self.results:
+            waiting = result.wait
+            if waiting is not None and not waiting.done:
+                if waiting.deadline <= now:
+                    waiting.expired = True
+                    self.wakes.finish(waiting)
+                else:
+                    following = min(following, waiting.deadline)
+        if self.notice_at <= now:
+            self._notice(now)
+        following = min(following, self.notice_at)
+        bucket = self.bucket
+        if self.line:
+            self.grant()
+            if bucket is not None and self.line:
+                following = min(following, max(bucket.ready_at(now), now + 0.001))
+        return following
+
+    def _expect_notice(self) -> None:
+        if self.notice_at == NEVER and self.terms.notify_period > 0:
+            self.notice_at = self.wakes.now + self.terms.notify_period
+            self._arm_at(self.notice_at)
+            if self.may_write or self.is_stopped:
+                self.ask_why()
+
+    def _arm_at(self, when: float) -> None:
+        self.wakes.timers.add(self, when)
+
+    def _notice(self, now: float) -> None:
+        """Warn of the longest wait, and ask the broker again for the reason."""
+        since, count = self._longest_wait()
+        if count == 0:
+            self.notice_at = NEVER
+            return
+        period = self.terms.notify_period
+        self.notice_at = now + period
+        passed = now - since
+        if passed < period * 0.99:
+            self.notice_at = since + period
+            return
+        seconds = round(passed / period) * period
+        found = self.describe()
+        why = "due to broker enforced flow control" if found.cause in causes.ENFORCED else "because it cannot be sent"
+        if found.cause == causes.RATE:
+            return
+        others = f"; {count - 1} more wait" if count > 1 else ""
+        self.engine.notices.append(f"Message send delayed by {seconds:g}s {why}: {found}{others}")
+        self.ask_why()
+
+    def _longest_wait(self) -> tuple[float, int]:
+        """Return since when the longest wait lasts, and how many calls wait."""
+        since, count = NEVER, len(self.line)
+        if self.line:
+            since = self.line[0].since
+        waits = [result.wait for result in self.results]
+        if self.sends > 0:
+            waits += [item.sender for item in self.pending if isinstance(item, Receipt)]
+        for wait in waits:
+            if wait is not None and not wait.done:
+                count += 1
+                since = min(since, wait.since)
+        return since, count
+
+    # The ends
+
+    def _replay(self) -> None:
+        """Send again what there is credit for."""
+        pending = self.pending
+        n: i64 = len(pending)
+        if not self.engine.is_scheduled:
+            self.engine.is_scheduled = True
+            self.engine.schedule(False)
+        while self.replay_at < n and self.credit > 0 and self.frames_left() > 0:
+            item = pending[self.replay_at]
+            message = item.message if isinstance(item, Receipt) else item
+            if isinstance(message, bytes):
+                self.write(message)
+            elif isinstance(message, Message):
+                self.write_message(message)
+            self.credit -= 1
+            self.replay_at += 1
+        if self.replay_at >= n:
+            self.replay_at = -1
+        elif self.credit <= 0:
+            self.ask_room()
+
+    def lose(self) -> None:
+        """Note that the connection is lost, and will be tried again."""
+        self.is_attached = False
+        self.is_stopped = False
+        self.careful = UNLIMITED
+        self.info = None
+        self.review()
+
+    def end(self, error: Exception, text: str) -> None:
+        """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
+        if self.error is None:
+            self.error = error
+        self.is_attached = False
+        self.may_write = False
+        self.fail_line(error)
+        if self.pending:
+            self.settle(self.base, self.base + len(self.pending) - 1, UNKNOWN, text)
+        self._end_idle()
+
+    def draining(self, timeout: float | None = None) -> Steps[bool]:
+        """Wait until every message has its outcome, at most `timeout` seconds; return whether all have."""
+        limit = self.terms.wait_failure if timeout is None else timeout
+        if len(self.pending) - self.ahead > 0:
+            wait = Call("drain")
+            self.idle.append(wait)
+            yield from self.engine.until(wait, limit)
+        return self.unsettled_count == 0
+
+    def closing(self, timeout: float | None = None) -> Steps[list[Receipt]]:
+        """Take no more messages, wait for outcomes, and close; return the receipts that are left without one."""
+        if self.error is not None:
+            return []
+        self.is_closing = True
+        error = LinkClosed(None, "the publisher is closed")
+        self.fail_line(error)
+        self.error = error
+        yield from self.draining(timeout)
+        left = self.unsettled
+        self.error = None
+        self.detach()
+        self.end(error, "the publisher was closed before an answer came")
+        self.engine.forget_publisher(self)
+        return left

@@ -1,0 +1,286 @@
+"""Receiver of the client: messages that have come, who waits for them, and acknowledgements put together.
+
+Theory of operation. Messages that have come wait in `ready`; a call that waits is woken with the promise of one
+(`Line.granted`), so no other call takes it. Accepted messages are acknowledged in ranges: one acknowledgement is
+written when its range is long enough, when other output goes, or after a moment.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.client.engine.connection import Engine
+from penstock.client.engine.messages import Delivery
+from penstock.client.engine.terms import ReceiverTerms
+from penstock.client.engine.waits import Call, Line, Steps, Wait
+from penstock.client.errors import LinkClosed
+from penstock.content.properties import Properties
+from penstock.flow.timers import NEVER
+from penstock.flow.token_bucket import TokenBucket, smooth
+
+ACKS: Final = 64
+"""Accepted messages that are acknowledged at once."""
+ACK_OCTETS: Final = 16 * 1024
+"""Octets of accepted messages that are acknowledged at once."""
+
+
+class ReceiverCore(Line):
+    """Receiver of one protocol; a protocol subscribes, decodes and settles."""
+
+    def __init__(self, engine: Engine, terms: ReceiverTerms) -> None:
+        super().__init__(engine)
+        self.engine = engine
+        self.terms = terms
+        self.ready: deque[Delivery] = deque()
+        self.is_attached: bool = False
+        self.is_draining: bool = False
+        """True if no more messages are asked for."""
+        self.error: Exception | None = None
+        self.attached = Call("the subscription")
+        self.unsettled_count: i64 = 0
+        """Messages that were handed over and are not settled."""
+        self.to_acknowledge: i64 = 0
+        """Accepted messages up to `last_accepted` that the broker does not know of."""
+        self.octets_to_acknowledge: i64 = 0
+        self.last_accepted: i64 = 0
+        self.threshold: i64 = max(1, min(ACKS, terms.prefetch // 2)) if terms.prefetch > 0 else ACKS
+        self.pulls: bool = terms.window_bytes == 0
+        """True if it asks for each message."""
+        self.settled: list[Wait] = []
+        """Waits for the moment at which every message that was handed over is settled."""
+        self.bucket: TokenBucket | None = None
+        if terms.max_rate > 0:
+            rate, burst = smooth(terms.max_rate)
+            self.bucket = TokenBucket(rate, burst, saves=False)
+
+    # What a protocol does
+
+    def pull(self) -> None:
+        """Ask for one message."""
+        raise NotImplementedError
+
+    def stop_pull(self) -> Call:
+        """Take back the request for a message; the call is done when none can come any more."""
+        raise NotImplementedError
+
+    def stop(self) -> Call:
+        """Ask for no more messages; the call is done when none can come any more."""
+        raise NotImplementedError
+
+    def extends(self, tag: i64) -> bool:
+        """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
+        raise NotImplementedError
+
+    def note_settled(self, tag: i64) -> None:
+        """Note a message that was settled by itself."""
+
+    def write_range(self) -> None:
+        """Write the acknowledgement of all messages up to `last_accepted`."""
+        raise NotImplementedError
+
+    def write_outcome(self, tag: i64, outcome: i64, reason: str) -> None:
+        """Write the outcome of one message."""
+        raise NotImplementedError
+
+    def detach(self) -> None:
+        """Begin to close the channel or link."""
+        raise NotImplementedError
+
+    def properties_of(self, delivery: Delivery) -> Properties:
+        """Return the properties of a message."""
+        raise NotImplementedError
+
+    def redelivered(self, delivery: Delivery) -> bool:
+        """Return whether a message may have been delivered before."""
+        raise NotImplementedError
+
+    def origin_of(self, delivery: Delivery) -> tuple[str, str]:
+        """Return the exchange and the routing key of a message; empty where they are unknown."""
+        raise NotImplementedError
+
+    # Messages
+
+    @override
+    def fits(self, size: i64) -> bool:
+        bucket = self.bucket
+        if bucket is not None and bucket.whole(self.wakes.now) <= self.granted:
+            if self.line:
+                self.wakes.timers.add(self, bucket.ready_at(self.wakes.now))
+            return False
+        return len(self.ready) > self.granted
+
+    @override
+    def ready_at(self) -> float:
+        return NEVER if self.bucket is None else self.bucket.ready_at(self.wakes.now)
+
+    def arrived(self, delivery: Delivery) -> None:
+        """Take a message that has come."""
+        self.ready.append(delivery)
+        if self.line:
+            self.grant()
+
+    def take_now(self) -> Delivery | None:
+        """Return a message that is there and that nobody was promised; None without one."""
+        return self._pop() if self.is_free(0) else None
+
+    def _pop(self) -> Delivery:
+        found = self.ready.popleft()
+        self.unsettled_count += 1
+        if self.bucket is not None:
+            self.bucket.take(1.0, self.wakes.now)
+        if self.line:
+            self.grant()
+            self.engine.wake_output()
+        return found
+
+    def receiving(self, timeout: float | None = None) -> Steps[Delivery | None]:
+        """Wait for a message, at most `timeout` seconds (None: without a limit); None if none came, or at the end."""
+        if self.is_free(0):
+            return self._pop()
+        if not self.ready:
+            if self.error is not None:
+                raise self.error
+            if self.is_draining:
+                return None
+        wait = Wait(NEVER if timeout is None else self.wakes.now + timeout)
+        self.stand(wait)
+        if self.pulls and self.is_attached:
+            self.pull()
+        self.engine.wake_output()
+        try:
+            while True:
+                yield wait
+                wait.check()
+                if wait.expired:
+                    if self.pulls and not self.line:
+                        yield from self.engine.waiting(self.stop_pull())
+                        if self.is_free(0):
+                            return self._pop()
+                    return None
+                if self.is_draining and not self.ready:
+                    self.granted -= 1
+                    return None
+                if self.take(wait):
+                    return self._pop()
+        except BaseException:
+            self.leave(wait)
+            if self.pulls and self.is_attached and not self.line:
+                self.stop_pull()
+            raise
+
+    # Settling
+
+    def accept(self, delivery: Delivery) -> None:
+        """Accept a message; the acknowledgement goes with others."""
+        if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
+            delivery.is_settled = True
+            return
+        delivery.is_settled = True
+        self.unsettled_count -= 1
+        tag = delivery.tag
+        if self.extends(tag):
+            self.last_accepted = tag
+            self.to_acknowledge += 1
+            self.octets_to_acknowledge += len(delivery.body)
+            if self.to_acknowledge >= self.threshold or self.octets_to_acknowledge >= ACK_OCTETS:
+                self.flush()
+                self.engine.wake_output()
+            elif self.to_acknowledge == 1 and not self.engine.is_scheduled:
+                self.engine.schedule(True)
+        else:
+            self.write_outcome(tag, 0, "")
+            self.engine.wake_output()
+        if self.settled and self.unsettled_count == 0:
+            self._all_settled()
+
+    def settle(self, delivery: Delivery, outcome: i64, reason: str) -> None:
+        """Settle a message with another outcome, at once."""
+        if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
+            delivery.is_settled = True
+            return
+        delivery.is_settled = True
+        self.unsettled_count -= 1
+        self.flush()
+        tag = delivery.tag
+        self.write_outcome(tag, outcome, reason)
+        self.note_settled(tag)
+        self.engine.wake_output()
+        if self.settled and self.unsettled_count == 0:
+            self._all_settled()
+
+    def flush(self) -> None:
+        """Write the acknowledgement of what was accepted."""
+        if self.to_acknowledge > 0:
+            self.write_range()
+            self.to_acknowledge = 0
+            self.octets_to_acknowledge = 0
+
+    def _all_settled(self) -> None:
+        waits, self.settled = self.settled, []
+        for wait in waits:
+            self.wakes.finish(wait)
+
+    # The ends
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        following = self.expire(now)
+        if self.line:
+            self.grant()
+            if self.bucket is not None and self.line and len(self.ready) > self.granted:
+                following = min(following, max(self.bucket.ready_at(now), now + 0.001))
+        return following
+
+    def attaching(self) -> Steps[None]:
+        """Wait until the broker has answered the subscription; raises its refusal."""
+        yield from self.engine.waiting(self.attached)
+
+    def lose(self) -> None:
+        """Note that the connection is lost, and will be tried again: what was not handed over comes again."""
+        self.is_attached = False
+        self.ready.clear()
+        self.unsettled_count = 0
+        self.to_acknowledge = 0
+        self.octets_to_acknowledge = 0
+        self._all_settled()
+
+    def end(self, error: Exception) -> None:
+        """End it; messages that have come can still be received, and then `error` is raised."""
+        if self.error is None:
+            self.error = error
+        self.is_attached = False
+        self.grant()
+        self.fail_line(error)
+        self._all_settled()
+        self.wakes.finish(self.attached, error)
+
+    def draining(self) -> Steps[None]:
+        """Let no more messages come; those that have come can be received, and then the receiver is at its end."""
+        if self.is_draining or self.error is not None:
+            return
+        self.is_draining = True
+        if self.is_attached:
+            yield from self.engine.waiting(self.stop())
+        if not self.ready:
+            while self.line:
+                wait = self.line.popleft()
+                self.granted += 1
+                self.wakes.finish(wait)
+
+    def closing(self) -> Steps[None]:
+        """Acknowledge what was accepted, and close; all other messages return to their queue."""
+        if self.error is not None:
+            self.engine.forget_receiver(self)
+            return
+        yield from self.draining()
+        self.flush()
+        if self.is_attached:
+            self.detach()
+            self.engine.wake_output()
+        self.ready.clear()
+        self.end(LinkClosed(None, "the receiver is closed"))
+        self.engine.forget_receiver(self)

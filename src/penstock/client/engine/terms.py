@@ -1,0 +1,64 @@
+"""Terms of a connection, a publisher and a receiver: plain values that the options were read into."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ConnectionTerms(NamedTuple):
+    """Login and limits of a connection. Times are seconds."""
+
+    host: str = "127.0.0.1"
+    port: int = 5672
+    virtual_host: str = "/"
+    user: str = "guest"
+    password: str = "guest"
+    mechanism: str = ""
+    """SASL mechanism; empty: the best that the broker offers and the credentials fit."""
+    is_encrypted: bool = False
+    heartbeat: float = 0.0
+    """Seconds between heartbeats that are asked for; 0 for none."""
+    name: str = ""
+    container: str = ""
+    """Container-id of AMQP 1.0."""
+    product: str = "penstock-client"
+    nonce: str = ""
+    """Random letters for SCRAM: an engine has no chance of its own."""
+    call_timeout: float = 30.0
+    """Seconds that a request waits for its answer."""
+
+
+class PublisherTerms(NamedTuple):
+    """Terms of a publisher."""
+
+    exchange: str = ""
+    key: str = ""
+    """Routing key; with the default exchange the name of a queue."""
+    window: int = 1000
+    """Most unconfirmed messages."""
+    window_bytes: int = -1
+    """Most octets in them, -1 without a limit; a message larger than it passes alone."""
+    max_rate: float = -1
+    """Messages a second, -1 without a limit."""
+    wait_failure: float = 60.0
+    """Seconds that a message waits for room, and then for its outcome; infinite for ever."""
+    notify_period: float = 5.0
+    """Seconds between two warnings while it waits."""
+    durable: bool = True
+    mandatory: bool = True
+    """True if a message that reaches no queue is refused."""
+    name: str = ""
+
+
+class ReceiverTerms(NamedTuple):
+    """Terms of a receiver."""
+
+    queue: str = ""
+    window_bytes: int = 1024 * 1024
+    """Octets that the broker sends in advance: -1 without a limit, 0 none."""
+    prefetch: int = 1000
+    """Messages that it sends in advance."""
+    max_rate: float = -1
+    """Messages a second that are handed over, -1 without a limit."""
+    exclusive: bool = False
+    name: str = ""

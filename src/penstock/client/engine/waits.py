@@ -1,0 +1,222 @@
+"""Waits: what a call of a shell waits for, and lines of them in which places are handed over.
+
+Theory of operation. A call that must wait is a generator (`Steps`): it yields a `Wait` and goes on when that is done. A
+shell drives it: asyncio with a future for each wait, the blocking one by reading its socket. So every rule of waiting
+is written once. An engine never calls out: it puts what is done into `Wakes.woken`, and the shell releases it after
+`Engine.receive` or `Engine.tick` has returned.
+
+A call in a `Line` gets its place *handed over*: the place counts as taken from then on, so that no newcomer overtakes
+a call that has been woken and has not run yet. A call that is cancelled with a place in its hand gives it to the next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.flow.timers import NEVER, TimerHandler, Timers
+
+T = TypeVar("T")
+
+Steps = Generator["Wait", None, T]
+"""A call that may wait: it yields what it waits for, and returns its result."""
+
+
+class Wait:
+    """One thing that a call waits for."""
+
+    def __init__(self, deadline: float = NEVER, size: i64 = 0) -> None:
+        self.deadline: float = deadline
+        """Time by the engine's clock at which it is over all the same, with `expired`."""
+        self.size: i64 = size
+        """Octets that it needs room for."""
+        self.since: float = 0.0
+        """Time at which it began."""
+        self.done: bool = False
+        self.expired: bool = False
+        self.error: Exception | None = None
+        """Reason for an end without a result."""
+        self.future: Any = None
+        """Future of the shell that waits, if that has any."""
+
+    def release(self) -> None:
+        """Wake the shell's future."""
+        future = self.future
+        if future is not None:
+            self.future = None
+            if not future.done():
+                future.set_result(None)
+
+    def check(self) -> None:
+        """Raise the error with which it ended."""
+        if self.error is not None:
+            raise self.error
+
+
+class Call(Wait):
+    """Request whose answer is `value`."""
+
+    def __init__(self, what: str, expected: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.what = what
+        """Name of the request, for errors."""
+        self.expected = expected
+        """Methods that answer it."""
+        self.value: Any = None
+        self.then: Call | None = None
+        """A request that is answered with it."""
+
+
+class Wakes:
+    """State that an engine and its shell share: the clock, the timers, and whom to wake."""
+
+    def __init__(self) -> None:
+        self.now: float = 0.0
+        """Seconds of the shell's monotonic clock, as it said last."""
+        self.timers = Timers()
+        self.woken: list[Any] = []
+        """Waits and receipts that are done; the shell calls `release` of each."""
+        self.new_future: Callable[[], Any] | None = None
+        """Function by which a shell makes a future; None if it blocks."""
+        self.block_for: Callable[[Any, float | None], None] | None = None
+        """Function by which a blocking shell waits for a receipt, at most so many seconds; None if it does not."""
+        self.schedule: Callable[[bool], None] = _ignore
+        """Told that there is output; with True, acknowledgements that may wait for a moment."""
+
+    def until(self, wait: Wait, limit: float) -> Steps[bool]:
+        """Wait at most `limit` seconds; return whether it came to its end. Raises its error."""
+        alarm = Alarm(self, wait)
+        if limit != NEVER:
+            self.timers.add(alarm, self.now + limit)
+        try:
+            yield wait
+        finally:
+            self.timers.drop(alarm)
+        wait.check()
+        return not wait.expired
+
+    def finish(self, wait: Wait, error: Exception | None = None) -> None:
+        """End a wait, with an error or without; one that has ended stays as it is."""
+        if not wait.done:
+            wait.done = True
+            wait.error = error
+            self.woken.append(wait)
+            if isinstance(wait, Call) and wait.then is not None:
+                wait.then.value = wait.value
+                self.finish(wait.then, error)
+
+
+class Alarm(TimerHandler):
+    """Deadline of a wait that is in no line."""
+
+    def __init__(self, wakes: Wakes, wait: Wait) -> None:
+        super().__init__()
+        self.wakes = wakes
+        self.wait = wait
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        if not self.wait.done:
+            self.wait.expired = True
+            self.wakes.finish(self.wait)
+        return NEVER
+
+
+def _ignore(may_wait: bool) -> None:
+    return
+
+
+class Line(TimerHandler):
+    """Calls that wait for places, in order, and places that were handed over."""
+
+    def __init__(self, wakes: Wakes) -> None:
+        super().__init__()
+        self.wakes = wakes
+        self.line: deque[Wait] = deque()
+        self.granted: i64 = 0
+        """Places that were handed over to calls which have not run since."""
+        self.granted_octets: i64 = 0
+
+    def fits(self, size: i64) -> bool:
+        """Return whether there is a place for a call that needs room for so many octets."""
+        raise NotImplementedError
+
+    def is_free(self, size: i64) -> bool:
+        """Return whether a newcomer may go at once: there is a place, and nobody waits or is about to take one."""
+        if self.line or self.granted > 0:
+            return False
+        return self.fits(size)
+
+    def stand(self, wait: Wait) -> None:
+        """Wait at the end of the line."""
+        wait.since = self.wakes.now
+        self.line.append(wait)
+        self._arm(wait)
+        ready_at = self.ready_at()
+        if ready_at != NEVER:
+            self.wakes.timers.add(self, ready_at)
+
+    def ready_at(self) -> float:
+        """Return when its rate lets the next one go; infinity without a rate."""
+        return NEVER
+
+    def grant(self) -> None:
+        """Hand over the places that there are."""
+        line = self.line
+        while line:
+            wait = line[0]
+            if not wait.done:
+                if not self.fits(wait.size):
+                    return
+                self.granted += 1
+                self.granted_octets += wait.size
+                self.wakes.finish(wait)
+            line.popleft()
+
+    def take(self, wait: Wait) -> bool:
+        """Use a place that was handed over; returns False, and lets it wait at the front again, if there is none now.
+
+        A place may go between the moment at which it is handed over and the one at which the call runs.
+        """
+        self.granted -= 1
+        self.granted_octets -= wait.size
+        if self.fits(wait.size):
+            return True
+        wait.done = False
+        self.line.appendleft(wait)
+        self._arm(wait)
+        return False
+
+    def leave(self, wait: Wait) -> None:
+        """Go away, with or without a place; a place goes to the next."""
+        if not wait.done:
+            self.line.remove(wait)
+        elif wait.error is None and not wait.expired:
+            self.granted -= 1
+            self.granted_octets -= wait.size
+        self.grant()
+
+    def fail_line(self, error: Exception) -> None:
+        """End every wait in the line with an error."""
+        while self.line:
+            self.wakes.finish(self.line.popleft(), error)
+
+    def expire(self, now: float) -> float:
+        """End the waits whose deadline is over; return the next deadline."""
+        following = NEVER
+        for wait in list(self.line):
+            if wait.deadline <= now:
+                self.line.remove(wait)
+                wait.expired = True
+                self.wakes.finish(wait)
+            elif wait.deadline < following:
+                following = wait.deadline
+        return following
+
+    def _arm(self, wait: Wait) -> None:
+        if wait.deadline < self.due:
+            self.wakes.timers.add(self, wait.deadline)

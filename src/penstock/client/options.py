@@ -1,0 +1,379 @@
+"""Options of a connection, its publishers and receivers: one table, read from URLs, keywords and the environment.
+
+The names are Artemis' and Qpid's. Case, `_`, `-` and `.` in a name do not count, so `producerWindowSize` in a URL is
+`producer_window_size` as a keyword. A keyword is stronger than the URL, and the URL than the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
+from penstock.client.tls import TLS_FIELDS
+from penstock.setting_names.near import nearest
+from penstock.setting_names.units import BYTES, TIMES, amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+CONNECTION: Final = "connection"
+PUBLISHER: Final = "publisher"
+RECEIVER: Final = "receiver"
+
+PORT: Final = 5672
+TLS_PORT: Final = 5671
+"""Ports of amqp:// and amqps:// (IANA)."""
+FOREVER: Final = float("inf")
+
+
+class Option(NamedTuple):
+    """One option."""
+
+    name: str
+    scope: str
+    kind: str
+    """count, bytes, seconds, rate, flag, text or choice."""
+    default: Any
+    meaning: str
+    least: float = 0
+    aliases: tuple[str, ...] = ()
+    in_milliseconds: tuple[str, ...] = ()
+    """Names by which the value is in milliseconds."""
+    special: tuple[float, ...] = ()
+    """Values below `least` that have a meaning of their own."""
+    choices: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    """Names among `name`, `aliases` and `in_milliseconds` that are also variables of the environment."""
+
+
+OPTIONS: Final = (
+    Option("window", PUBLISHER, "count", 1000, "most unconfirmed messages", 1, ("max_unconfirmed",)),
+    Option(
+        "producerWindowSize",
+        PUBLISHER,
+        "bytes",
+        1024 * 1024,
+        "most octets in unconfirmed messages, -1 without a limit; a larger message passes alone",
+        1,
+        ("window_bytes",),
+        special=(-1,),
+    ),
+    Option(
+        "producerMaxRate",
+        PUBLISHER,
+        "rate",
+        -1,
+        "messages a second that are sent, -1 without a limit",
+        1,
+        ("max_send_rate",),
+        special=(-1,),
+    ),
+    Option(
+        "flow_control_wait_failure",
+        PUBLISHER,
+        "seconds",
+        60.0,
+        "time-out of a message that waits for room, and of one that waits for its outcome; 0 or -1 for ever",
+        0.001,
+        ("send_timeout",),
+        ("qpid.flow_control_wait_failure",),
+        special=(0, -1),
+        environment=("PENSTOCK_FLOW_CONTROL_WAIT_FAILURE", "QPID_FLOW_CONTROL_WAIT_FAILURE"),
+    ),
+    Option(
+        "flow_control_wait_notify_period",
+        PUBLISHER,
+        "seconds",
+        5.0,
+        "time between two warnings while a message waits",
+        0.001,
+        ("notify_period",),
+        ("qpid.flow_control_wait_notify_period",),
+        environment=("PENSTOCK_FLOW_CONTROL_WAIT_NOTIFY_PERIOD", "QPID_FLOW_CONTROL_WAIT_NOTIFY_PERIOD"),
+    ),
+    Option("durable", PUBLISHER, "flag", True, "whether messages that do not say so are durable"),
+    Option("mandatory", PUBLISHER, "flag", True, "whether a message that reaches no queue is refused"),
+    Option(
+        "consumerWindowSize",
+        RECEIVER,
+        "bytes",
+        1024 * 1024,
+        "octets that the broker sends in advance, -1 without a limit, 0 none: each message is asked for",
+        1,
+        special=(-1, 0),
+    ),
+    Option("prefetch", RECEIVER, "count", 1000, "messages that the broker sends in advance", 1),
+    Option(
+        "consumerMaxRate",
+        RECEIVER,
+        "rate",
+        -1,
+        "messages a second that are handed over, -1 without a limit",
+        1,
+        ("max_receive_rate",),
+        special=(-1,),
+    ),
+    Option("exclusive", RECEIVER, "flag", False, "whether no other receiver may have the queue"),
+    Option("heartbeat", CONNECTION, "seconds", None, "time between heartbeats, 0 for none"),
+    Option("connect_timeout", CONNECTION, "seconds", 10.0, "time-out of connecting and logging in", 0.001),
+    Option("timeout", CONNECTION, "seconds", 30.0, "time-out of declarations and other requests", 0.001),
+    Option("reconnect", CONNECTION, "flag", True, "whether a lost connection is tried again"),
+    Option("reconnect_delay", CONNECTION, "seconds", 0.1, "first pause before another attempt; it doubles", 0.001),
+    Option("reconnect_delay_max", CONNECTION, "seconds", 30.0, "longest such pause", 0.001),
+    Option(
+        "reconnect_attempts",
+        CONNECTION,
+        "count",
+        -1,
+        "attempts to connect again after a loss, -1 without a limit",
+        1,
+        special=(-1,),
+    ),
+    Option("protocol", CONNECTION, "choice", "auto", "protocol", choices=("auto", "amqp091", "amqp10")),
+    Option("mechanism", CONNECTION, "choice", "", "SASL mechanism", choices=("PLAIN", "EXTERNAL", "SCRAM-SHA-256")),
+    Option("name", CONNECTION, "text", "", "name that the broker shows", aliases=("connection_name",)),
+    Option("container_id", CONNECTION, "text", "", "container-id of AMQP 1.0"),
+)
+"""All options."""
+
+
+def plain(name: str) -> str:
+    """Return a name without what does not count in it."""
+    return name.lower().replace("_", "").replace("-", "").replace(".", "")
+
+
+def _names() -> dict[str, tuple[Option, int]]:
+    """Return each option by all of its plain names, with the milliseconds of its unit: 1 or 1000."""
+    found = {}
+    for option in OPTIONS:
+        for name in (option.name, *option.aliases):
+            found[plain(name)] = (option, 1000)
+        for name in option.in_milliseconds:
+            found[plain(name)] = (option, 1)
+    return found
+
+
+_BY_NAME: Final = _names()
+_FLAGS: Final = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
+
+
+def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, int]:
+    """Return the option of a name. Raises `ValueError`, with the nearest name, if those scopes have none."""
+    found = _BY_NAME.get(plain(name))
+    known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
+    if found is None:
+        near = nearest(name, known, 0.5)
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
+        raise ValueError(f"unknown option {name}; {hint}")
+    if found[0].scope not in scopes:
+        raise ValueError(f"{name} is an option of a {found[0].scope}, not of a {scopes[0]}")
+    return found
+
+
+def read_value(name: str, option: Option, value: object, unit: int = 1000) -> Any:
+    """Return the value of an option, from a text or a Python value. Raises `ValueError` that names value and rule."""
+    kind = option.kind
+    if kind == "text" and isinstance(value, str):
+        return value
+    if kind == "choice" and isinstance(value, str):
+        if value in option.choices:
+            return value
+        raise _invalid(name, value, f"one of {', '.join(option.choices)}")
+    if kind == "flag":
+        flag = value if isinstance(value, bool) else _FLAGS.get(str(value).lower())
+        if flag is None:
+            raise _invalid(name, value, "true or false")
+        return flag
+    number = _number(kind, value, unit)
+    if number is None:
+        raise _invalid(name, value, _rule(option))
+    if number not in option.special and number < option.least:
+        raise _invalid(name, value, _rule(option))
+    if kind == "seconds":
+        return FOREVER if number in option.special and number <= 0 else float(number)
+    if number != int(number):
+        raise _invalid(name, value, _rule(option))
+    return int(number)
+
+
+def _number(kind: str, value: object, unit: int) -> float | None:
+    """Return a number in the kind's unit, seconds or bytes; None if it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return value if unit == 1000 or kind != "seconds" or value <= 0 else value / 1000
+    if not isinstance(value, str):
+        return None
+    units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
+    with_unit = amount(value, units)
+    if with_unit is not None:
+        return float(with_unit) / 1000 if kind == "seconds" else float(with_unit)
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return None if number != number else _number(kind, int(number) if number.is_integer() else number, unit)
+
+
+def _rule(option: Option) -> str:
+    nouns = {"count": "a whole number", "bytes": "bytes", "seconds": "seconds", "rate": "a whole number"}
+    special = "".join(f"{value:g} or " for value in option.special)
+    return f"{special}{nouns.get(option.kind, 'a text')} from {option.least:g} on"
+
+
+def _invalid(name: str, value: object, rule: str) -> ValueError:
+    return ValueError(f"{name}={value!r} is not valid: it must be {rule}")
+
+
+class Address(NamedTuple):
+    """Host and port of a broker."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Options:
+    """Options of a connection, with the defaults of its publishers and receivers; its text holds no password."""
+
+    def __init__(self, url: str, keywords: Mapping[str, object]) -> None:
+        """Read a URL and keywords. Raises `ValueError`, which never quotes a password."""
+        self.values: dict[str, Any] = {option.name: option.default for option in OPTIONS}
+        self._read_environment()
+        self.tls: SSLContext | None = None
+        self.hosts: tuple[Address, ...] = ()
+        self.user, self.password, self.virtual_host = "guest", "guest", "/"
+        self.token: Callable[[], Any] | str | None = None
+        self._container = f"penstock-{secrets.token_hex(6)}"
+        files = self._read_url(url)
+        for name, value in keywords.items():
+            if name in ("tls", "token"):
+                setattr(self, name, value)
+            elif name in ("user", "password", "virtual_host"):
+                setattr(self, name, str(value))
+            elif value is not None:
+                option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
+                self.values[option.name] = read_value(name, option, value, unit)
+        if self.is_encrypted and self.tls is None:
+            from penstock.client.tls import context_of  # It takes 15 ms to import ssl.
+
+            self.tls = context_of(files)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def __repr__(self) -> str:
+        return f"<{self.user} at {', '.join(map(str, self.hosts))}, virtual host {self.virtual_host}>"
+
+    def _read_environment(self) -> None:
+        for option in OPTIONS:
+            for variable in option.environment:
+                value = os.environ.get(variable)
+                if value is not None:
+                    unit = 1 if variable.startswith("QPID_") else 1000
+                    self.values[option.name] = read_value(variable, option, value, unit)
+
+    def _read_url(self, url: str) -> dict[str, str]:
+        """Read `amqp[s]://user:password@host:port,host:port/vhost?option=value`; return the fields for TLS."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # Its text repeats the password.
+            raise ValueError("the broker's URL cannot be read: its host is malformed") from None
+        if parts.scheme not in ("amqp", "amqps"):
+            raise ValueError(f"a broker's URL starts with amqp:// or amqps://, not with {parts.scheme or 'nothing'}://")
+        self.is_encrypted = parts.scheme == "amqps"
+        login, _, places = parts.netloc.rpartition("@")
+        if login:
+            user, colon, password = login.partition(":")
+            self.user, self.password = unquote(user), unquote(password) if colon else ""
+        self.hosts = tuple(self._address(place) for place in places.split(","))
+        self.virtual_host = unquote(parts.path[1:]) or "/"
+        files: dict[str, str] = {}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            if name in TLS_FIELDS:
+                if not self.is_encrypted:
+                    raise ValueError(f"{name} is for amqps:// URLs; this one is amqp://")
+                files[name] = value
+                continue
+            option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
+            self.values[option.name] = read_value(name, option, value, unit)
+        return files
+
+    def _address(self, text: str) -> Address:
+        default = TLS_PORT if self.is_encrypted else PORT
+        try:
+            parts = urlsplit(f"//{text}")
+            port = parts.port
+        except ValueError:
+            raise ValueError(f"the port of {text.rpartition(':')[0] or text} is not a number from 0 to 65535") from None
+        return Address(parts.hostname or "127.0.0.1", default if port is None else port)
+
+    def connection_terms(self, address: Address, *, heartbeat: float) -> ConnectionTerms:
+        """Return the terms of a connection to one of the hosts; `heartbeat` counts where no option says it."""
+        wanted = self["heartbeat"]
+        return ConnectionTerms(
+            host=address.host,
+            port=address.port,
+            virtual_host=self.virtual_host,
+            user=self.user,
+            password=self.password,
+            mechanism=self["mechanism"],
+            is_encrypted=self.is_encrypted,
+            heartbeat=heartbeat if wanted is None else wanted,
+            name=self["name"],
+            container=self["container_id"] or self._container,
+            nonce=secrets.token_hex(16),
+            call_timeout=self["timeout"],
+        )
+
+    def publisher_terms(self, queue: str, exchange: str, key: str, given: Mapping[str, object]) -> PublisherTerms:
+        """Return the terms of a publisher, with options of its own. Raises `ValueError`."""
+        if queue and (exchange or key):
+            raise ValueError("a publisher has a queue, or an exchange and a routing key")
+        found = self._own(PUBLISHER, given)
+        return PublisherTerms(
+            exchange=exchange,
+            key=queue or key,
+            window=found["window"],
+            window_bytes=found["producerWindowSize"],
+            max_rate=found["producerMaxRate"],
+            wait_failure=found["flow_control_wait_failure"],
+            notify_period=found["flow_control_wait_notify_period"],
+            durable=found["durable"],
+            mandatory=found["mandatory"],
+            name=found["name"],
+        )
+
+    def receiver_terms(self, queue: str, given: Mapping[str, object]) -> ReceiverTerms:
+        """Return the terms of a receiver, with options of its own. Raises `ValueError`."""
+        found = self._own(RECEIVER, given)
+        return ReceiverTerms(
+            queue=queue,
+            window_bytes=found["consumerWindowSize"],
+            prefetch=found["prefetch"],
+            max_rate=found["consumerMaxRate"],
+            exclusive=found["exclusive"],
+            name=found["name"],
+        )
+
+    def _own(self, scope: str, given: Mapping[str, object]) -> dict[str, Any]:
+        found = {**self.values, "name": ""}
+        for name, value in given.items():
+            if name == "name":
+                found["name"] = str(value)
+                continue
+            option, unit = option_of(name, (scope,))
+            found[option.name] = read_value(name, option, value, unit)
+        return found
+
+
+def queue_arguments(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return settings of a queue as arguments of its declaration: `capacity_messages` is `capacity-messages`."""
+    return {name.replace("_", "-"): value for name, value in settings.items() if value is not None}

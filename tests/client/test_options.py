@@ -1,0 +1,84 @@
+"""Options of the client: names, units, bounds, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock
+from penstock.client.options import FOREVER, OPTIONS, Options, plain
+
+
+def test_options_have_defaults_within_their_bounds() -> None:
+    options = Options("amqp://", {})
+    assert (options["window"], options["prefetch"], options["producerMaxRate"]) == (1000, 1000, -1)
+    assert options["consumerWindowSize"] == 1024 * 1024
+    assert (options["flow_control_wait_failure"], options["flow_control_wait_notify_period"]) == (60.0, 5.0)
+
+
+def test_option_names_are_distinct() -> None:
+    names = [plain(name) for option in OPTIONS for name in (option.name, *option.aliases, *option.in_milliseconds)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("url", "keywords", "name", "value"),
+    [
+        ("amqp://?producerWindowSize=10", {}, "producerWindowSize", 10),
+        ("amqp://?producerWindowSize=64KiB", {}, "producerWindowSize", 65536),
+        ("amqp://", {"producer_window_size": "1 MiB"}, "producerWindowSize", 1024 * 1024),
+        ("amqp://?consumerWindowSize=0", {}, "consumerWindowSize", 0),
+        ("amqp://?consumerWindowSize=-1", {}, "consumerWindowSize", -1),
+        ("amqp://?consumerMaxRate=10", {}, "consumerMaxRate", 10),
+        ("amqp://?flow_control_wait_failure=3", {}, "flow_control_wait_failure", 3.0),
+        ("amqp://?flow_control_wait_failure=3s", {}, "flow_control_wait_failure", 3.0),
+        ("amqp://?flow_control_wait_failure=250ms", {}, "flow_control_wait_failure", 0.25),
+        ("amqp://?flow_control_wait_failure=0", {}, "flow_control_wait_failure", FOREVER),
+        ("amqp://?flow_control_wait_failure=-1", {}, "flow_control_wait_failure", FOREVER),
+        ("amqp://?qpid.flow_control_wait_failure=3000", {}, "flow_control_wait_failure", 3.0),
+        ("amqp://?qpid.flow_control_wait_notify_period=500", {}, "flow_control_wait_notify_period", 0.5),
+        ("amqp://?window=5", {"window": 7}, "window", 7),
+        ("amqp://?reconnect=false", {}, "reconnect", False),
+        ("amqp://?name=shop", {}, "name", "shop"),
+    ],
+)
+def test_option_is_read(url: str, keywords: dict[str, object], name: str, value: object) -> None:
+    assert Options(url, keywords)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("amqp://?producerWindowsSize=1", "unknown option producerWindowsSize; did you mean producerWindowSize?"),
+        ("amqp://?window=-2", "window='-2' is not valid: it must be a whole number from 1 on"),
+        ("amqp://?window=0", "from 1 on"),
+        ("amqp://?producerWindowSize=-2", "it must be -1 or bytes from 1 on"),
+        ("amqp://?consumerWindowSize=-2", "it must be -1 or 0 or bytes from 1 on"),
+        ("amqp://?producerMaxRate=0", "producerMaxRate='0' is not valid: it must be -1 or a whole number from 1 on"),
+        ("amqp://?consumerMaxRate=1.5", "a whole number"),
+        ("amqp://?flow_control_wait_failure=soon", "0 or -1 or seconds from 0.001 on"),
+        ("amqp://?protocol=mqtt", "one of auto, amqp091, amqp10"),
+        ("amqp://?reconnect=maybe", "true or false"),
+        ("amqp://?cacertfile=x", "cacertfile is for amqps:// URLs"),
+        ("http://localhost", "starts with amqp:// or amqps://"),
+        ("amqp://h:port", "the port of h is not a number"),
+    ],
+)
+def test_bad_option_is_refused_with_name_value_and_rule(url: str, text: str) -> None:
+    with pytest.raises(ValueError) as failure:
+        penstock.connect(url)
+    assert text in str(failure.value)
+
+
+def test_url_has_several_hosts_and_a_login() -> None:
+    options = Options("amqp://us%20er:p%40ss@a,b:1234,[::1]:5/a%2Fb", {})
+    assert [str(host) for host in options.hosts] == ["a:5672", "b:1234", "::1:5"]
+    assert (options.user, options.password, options.virtual_host) == ("us er", "p@ss", "a/b")
+    assert "p@ss" not in repr(options)
+
+
+def test_variable_of_the_environment_is_weaker_than_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QPID_FLOW_CONTROL_WAIT_FAILURE", "1500")
+    monkeypatch.setenv("PENSTOCK_FLOW_CONTROL_WAIT_NOTIFY_PERIOD", "2")
+    assert Options("amqp://", {})["flow_control_wait_failure"] == 1.5
+    assert Options("amqp://", {})["flow_control_wait_notify_period"] == 2.0
+    assert Options("amqp://?flow_control_wait_failure=9", {})["flow_control_wait_failure"] == 9.0
