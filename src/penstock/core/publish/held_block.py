@@ -303,9 +303,7 @@ class HeldBlock(Held):
     def _finish(self, closed: list[Gate]) -> None:
         """Number the block among the confirms, withheld by these gates."""
         producer = self.producer
-        for gate in closed:
-            producer.mark_withheld(gate)
-        producer.confirm(None, closed, None, self.queues)
+        producer.confirm(None, producer.block_behind(closed), None, self.queues)
         self.source = RowSource(self.source.rows, self.source.route)  # The octets of the block are not needed any more.
         self._line.go_on()
 

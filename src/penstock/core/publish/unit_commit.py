@@ -274,8 +274,7 @@ class UnitCommit(Held):
             return  # Nobody waits for the answer to a promotion any more.
         # A gate whose amount it did not increase withholds nothing: perhaps only this session can open it.
         closed = [at_gate.gate for at_gate in at_gates if not at_gate.gate.open and not at_gate.gate.frequent]
-        for gate in closed:
-            producer.mark_withheld(gate)
+        closed = producer.block_behind(closed)
         if stored:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues)

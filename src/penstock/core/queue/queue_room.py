@@ -101,6 +101,11 @@ class QueueRoom(ReservedRoom):
         queue = self.queue
         return queue.thresholds.capacity.less(queue.messages + self.messages, queue.bytes + self.bytes)
 
+    def free_below_stop(self) -> Level:
+        """Return the room for exact credit: what depth and reservations leave below the stop threshold."""
+        queue = self.queue
+        return queue.thresholds.exact().less(queue.messages + self.messages, queue.bytes + self.bytes)
+
     @override
     def shared(self) -> Level:
         queue = self.queue
