@@ -3,8 +3,7 @@
 Theory of operation. A publish has one of four outcomes:
 
 - *accepted*: it fits, no waiter comes before it, and it is in its queues. If a gate on its road is closed (perhaps by
-this message) the producer is blocked and the confirm is withheld. A *prompt* producer is blocked and gets its confirm:
-its client stops by exact credit or by channel.flow.
+this message) the producer is blocked and the confirm is withheld; that of a *prompt* producer is not.
 - *held*: it would take a queue past its capacity, or waiters come before it, or its producer has waited a whole hold
 deadline at a gate that is still closed. It stays in the outbox, in order, with a deadline, and passes in turn.
 - *refused*: by a policy, at the hold limit, or at its deadline. It is in no queue, except that a queue with another
@@ -24,7 +23,7 @@ from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
-from penstock.core.publish import admission
+from penstock.core.publish import admission, prompt_confirms
 from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
 from penstock.core.publish.connection_gates import ConnectionGates
@@ -44,7 +43,7 @@ from penstock.errors import BrokerError, ResourceError
 from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
-from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, WITHDRAWN, Refusal
+from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.confirming: bool = False
         """True if the next publish gets a confirm. A protocol may change it between publishes."""
         self.prompt: bool = False
-        """True if no closed gate withholds its confirms; see the module's docstring."""
+        """True if no closed gate withholds its confirms; see prompt_confirms.py."""
         self.confirms = Confirms()
         self.fast_path: bool = True
         """True if nothing is held and all confirms are in the ordinary state: the hot path applies."""
@@ -335,7 +334,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         if confirmed and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
-        withholding = self.block_behind(closed)
+        withholding = prompt_confirms.block_behind(self, closed)
         for gate in closed:
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
@@ -353,12 +352,6 @@ class Producer(WaitingPublisher, DurabilityListener):
                 number = self.confirms.published if pending is None else pending.number
                 begin_withheld(self, route, queues, content, number, withholding[0])
         return refusal
-
-    def block_behind(self, closed: list[Gate]) -> list[Gate]:
-        """Record that gates closed behind a message; return those that withhold its confirm."""
-        for gate in closed:
-            self.mark_withheld(gate)
-        return [] if self.prompt else closed
 
     def refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
         """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
@@ -530,25 +523,6 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.loss.why = why
         elif closing:
             self.close(ResourceError(why))
-
-    def withdraw(self, number: i64) -> bool:
-        """Refuse the held publish of this number, because its client takes it back; returns False if it is not held."""
-        for held in self.outbox:
-            pending = held.pending
-            if pending is not None and pending.number == number and isinstance(held, HeldPublish):
-                break
-        else:
-            return False
-        assert pending is not None
-        first = held is self.outbox[0]
-        self.outbox.remove(held)
-        self.hold_budget.release(held.charge, held.messages)
-        end_hold(self, held, WITHDRAWN)
-        self.confirms.refuse(pending, Refusal(WITHDRAWN, held.gate, "withdrawn by its publisher", retriable=True))
-        if first:
-            self.rejoin_line(self.broker.now)
-        self.after_release(self.broker.now)
-        return True
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
         """Return a mandatory message to the client, with the reason that a nack cannot carry."""

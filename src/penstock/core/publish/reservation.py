@@ -113,7 +113,7 @@ class Reservation(RoomHolder):
         if self.exact:
             for queue in self._reserving:
                 if not _free_in(queue, True).covers(1, 1):
-                    queue.close_for_exact(now)
+                    queue.reserved.close_for_exact(now)
 
     def recharge(self, charge: i64, now: float) -> bool:
         """Reserve another charge in bytes for each message; returns False, and changes nothing, without room for it."""

@@ -15,8 +15,7 @@ stop the messages again, unless a sender has saved credit up: its messages wait 
 is never lowered: a sender may have used it already.
 
 *Exact* credit ends at the stop thresholds, and its messages are confirmed as soon as they are in (`Producer.prompt`).
-So every wait of its sender is a wait for credit. It has no trials without room: a sender whose idle credit was taken
-back gets more when it says that it has messages.
+So its sender waits for credit and nothing else. It has no trials: after a drain it is granted when messages are there.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from typing_extensions import override
 from penstock.core.gates.disk_gate import DISK_KIND
 from penstock.core.publish import admission
 from penstock.core.publish.admission import OWN_GATES_PREPAID, RATES_PREPAID, credit_gates, is_stored, passes_disk
+from penstock.core.publish.credit_counts import CreditCounts
 from penstock.core.publish.credit_window import TRIAL_OCTETS, CreditWindow
 from penstock.core.publish.hold_room import HoldShare, hold_room_of
 from penstock.core.publish.idle_credit import IdleCredit
@@ -48,31 +48,6 @@ QUEUES_MAX: Final = 16
 NO_QUEUES: Final[list[Queue]] = []
 PARTS_MAX: Final = 16
 """Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
-
-
-class CreditCounts:
-    """Messages of one link's credit since its beginning, for people."""
-
-    __slots__ = ("granted", "drained", "moved", "idle")
-
-    def __init__(self) -> None:
-        self.granted: i64 = 0
-        self.drained: i64 = 0
-        """Granted messages that will not come: the sender gave the credit back."""
-        self.moved: i64 = 0
-        """Granted messages that were set aside, because others waited for their room."""
-        self.idle: i64 = 0
-        """Times that its sender was idle while others waited; one that may answer is asked to drain."""
-
-    def as_dict(self, unused: i64) -> dict[str, object]:
-        """Return the counts as plain data; `unused` is the present credit."""
-        return {
-            "granted": int(self.granted),
-            "used": int(self.granted - self.drained - unused),
-            "drained": int(self.drained),
-            "moved": int(self.moved),
-            "idle": int(self.idle),
-        }
 
 
 class SenderCredit(Waiter):
@@ -102,7 +77,7 @@ class SenderCredit(Waiter):
         self.available: i64 = 0
         """Messages that the sender has besides, as far as it has said so."""
         self.counts = CreditCounts()
-        self.exact = exact
+        self.exact = producer.prompt = exact
         self.reservation = Reservation(NO_QUEUES, window.charge, admission.NO_GATES, self.party, exact)
         self.reservation.owner = self
         self.hold = HoldShare(hold_room_of(producer.broker, producer.hold_budget, name))
@@ -131,7 +106,6 @@ class SenderCredit(Waiter):
         self.idle = IdleCredit(self)
         """Room that is taken back if others wait for it."""
         producer.credit = self
-        producer.prompt = exact
         self.schedule_review()
 
     # Use
@@ -353,19 +327,17 @@ class SenderCredit(Waiter):
 
     @override
     def next_gate(self) -> Gate | None:
-        if self.available == 0 and not self._goes_on():
+        if (self.available == 0 and not self._goes_on()) or not self.has_demand() or self._is_beyond_share():
             return None  # It asks again when its credit is used up.
-        if not self.has_demand() or self._is_beyond_share():
-            return None
         gate = self._stopping_gate(self.broker.now, True)
         return self._last_gate() if gate is None else gate
 
     def _goes_on(self) -> bool:
         """Return whether exact credit is granted on in this turn: the room below stop is dealt out in small parts."""
-        if not self.exact or self.idle.is_idle or self.window.is_unproven():
-            return False
-        self._is_active = self._stopping_gate(self.broker.now, True) is None
-        return self._is_active
+        if self.exact and not self.idle.is_idle and not self.window.is_unproven():
+            self._is_active = self._stopping_gate(self.broker.now, True) is None
+            return self._is_active
+        return False
 
     @override
     def will_return_soon(self) -> bool:

@@ -529,29 +529,13 @@ class Queue(GateOwner):
             # Unacknowledged messages of a deleted queue block no producer: its gate has opened for good.
             if not self.deleted and self.thresholds.overfull(self.depth_messages(), self.depth_bytes()):
                 gate.close(self.depth_messages(), self.measure().bytes, now)
-        elif self._may_open():
+        elif self.reserved.may_open():
             gate.reopen(self.depth_messages(), self.measure().bytes, now)
         if gate.open and gate.has_line():
             self.turns.schedule(gate)
         self._update_fast_path(now)
         if self.deleted and self.messages == 0:
             self.turns.ended.append(self)
-
-    def _may_open(self) -> bool:
-        """Return whether the depth lets a closed gate open: underfull, and below stop if exact credit is wanted."""
-        messages, size = self.depth_messages(), self.depth_bytes()
-        if not self.thresholds.underfull(messages, size):
-            return False
-        return self.gate.exact_requests == 0 or self.thresholds.exact().covers(messages + 1, size + 1)
-
-    def close_for_exact(self, now: float) -> None:
-        """Close the gate, as the next message would: all room below stop is granted, and exact credit has no more.
-
-        Not at a depth at which it would open at once: then only reservations are in the way.
-        """
-        if self.gate.open and not self.deleted and not self._may_open():
-            self.gate.close(self.depth_messages(), self.measure().bytes, now)
-            self.update_gate(now)
 
     def _update_fast_path(self, now: float) -> None:
         """Set the limits of the fast path.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.gates.operator import QUEUE as QUEUE_KIND
 from penstock.core.publish.credit_settings import CreditSettings
 from penstock.core.publish.sender_credit import SenderCredit
-from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import rates
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
@@ -35,7 +35,8 @@ QUEUE: Final = Symbol("penstock:queue")
 """The queue of that gate, if it is one."""
 DEPTH: Final = Symbol("penstock:depth")
 THRESHOLDS: Final = (Symbol("penstock:stop"), Symbol("penstock:resume"), Symbol("penstock:capacity"))
-"""What the gate counts now, and its thresholds: maps of `messages` and `bytes`, each ulong, and absent without a limit.
+"""Depth and thresholds of that gate: maps of `messages` and `bytes`, each ulong, and absent without a limit.
+
 A gate without a depth (a rate, an operator) has none of the four.
 """
 
@@ -96,9 +97,9 @@ def window_properties(credit: SenderCredit) -> dict[object, object]:
     return found
 
 
-def offered_capabilities(credit: SenderCredit) -> list[str] | None:
-    """Return the capabilities of a sender's link that our attach offers; None for none."""
-    return [EXACT_CREDIT] if credit.exact else None
+def attach_fields(credit: SenderCredit) -> dict[str, object]:
+    """Return the fields of our attach that tell of a sender's credit: properties and capabilities."""
+    return {"properties": window_properties(credit), "offered_capabilities": [EXACT_CREDIT] if credit.exact else None}
 
 
 def blocked_properties(credit: SenderCredit, gate: Gate) -> dict[object, object]:
@@ -109,7 +110,7 @@ def blocked_properties(credit: SenderCredit, gate: Gate) -> dict[object, object]
         BLOCKED_SINCE: 0.0 if since is None else round(credit.broker.now - since, 3),
         RETRY_AFTER: Typed(UINT, int(credit.retry_after_s() * 1000)),
     }
-    if isinstance(gate.owner, Queue):
+    if gate.kind == QUEUE_KIND:
         found[QUEUE] = gate.name
     measured = gate.measure()
     if measured is not None:

@@ -1,0 +1,46 @@
+"""Prompt producers: what enters is confirmed behind a closed gate too, and what is held can be withdrawn.
+
+Their clients stop by exact credit or by channel.flow, so that they know what was not sent (decision 105).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.publish.held import HeldPublish
+from penstock.core.publish.hold_events import end_hold
+from penstock.flow.gate import Gate
+from penstock.flow.refusal import WITHDRAWN, Refusal
+
+if TYPE_CHECKING:
+    from penstock.core.publish.producer import Producer
+
+
+def block_behind(producer: Producer, closed: list[Gate]) -> list[Gate]:
+    """Record that gates closed behind a message; return those that withhold its confirm: none for a prompt producer."""
+    for gate in closed:
+        producer.mark_withheld(gate)
+    return [] if producer.prompt else closed
+
+
+def withdraw(producer: Producer, number: i64) -> bool:
+    """Refuse the held publish of this number, because its client takes it back; returns False if it is not held."""
+    found: HeldPublish | None = None
+    for held in producer.outbox:
+        if isinstance(held, HeldPublish) and held.pending is not None and held.pending.number == number:
+            found = held
+            break
+    if found is None or found.pending is None:
+        return False
+    is_first = found is producer.outbox[0]
+    producer.outbox.remove(found)
+    producer.hold_budget.release(found.charge, found.messages)
+    end_hold(producer, found, WITHDRAWN)
+    refusal = Refusal(WITHDRAWN, found.gate, "withdrawn by its publisher", retriable=True)
+    producer.confirms.refuse(found.pending, refusal)
+    if is_first:
+        producer.rejoin_line(producer.broker.now)
+    producer.after_release(producer.broker.now)
+    return True
