@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.core.publish import prompt_confirms
+from penstock.core.publish import withdrawal
 from penstock.core.publish.producer import Producer, producers_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.control_request import ControlRequest
@@ -23,7 +23,7 @@ def withdraw(request: ControlRequest) -> dict[str, object]:
     published = int(producer.confirms.published)
     if not 1 <= number <= published:
         raise PreconditionFailed(f"channel {channel} has no publish {number}: its last one is {published}")
-    return {"withdrawn": prompt_confirms.withdraw(producer, number)}
+    return {"withdrawn": withdrawal.withdraw(producer, number)}
 
 
 OPERATIONS: Final[dict[str, Callable[[ControlRequest], dict[str, object] | None]]] = {"publish.withdraw": withdraw}

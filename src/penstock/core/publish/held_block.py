@@ -29,7 +29,6 @@ from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import begin_withheld
 from penstock.core.publish.producer_state import ProducerState
-from penstock.core.publish.prompt_confirms import block_behind
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError
 from penstock.flow.chores import Chore
@@ -304,7 +303,9 @@ class HeldBlock(Held):
     def _finish(self, closed: list[Gate]) -> None:
         """Number the block among the confirms, withheld by these gates."""
         producer = self.producer
-        producer.confirm(None, block_behind(producer, closed), None, self.queues)
+        for gate in closed:
+            producer.mark_withheld(gate)
+        producer.confirm(None, closed, None, self.queues)
         self.source = RowSource(self.source.rows, self.source.route)  # The octets of the block are not needed any more.
         self._line.go_on()
 

@@ -23,7 +23,7 @@ from penstock.core.consume.session import Session
 from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
-from penstock.core.publish import admission, prompt_confirms
+from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
 from penstock.core.publish.connection_gates import ConnectionGates
@@ -85,7 +85,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.confirming: bool = False
         """True if the next publish gets a confirm. A protocol may change it between publishes."""
         self.prompt: bool = False
-        """True if no closed gate withholds its confirms; see prompt_confirms.py."""
+        """True if no closed gate withholds its confirms; its client stops by another signal (withdrawal.py)."""
         self.confirms = Confirms()
         self.fast_path: bool = True
         """True if nothing is held and all confirms are in the ordinary state: the hot path applies."""
@@ -113,8 +113,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.has_stored: bool = False
         """True if a message on credit was to be stored, since the credit was settled last."""
         self.credit_path: bool = True
-        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, unless they are rates.
-        """
+        """As `fast_path`, for publishes on credit: the gates in `own` stop the grants instead, but for rates."""
         self.query: str = ""
         """Name of the query whose results it publishes; empty for most."""
         if origin is not None:
@@ -334,8 +333,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         if confirmed and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
-        withholding = prompt_confirms.block_behind(self, closed)
         for gate in closed:
+            self.mark_withheld(gate)
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
@@ -345,6 +344,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         else:
             count_refused(self)
         if confirmed:
+            withholding = admission.NO_GATES if self.prompt else closed
             self.confirm(pending, withholding, refusal, route.queues)
             for gate in withholding:
                 self.count_withheld(gate, charge)
@@ -456,8 +456,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
-        earliest, due_by = self._earliest(), self.confirms.due()
-        return earliest if earliest < due_by else due_by
+        return min(self._earliest(), self.confirms.due())
 
     @override
     def _gate_of_credit(self) -> Gate | None:

@@ -37,7 +37,6 @@ from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
 from penstock.core.publish.hold_events import begin_withheld
 from penstock.core.publish.producer_state import ProducerState
-from penstock.core.publish.prompt_confirms import block_behind
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
@@ -275,7 +274,8 @@ class UnitCommit(Held):
             return  # Nobody waits for the answer to a promotion any more.
         # A gate whose amount it did not increase withholds nothing: perhaps only this session can open it.
         closed = [at_gate.gate for at_gate in at_gates if not at_gate.gate.open and not at_gate.gate.frequent]
-        closed = block_behind(producer, closed)
+        for gate in closed:
+            producer.mark_withheld(gate)
         if stored:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.prompt_confirms import withdraw
+from penstock.core.publish.withdrawal import withdraw
 from penstock.flow.confirms import ConfirmRange
 from penstock.flow.refusal import WITHDRAWN
 from tests.support.broker_fixture import House

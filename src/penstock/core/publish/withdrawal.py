@@ -1,6 +1,7 @@
-"""Prompt producers: what enters is confirmed behind a closed gate too, and what is held can be withdrawn.
+"""Withdrawal of held publishes by their clients.
 
-Their clients stop by exact credit or by channel.flow, so that they know what was not sent (decision 105).
+A *prompt* producer is one whose client stops by exact credit or by channel.flow: no gate withholds its confirms. What
+is held nevertheless, its client takes back at its time-out, so that it knows what was not sent (decision 105).
 """
 
 from __future__ import annotations
@@ -11,18 +12,10 @@ from mypy_extensions import i64
 
 from penstock.core.publish.held import HeldPublish
 from penstock.core.publish.hold_events import end_hold
-from penstock.flow.gate import Gate
 from penstock.flow.refusal import WITHDRAWN, Refusal
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
-
-
-def block_behind(producer: Producer, closed: list[Gate]) -> list[Gate]:
-    """Record that gates closed behind a message; return those that withhold its confirm: none for a prompt producer."""
-    for gate in closed:
-        producer.mark_withheld(gate)
-    return [] if producer.prompt else closed
 
 
 def withdraw(producer: Producer, number: i64) -> bool:
