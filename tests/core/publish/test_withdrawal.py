@@ -53,6 +53,7 @@ def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None
         (5, WITHDRAWN),
     ]
     assert (producer.hold_budget.messages, producer.hold_budget.bytes) == (1, CHARGE)
+    assert producer.entry(house.vhost.queues["a"].gate).refused == 2
     house.take("a")
     house.take("a")
     run_turn(house)

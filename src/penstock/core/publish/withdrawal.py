@@ -6,7 +6,7 @@ is held nevertheless, its client takes back at its time-out, so that it knows wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -16,6 +16,7 @@ from penstock.flow.refusal import WITHDRAWN, Refusal
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
+BY_PUBLISHER: Final = "withdrawn by its publisher"
 
 
 def withdraw(producer: Producer, number: i64) -> bool:
@@ -31,7 +32,10 @@ def withdraw(producer: Producer, number: i64) -> bool:
     producer.outbox.remove(found)
     producer.hold_budget.release(found.charge, found.messages)
     end_hold(producer, found, WITHDRAWN)
-    refusal = Refusal(WITHDRAWN, found.gate, "withdrawn by its publisher", retriable=True)
+    for queue in found.queues:
+        queue.counters.count_refusal()
+        producer.count_refused(queue.gate, WITHDRAWN, found.charge, BY_PUBLISHER)
+    refusal = Refusal(WITHDRAWN, found.gate, BY_PUBLISHER, retriable=True)
     producer.confirms.refuse(found.pending, refusal)
     if is_first:
         producer.rejoin_line(producer.broker.now)
